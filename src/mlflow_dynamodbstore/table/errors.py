@@ -1,0 +1,130 @@
+"""What can go wrong in a table, named once for both engines.
+
+An engine raises only these. The layers above catch only these. Turning them into an
+``MlflowException`` happens in one place, :mod:`mlflow_dynamodbstore.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.table.contract import Write
+    from mlflow_dynamodbstore.table.values import Item
+
+
+class TableError(Exception):
+    """Root of everything a table raises."""
+
+
+class ConditionFailed(TableError):
+    """The condition of a single write did not hold; nothing was written.
+
+    ``old`` is the item as it stood when the condition was judged (``None`` when there was none),
+    so that the caller need not read it again.
+    """
+
+    def __init__(self, message: str = "the condition did not hold", old: Item | None = None):
+        super().__init__(message)
+        self.old = old
+
+
+class Refusal:
+    """Why one operation of a transaction was refused."""
+
+    def __init__(self, code: str, message: str = "", old: Item | None = None):
+        self.code = code
+        self.message = message
+        self.old = old
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.code!r})"
+
+
+class TransactionCancelled(TableError):
+    """A transaction wrote nothing.
+
+    ``reasons`` has one entry for each operation, in the order given: ``None`` for an operation
+    that was not to blame, otherwise a :class:`Refusal` with code ``ConditionFailed``,
+    ``Conflict``, ``ItemTooLarge``, ``CollectionFull`` or ``Throttled``.
+    """
+
+    def __init__(self, reasons: Sequence[Refusal | None]):
+        named = ", ".join(
+            f"operation {n}: {r.code}" for n, r in enumerate(reasons) if r is not None
+        )
+        super().__init__(f"the transaction was cancelled ({named or 'no reason given'})")
+        self.reasons = list(reasons)
+
+    @property
+    def only_conflicts(self) -> bool:
+        """Whether trying again unchanged may succeed."""
+        codes = {r.code for r in self.reasons if r is not None}
+        return bool(codes) and codes <= {"Conflict", "Throttled"}
+
+
+class Throttled(TableError):
+    """The table asked for fewer requests; nothing was written."""
+
+
+class ItemTooLarge(TableError):
+    """An item passed 400 KB; nothing was written."""
+
+
+class CollectionFull(TableError):
+    """A partition passed the limit that local indexes put on it (10 GB on AWS)."""
+
+
+class Unavailable(TableError):
+    """No answer came (network, timeout, server fault).
+
+    ``maybe_applied`` tells whether a write may have taken effect all the same.
+    """
+
+    def __init__(self, message: str, *, maybe_applied: bool = False):
+        super().__init__(message)
+        self.maybe_applied = maybe_applied
+
+
+class IncompleteWrite(TableError):
+    """A bulk write gave up before its end.
+
+    ``written`` and ``unwritten`` list the operations; each is in exactly one of the two, and the
+    unwritten ones may be sent again as they are. ``uncertain`` holds those whose answer was lost.
+    """
+
+    def __init__(
+        self,
+        written: Sequence[Write],
+        unwritten: Sequence[Write],
+        uncertain: Sequence[Write] = (),
+        cause: BaseException | None = None,
+    ):
+        super().__init__(
+            f"{len(written)} operations were written, {len(unwritten)} were not, "
+            f"{len(uncertain)} are uncertain: {cause or 'the table kept refusing them'}"
+        )
+        self.written = list(written)
+        self.unwritten = list(unwritten)
+        self.uncertain = list(uncertain)
+
+
+class InvalidRequest(TableError):
+    """The request itself is wrong (a value of an unknown type, an empty key, a key too long)."""
+
+
+class BadTableURI(TableError):
+    """A table URI cannot be understood; the message shows a right one."""
+
+
+class TableMissing(TableError):
+    """There is no such table; the message names the command that creates it."""
+
+
+class SchemaMismatch(TableError):
+    """The table or file exists, and is not one of ours."""
+
+
+class AccessDenied(TableError):
+    """The credentials are missing, expired or not allowed to do this."""

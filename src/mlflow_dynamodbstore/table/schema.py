@@ -1,0 +1,71 @@
+"""The one description of a table: its key, its indexes and what each index carries.
+
+The DynamoDB engine creates the table from it, the CloudFormation template is written from it, the
+embedded engine makes its SQLite indexes from it, and metering computes write units from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from mlflow_dynamodbstore.table.values import Item, Key
+
+
+@dataclass(frozen=True)
+class Index:
+    """A secondary index. A local one shares the table's partition key."""
+
+    name: str
+    sk: str
+    pk: str | None = None  # None: local
+    projection: Literal["ALL", "KEYS_ONLY"] = "KEYS_ONLY"
+
+    @property
+    def is_local(self) -> bool:
+        return self.pk is None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Key attribute names, indexes, and the name stamped on an embedded file."""
+
+    kind: str
+    pk: str = "PK"
+    sk: str = "SK"
+    indexes: tuple[Index, ...] = ()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Index]:
+        return {index.name: index for index in self.indexes}
+
+    @cached_property
+    def key_attributes(self) -> tuple[str, ...]:
+        """Every attribute that is part of some key, the table's own first."""
+        names = [self.pk, self.sk]
+        for index in self.indexes:
+            names += [n for n in (index.pk, index.sk) if n is not None and n not in names]
+        return tuple(names)
+
+    def key_of(self, item: Item) -> Key:
+        """The primary key of an item."""
+        return Key(item[self.pk], item[self.sk])  # type: ignore[arg-type]
+
+    def index_key(self, index: Index, item: Item) -> tuple[str, str] | None:
+        """Where an item stands in an index, or None when it is not in it."""
+        pk, sk = item.get(index.pk or self.pk), item.get(index.sk)
+        return (pk, sk) if isinstance(pk, str) and isinstance(sk, str) else None
+
+
+MLFLOW_TABLE = Schema(
+    kind="mlflow",
+    indexes=(
+        *(Index(f"GSI{n}", pk=f"gsi{n}pk", sk=f"gsi{n}sk") for n in range(1, 6)),
+        # Listing runs by lifecycle and time is the one query every page of the UI makes, so this
+        # index carries whole items (ADR 0004); the others carry keys and are read through.
+        Index("LSI1", sk="lsi1sk", projection="ALL"),
+        *(Index(f"LSI{n}", sk=f"lsi{n}sk") for n in range(2, 6)),
+    ),
+)
