@@ -1,0 +1,74 @@
+# Everything below needs only Python, pip and make; the environment is made on first use.
+
+PYTHON  ?= python3
+HOST    ?= 127.0.0.1
+PORT    ?= 5000
+DATA    ?= data
+WORKERS ?= 2
+TABLE   ?=
+TESTS   ?= tests
+# Two processes by default: most tests wait for a disk or a server rather than for the processor.
+JOBS    ?= 2
+
+VENV := .venv
+BIN  := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test fuzz lint format bench docs build clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, PORT, DATA, TABLE, WORKERS)
+	@$(BIN)/python -m mlflow_dynamodbstore.serve --host $(HOST) --port $(PORT) --data "$(DATA)" \
+		--workers $(WORKERS) $(if $(TABLE),--table "$(TABLE)")
+
+test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(JOBS) -m hypothesis $(TESTS)
+
+lint: $(VENV)/.dev ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench dynoxide ## measure operations per second on both engines
+	$(BIN)/python -m bench
+
+docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an error
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+build: $(VENV)/.dev ## build the wheel and the source archive into dist/
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## remove caches and built files
+	rm -rf dist build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove the environments too (never the data)
+	rm -rf $(VENV) .dynoxide
+
+# A second DynamoDB to test against. Where it cannot be had, the script says so and the tests go on.
+.PHONY: dynoxide
+dynoxide:
+	@if [ -f tools/install_dynoxide.sh ]; then sh tools/install_dynoxide.sh; fi
+
+$(BIN)/python:
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; \
+		rm -rf $(VENV); exit 1; }
+
+$(VENV)/.base: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@touch $@ $(VENV)/.base

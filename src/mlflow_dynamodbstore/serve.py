@@ -1,0 +1,119 @@
+"""Start MLflow's server and UI on a table: ``python -m mlflow_dynamodbstore.serve``.
+
+It says where it listens and where the data lives, then becomes ``mlflow server``. Settings that
+MLflow reads from the environment (allowed hosts, telemetry, workers' options, ...) keep working.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a server listens and where it keeps its data."""
+
+    host: str
+    port: int
+    workers: int
+    table: str
+    artifacts: str
+
+    def command(self) -> list[str]:
+        """The ``mlflow server`` call, run by this same Python."""
+        return [
+            *(sys.executable, "-m", "mlflow", "server"),
+            *("--backend-store-uri", self.table),
+            *("--registry-store-uri", self.table),
+            # Clients send artifacts through the server, so they need no access to the folder.
+            *("--serve-artifacts", "--artifacts-destination", self.artifacts),
+            *("--host", self.host, "--port", str(self.port), "--workers", str(self.workers)),
+        ]
+
+    def banner(self) -> str:
+        """What a person needs to know before the server's own log begins."""
+        return (
+            f"MLflow   http://{self.host}:{self.port}\n"
+            f"table    {self.table}\n"
+            f"files    {self.artifacts}\n"
+            f"connect  export MLFLOW_TRACKING_URI=http://{self.host}:{self.port}"
+        )
+
+
+def environment() -> dict[str, str]:
+    """The environment of the server: ours, and what MLflow must know about this kind of store."""
+    # MLflow runs its background jobs from a SQL database only, and warns at every start otherwise.
+    return {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
+
+
+def embedded_table(data: Path) -> str:
+    """The URI of the embedded table inside a data folder."""
+    return f"dynamodb:///{data / 'mlflow.ddb'}"
+
+
+def check_port_is_free(host: str, port: int) -> None:
+    """Refuse a taken port now; MLflow's workers would only say so long after the banner."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise click.ClickException(
+                f"cannot listen on {host}:{port} ({error.strerror}); "
+                f"choose another port, for example: make serve PORT={port + 1}"
+            ) from error
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=5000, show_default=True, help="Port to listen on.")
+@click.option("--workers", default=2, show_default=True, help="Number of server processes.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Folder for the embedded table and the artifacts.",
+)
+@click.option("--table", default=None, help="Table URI, instead of a file in the data folder.")
+@click.option("--artifacts", default=None, help="Artifact URI, instead of the data folder.")
+@click.argument("mlflow_options", nargs=-1, type=click.UNPROCESSED)
+def main(
+    host: str,
+    port: int,
+    workers: int,
+    data: Path,
+    table: str | None,
+    artifacts: str | None,
+    mlflow_options: tuple[str, ...],
+) -> None:
+    """Start MLflow's server and UI on a table.
+
+    Whatever follows -- is handed to `mlflow server` as it is.
+    """
+    folder = data.resolve()
+    if table is None or artifacts is None:
+        folder.mkdir(parents=True, exist_ok=True)
+    server = Server(
+        host=host,
+        port=port,
+        workers=workers,
+        table=table or embedded_table(folder),
+        artifacts=artifacts or str(folder / "artifacts"),
+    )
+    check_port_is_free(host, port)
+    click.echo(server.banner())
+    sys.stdout.flush()
+    command = [*server.command(), *mlflow_options]
+    os.execve(command[0], command, environment())  # noqa: S606 - becomes the server
+
+
+if __name__ == "__main__":
+    main()
