@@ -98,6 +98,7 @@ def main(
 
     Whatever follows -- is handed to `mlflow server` as it is.
     """
+    check_port_is_free(host, port)
     folder = data.resolve()
     if table is None or artifacts is None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,6 @@ def main(
         table=table or embedded_table(folder),
         artifacts=artifacts or str(folder / "artifacts"),
     )
-    check_port_is_free(host, port)
     click.echo(server.banner())
     sys.stdout.flush()
     command = [*server.command(), *mlflow_options]
