@@ -1,0 +1,220 @@
+"""Text, numbers and times as pieces of a key.
+
+A key is compared byte by byte, so every encoding here keeps the order of what it encodes. Pieces
+stand between ``#`` characters; no piece contains one. Whatever can be decoded is decoded strictly:
+a string that the encoder could not have produced raises ``ValueError``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import struct
+from datetime import datetime, timedelta, timezone
+
+CUT = "%~"
+"""Stands between the readable head of a text that was too long and its hash."""
+
+_HASH_DIGITS = 32
+_CUT_BYTES = len(CUT) + _HASH_DIGITS
+# A head ends on a whole character or escape, so it may fall this short of the room it has.
+_SLACK = 3
+
+_RESERVED = re.compile("[\x00-\x25]")
+_ESCAPE = re.compile("%([0-9A-F]{2})")
+_TORN_ESCAPE = re.compile(r"%[0-9A-F]?\Z")
+_HEX16 = re.compile("[0-9a-f]{16}")
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+
+_INT64 = 1 << 63
+_ALL_ONES = (1 << 64) - 1
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MILLISECOND = timedelta(milliseconds=1)
+_FIRST_MS = (datetime(1, 1, 1, tzinfo=timezone.utc) - _EPOCH) // _MILLISECOND
+_LAST_MS = (
+    datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=timezone.utc) - _EPOCH
+) // _MILLISECOND
+
+_VERSION_DIGITS = 10
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+
+def segment(text: str) -> str:
+    """A text as one piece of a key.
+
+    Every character up to ``%`` becomes ``%XX``, the empty text a lone ``%``. What is left is
+    above ``#`` and ``$``, so a segment sorts as its text does whether it ends the key or is
+    followed by ``#``, and a range that ends in ``$`` holds exactly what begins with ``#``.
+    """
+    if not text:
+        return "%"
+    return _RESERVED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def text_of(segment_text: str) -> str:
+    """The text that a segment was made from; ``ValueError`` when it was cut or is none."""
+    if segment_text == "%":
+        return ""
+    text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), segment_text)
+    if not text or segment(text) != segment_text:
+        raise ValueError(f"not the whole segment of a text: {segment_text!r}")
+    return text
+
+
+def bounded(text: str, limit: int = 400) -> str:
+    """A text as a segment of at most ``limit`` bytes of UTF-8.
+
+    A segment that does not fit keeps as much of its beginning as leaves room for a hash of the
+    whole text. No two texts meet, but the order among texts with one long beginning is lost: see
+    :func:`certain_prefix`. Text that is not Unicode (lone surrogates) raises ``ValueError``.
+    """
+    if limit < _CUT_BYTES + _SLACK:
+        raise ValueError(f"a limit of {limit} bytes leaves no room for a hash")
+    whole = segment(text)
+    if len(whole.encode()) <= limit:
+        return whole
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
+    return _head(whole, limit - _CUT_BYTES) + CUT + digest
+
+
+def is_cut(segment_text: str) -> bool:
+    """Whether a segment holds only the beginning of its text."""
+    return CUT in segment_text
+
+
+def certain_prefix(segment_text: str, limit: int = 400) -> str:
+    """The part of a ``bounded(text, limit)`` that can be compared with every other one.
+
+    Texts that begin with ``text`` have segments that begin with this; texts from ``text`` on have
+    segments from this on. Ranges over bounded segments are therefore cut here, and what they
+    bring is compared again with the whole text.
+    """
+    return _head(segment_text.partition(CUT)[0], limit - _CUT_BYTES - _SLACK)
+
+
+def _head(segment_text: str, size: int) -> str:
+    """The longest beginning of a segment within ``size`` bytes, in whole characters and escapes."""
+    data = segment_text.encode()
+    if len(data) <= size:
+        return segment_text
+    return _TORN_ESCAPE.sub("", data[:size].decode(errors="ignore"))
+
+
+# --- whole numbers ------------------------------------------------------------------------------
+
+
+def ordered_int(number: int) -> str:
+    """A 64-bit whole number as 16 hex digits that sort as the numbers do."""
+    if not -_INT64 <= number < _INT64:
+        raise ValueError(f"not a 64-bit whole number: {number}")
+    return f"{number + _INT64:016x}"
+
+
+def int_of(text: str) -> int:
+    """The number that :func:`ordered_int` encoded."""
+    return _from_hex(text) - _INT64
+
+
+def ordered_version(number: int) -> str:
+    """A version number as ten digits."""
+    if not 0 <= number < 10**_VERSION_DIGITS:
+        raise ValueError(f"not a version number: {number}")
+    return f"{number:0{_VERSION_DIGITS}d}"
+
+
+def version_of(text: str) -> int:
+    """The number that :func:`ordered_version` encoded."""
+    if len(text) != _VERSION_DIGITS or not (text.isascii() and text.isdigit()):
+        raise ValueError(f"not an encoded version number: {text!r}")
+    return int(text)
+
+
+def _from_hex(text: str) -> int:
+    if _HEX16.fullmatch(text) is None:
+        raise ValueError(f"not 16 hex digits: {text!r}")
+    return int(text, 16)
+
+
+# --- doubles ------------------------------------------------------------------------------------
+
+
+def ordered_bits(number: float) -> int:
+    """A double's 64 bits, arranged so that they compare as unsigned numbers.
+
+    Nothing is lost: -0.0 stands just below 0.0, a NaN keeps its payload and stands above
+    infinity (below minus infinity when its sign bit is set).
+    """
+    bits: int = struct.unpack(">Q", struct.pack(">d", number))[0]
+    return bits ^ _ALL_ONES if bits >> 63 else bits | _INT64
+
+
+def double_of(bits: int) -> float:
+    """The double, bit for bit, that :func:`ordered_bits` arranged."""
+    raw = bits ^ _INT64 if bits >> 63 else bits ^ _ALL_ONES
+    number: float = struct.unpack(">d", struct.pack(">Q", raw))[0]
+    return number
+
+
+NAN = "nan"
+"""Sorts behind every encoded number, in both directions of order."""
+
+
+def ordered_float(number: float) -> str:
+    """A double as text that sorts from minus to plus infinity, then NaN; -0.0 is 0.0."""
+    return NAN if math.isnan(number) else f"{ordered_bits(number + 0.0):016x}"
+
+
+def float_of(text: str) -> float:
+    """The number that :func:`ordered_float` encoded."""
+    return float(NAN) if text == NAN else double_of(_from_hex(text))
+
+
+def inverted_float(number: float) -> str:
+    """A double as text that sorts from plus to minus infinity, then NaN; -0.0 is 0.0."""
+    return NAN if math.isnan(number) else f"{ordered_bits(number + 0.0) ^ _ALL_ONES:016x}"
+
+
+def float_of_inverted(text: str) -> float:
+    """The number that :func:`inverted_float` encoded."""
+    return float(NAN) if text == NAN else double_of(_from_hex(text) ^ _ALL_ONES)
+
+
+# --- times --------------------------------------------------------------------------------------
+
+NO_TIME = "!"
+"""A time that is not known; sorts before all others."""
+
+
+def ordered_time(milliseconds: int | None) -> str:
+    """Milliseconds since 1970 as an ISO-8601 time in UTC, such as ``2026-11-15T19:35:29.123Z``.
+
+    MLflow takes any 64-bit number as a time. Those outside the years 1 to 9999 are written as
+    numbers behind ``-`` or ``~``, which keeps them before or after the others.
+    """
+    if milliseconds is None:
+        return NO_TIME
+    if milliseconds < _FIRST_MS:
+        return "-" + ordered_int(milliseconds)
+    if milliseconds > _LAST_MS:
+        return "~" + ordered_int(milliseconds)
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def time_of(text: str) -> int | None:
+    """The milliseconds that :func:`ordered_time` encoded."""
+    if text == NO_TIME:
+        return None
+    if text[:1] in ("-", "~"):
+        number = int_of(text[1:])
+    elif _ISO.fullmatch(text):
+        number = (datetime.fromisoformat(text[:-1] + "+00:00") - _EPOCH) // _MILLISECOND
+    else:
+        raise ValueError(f"not an encoded time: {text!r}")
+    if ordered_time(number) != text:
+        raise ValueError(f"not an encoded time: {text!r}")
+    return number

@@ -1,0 +1,143 @@
+"""Keys of workspaces, users and the table's own settings.
+
+A workspace's partition also holds one *guard* for each name taken in it. A guard is written in the
+same transaction as the thing it names: that makes names unique, and names can be looked up and
+listed by consistent reads, which the global indexes cannot give.
+"""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.encoding import bounded
+from mlflow_dynamodbstore.keys.base import (
+    DEFAULT_WORKSPACE,
+    ID,
+    KEY,
+    LONE_NAME,
+    NAME,
+    PARTITION_NAME,
+    Range,
+    children,
+    in_workspace,
+    join,
+    key_text,
+    pieces_of,
+    starting_text,
+)
+from mlflow_dynamodbstore.table.values import Key
+
+CONFIG_PK = "CONFIG"
+WORKSPACE_META = "WS#META"
+USER_META = "U#META"
+EXPERIMENT_NAMES = children("EXPNAME")
+MODEL_NAMES = children("RMNAME")
+USER_EXPERIMENT_PERMISSIONS = children("U#PERM")
+USER_MODEL_PERMISSIONS = children("U#RPERM")
+SETTINGS = children("CFG")
+
+
+def workspace_pk(workspace: str) -> str:
+    """The partition of a workspace."""
+    return join("WORKSPACE", bounded(workspace, PARTITION_NAME))
+
+
+def workspace_of(pk: str) -> str | None:
+    """The workspace whose partition this is."""
+    return key_text(pieces_of(pk, "WORKSPACE")[0])
+
+
+def workspace_key(workspace: str) -> Key:
+    """A workspace's own item."""
+    return Key(workspace_pk(workspace), WORKSPACE_META)
+
+
+def workspace_meta() -> str:
+    """The sort key of a workspace's own item."""
+    return WORKSPACE_META
+
+
+def experiment_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The item that keeps an experiment's name from being taken twice."""
+    return Key(workspace_pk(workspace), join("EXPNAME", bounded(name, LONE_NAME)))
+
+
+def experiment_names_starting(text: str) -> Range:
+    """The guards of experiment names that begin with a text; for a long one also others."""
+    return starting_text("EXPNAME", text, LONE_NAME)
+
+
+def model_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The item that keeps a registered model's name from being taken twice."""
+    return Key(workspace_pk(workspace), join("RMNAME", bounded(name, LONE_NAME)))
+
+
+def model_names_starting(text: str) -> Range:
+    """The guards of model names that begin with a text; for a long one also others."""
+    return starting_text("RMNAME", text, LONE_NAME)
+
+
+def guarded_name_of(sk: str) -> str | None:
+    """The name that a guard stands for, or None when it was cut."""
+    word, _, piece = sk.partition("#")
+    if word not in ("EXPNAME", "RMNAME"):
+        raise ValueError(f"not the guard of a name: {sk!r}")
+    return key_text(piece)
+
+
+def user_pk(username: str) -> str:
+    """The partition of a user."""
+    return join("USER", bounded(username, PARTITION_NAME))
+
+
+def username_of(pk: str) -> str | None:
+    """The user whose partition this is."""
+    return key_text(pieces_of(pk, "USER")[0])
+
+
+def user_key(username: str) -> Key:
+    """A user's own item."""
+    return Key(user_pk(username), USER_META)
+
+
+def user_meta() -> str:
+    """The sort key of a user's own item."""
+    return USER_META
+
+
+def user_experiment_permission(experiment_id: str) -> str:
+    """A user's permission for an experiment."""
+    return join("U#PERM", bounded(experiment_id, ID))
+
+
+def user_experiment_permission_of(sk: str) -> str | None:
+    """The experiment that a permission is for."""
+    return key_text(pieces_of(sk, "U", "PERM")[0])
+
+
+def user_model_permission(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """A user's permission for a registered model."""
+    return in_workspace("U#RPERM", workspace, bounded(name, NAME))
+
+
+def setting(key: str) -> str:
+    """A setting of the whole table."""
+    return join("CFG", bounded(key, KEY))
+
+
+def setting_key(key: str) -> Key:
+    """The whole key of a setting."""
+    return Key(CONFIG_PK, setting(key))
+
+
+def setting_of(sk: str) -> str | None:
+    """The name of a setting."""
+    return key_text(pieces_of(sk, "CFG")[0])
+
+
+def sequence(name: str) -> str:
+    """A counter, from which numbers such as experiment ids are drawn."""
+    return join("SEQ", bounded(name, KEY))
+
+
+def sequence_key(name: str) -> Key:
+    """The whole key of a counter."""
+    return Key(CONFIG_PK, sequence(name))

@@ -1,0 +1,89 @@
+"""Keys of experiments and of the datasets in them."""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.encoding import bounded
+from mlflow_dynamodbstore.keys.base import (
+    ID,
+    KEY,
+    NAME,
+    WORD,
+    Range,
+    children,
+    join,
+    key_text,
+    pieces_of,
+)
+from mlflow_dynamodbstore.table.values import Key
+
+EXPERIMENT_META = "E#META"
+EXPERIMENT_NAME_REV = "E#NAME_REV"
+EXPERIMENT_TAGS = children("E#TAG")
+DATASETS = children("D")
+
+
+def experiment_pk(experiment_id: str) -> str:
+    """The partition of an experiment and of everything in it.
+
+    The only place that knows where an experiment lies, so that a large one can later be spread.
+    """
+    return join("EXP", bounded(experiment_id, ID))
+
+
+def experiment_id_of(pk: str) -> str | None:
+    """The experiment whose partition this is."""
+    return key_text(pieces_of(pk, "EXP")[0])
+
+
+def experiment_key(experiment_id: str) -> Key:
+    """An experiment's own item."""
+    return Key(experiment_pk(experiment_id), EXPERIMENT_META)
+
+
+def experiment_meta() -> str:
+    """The sort key of an experiment's own item."""
+    return EXPERIMENT_META
+
+
+def experiment_name_rev() -> str:
+    """The sort key of an experiment's reversed name."""
+    return EXPERIMENT_NAME_REV
+
+
+def experiment_tag(key: str) -> str:
+    """A tag of an experiment."""
+    return join("E#TAG", bounded(key, KEY))
+
+
+def experiment_tag_key(sk: str) -> str | None:
+    """The tag's key, or None when it was cut."""
+    return key_text(pieces_of(sk, "E", "TAG")[0])
+
+
+def dataset(dataset_hash: str) -> str:
+    """A dataset, named by a hash of its name and digest."""
+    return join("D", bounded(dataset_hash, ID))
+
+
+def dataset_hash_of(sk: str) -> str | None:
+    """The hash that names a dataset."""
+    return key_text(pieces_of(sk, "D")[0])
+
+
+def dataset_link(run_id: str, name: str, digest: str | None = None) -> str:
+    """The link from a run to a dataset.
+
+    A run may use two datasets of one name; their digests then tell the links apart.
+    """
+    link = join("DLINK", bounded(run_id, ID), bounded(name, NAME))
+    return link if digest is None else join(link, bounded(digest, WORD))
+
+
+def dataset_links(run_id: str) -> Range:
+    """All links of one run."""
+    return children(join("DLINK", bounded(run_id, ID)))
+
+
+def dataset_link_run(sk: str) -> str | None:
+    """The run that a link starts from."""
+    return key_text(pieces_of(sk, "DLINK")[0])

@@ -1,0 +1,353 @@
+"""Keys of the global and local indexes.
+
+Functions named ``<entity>_index`` give all index attributes of an item at once, to be merged into
+it. Those named ``lsi<n>_<entity>`` give one sort key, for updates that move an item in one index.
+Functions for ranges name what they list.
+
+A global index is eventually consistent: what must be right the moment a write returns is read from
+the table itself (see :mod:`mlflow_dynamodbstore.keys.access` for names).
+"""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.encoding import bounded, ordered_float, ordered_time
+from mlflow_dynamodbstore.keys.base import (
+    DEFAULT_WORKSPACE,
+    ID,
+    KEY,
+    LONE_NAME,
+    NAME,
+    PARTITION_NAME,
+    TOKEN,
+    WORD,
+    WORKSPACE,
+    Range,
+    children,
+    in_workspace,
+    join,
+    starting_text,
+)
+
+Attributes = dict[str, str]
+
+LIVE_RUNS = children("LIVE")
+"""In LSI5: the runs that are being written."""
+
+
+# --- GSI1: where an id lies ---------------------------------------------------------------------
+
+
+def gsi1_run(run_id: str, experiment_id: str) -> Attributes:
+    """From a run's id to its experiment."""
+    return _located("RUN", run_id, experiment_id)
+
+
+def gsi1_trace(trace_id: str, experiment_id: str) -> Attributes:
+    """From a trace's id to its experiment."""
+    return _located("TRACE", trace_id, experiment_id)
+
+
+def gsi1_logged_model(model_id: str, experiment_id: str) -> Attributes:
+    """From a logged model's id to its experiment."""
+    return _located("LM", model_id, experiment_id)
+
+
+def run_locator(run_id: str) -> str:
+    """The partition of GSI1 that tells a run's experiment."""
+    return join("RUN", bounded(run_id, ID))
+
+
+def trace_locator(trace_id: str) -> str:
+    """The partition of GSI1 that tells a trace's experiment."""
+    return join("TRACE", bounded(trace_id, ID))
+
+
+def logged_model_locator(model_id: str) -> str:
+    """The partition of GSI1 that tells a logged model's experiment."""
+    return join("LM", bounded(model_id, ID))
+
+
+def _located(word: str, entity_id: str, experiment_id: str) -> Attributes:
+    return {"gsi1pk": join(word, bounded(entity_id, ID)), "gsi1sk": _experiment(experiment_id)}
+
+
+# --- GSI2: collections --------------------------------------------------------------------------
+
+
+def gsi2_experiment(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """An experiment among those of its workspace."""
+    return {"gsi2pk": workspace_experiments(workspace), "gsi2sk": _experiment(experiment_id)}
+
+
+def gsi2_fts(
+    level: str, token: str, entity_type: str, entity_id: str, workspace: str = DEFAULT_WORKSPACE
+) -> Attributes:
+    """A full-text entry among all of its workspace with the same word."""
+    place = join(bounded(level, WORD), bounded(entity_type, WORD), bounded(entity_id, TOKEN))
+    return {"gsi2pk": workspace_fts(token, workspace), "gsi2sk": place}
+
+
+def workspace_experiments(workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI2 that lists a workspace's experiments."""
+    return join("WS", bounded(workspace, WORKSPACE))
+
+
+def workspace_fts(token: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI2 that lists the entities with a word."""
+    return in_workspace("FTS", workspace, bounded(token, TOKEN))
+
+
+# --- GSI3: names --------------------------------------------------------------------------------
+
+
+def gsi3_experiment(
+    name: str, experiment_id: str, workspace: str = DEFAULT_WORKSPACE
+) -> Attributes:
+    """From an experiment's name to its id."""
+    return {"gsi3pk": experiment_name(name, workspace), "gsi3sk": _experiment(experiment_id)}
+
+
+def gsi3_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """From a registered model's name to its partition."""
+    return {
+        "gsi3pk": model_name(name, workspace),
+        "gsi3sk": in_workspace("RM", workspace, bounded(name, NAME)),
+    }
+
+
+def experiment_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI3 that tells an experiment's id."""
+    return in_workspace("EXPNAME", workspace, bounded(name, PARTITION_NAME))
+
+
+def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI3 that tells a registered model."""
+    return in_workspace("RMNAME", workspace, bounded(name, PARTITION_NAME))
+
+
+# --- GSI4: permissions --------------------------------------------------------------------------
+
+
+def gsi4_experiment_permission(experiment_id: str, username: str) -> Attributes:
+    """A user's permission among those for an experiment."""
+    return {"gsi4pk": experiment_permissions(experiment_id), "gsi4sk": _user(username)}
+
+
+def gsi4_model_permission(
+    name: str, username: str, workspace: str = DEFAULT_WORKSPACE
+) -> Attributes:
+    """A user's permission among those for a registered model."""
+    return {"gsi4pk": model_permissions(name, workspace), "gsi4sk": _user(username)}
+
+
+def experiment_permissions(experiment_id: str) -> str:
+    """The partition of GSI4 that lists who may do what with an experiment."""
+    return join("EXPPERM", bounded(experiment_id, ID))
+
+
+def model_permissions(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI4 that lists who may do what with a registered model."""
+    return in_workspace("RMPERM", workspace, bounded(name, PARTITION_NAME))
+
+
+# --- GSI5: listings by name ---------------------------------------------------------------------
+
+
+def gsi5_experiment(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """An experiment in the list of its workspace, by name."""
+    return {"gsi5pk": experiment_list(workspace), "gsi5sk": bounded(name, LONE_NAME)}
+
+
+def gsi5_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """A registered model in the list of its workspace, by name."""
+    return {"gsi5pk": model_list(workspace), "gsi5sk": bounded(name, LONE_NAME)}
+
+
+def experiment_list(workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI5 that lists a workspace's experiments by name."""
+    return join("WS", bounded(workspace, WORKSPACE), "EXP")
+
+
+def model_list(workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI5 that lists a workspace's registered models by name."""
+    return in_workspace("RM_LIST", workspace)
+
+
+# --- LSI1 to LSI5: runs and traces of an experiment ---------------------------------------------
+
+
+def lsi1_run(run_id: str, lifecycle: str, start_time: int | None) -> str:
+    """A run by lifecycle stage, then start time."""
+    return join(_word(lifecycle), _timed(start_time, run_id))
+
+
+def lsi2_run(run_id: str, start_time: int | None) -> str:
+    """A run by start time."""
+    return join("R", _timed(start_time, run_id))
+
+
+def lsi2_trace(trace_id: str, request_time: int | None) -> str:
+    """A trace by request time."""
+    return join("T", _timed(request_time, trace_id))
+
+
+def lsi3_run(run_id: str, status: str, start_time: int | None) -> str:
+    """A run by status, then start time."""
+    return join(_word(status), _timed(start_time, run_id))
+
+
+def lsi3_trace(trace_id: str, status: str, request_time: int | None) -> str:
+    """A trace by status, then request time. No status is one of runs and of traces."""
+    return join(_word(status), _timed(request_time, trace_id))
+
+
+def lsi4_run(run_id: str, name: str) -> str:
+    """A run by name."""
+    return join("R", bounded(name, NAME), bounded(run_id, ID))
+
+
+def lsi4_trace(trace_id: str, name: str) -> str:
+    """A trace by name."""
+    return join("T", bounded(name, NAME), bounded(trace_id, ID))
+
+
+def lsi5_live(run_id: str) -> str:
+    """A run that is being written, among all such."""
+    return join("LIVE", bounded(run_id, ID))
+
+
+def lsi5_run(run_id: str, key: str, value: float) -> str:
+    """A sealed run by its primary metric, the smallest first and NaN last."""
+    return join("M", bounded(key, KEY), ordered_float(value), bounded(run_id, ID))
+
+
+def runs_by_lifecycle(lifecycle: str, since: int | None = None, until: int | None = None) -> Range:
+    """In LSI1: runs of a lifecycle stage, started in a span of time with both ends included."""
+    return _in_time(_word(lifecycle), since, until)
+
+
+def runs_by_time(since: int | None = None, until: int | None = None) -> Range:
+    """In LSI2: runs started in a span of time with both ends included."""
+    return _in_time("R", since, until)
+
+
+def traces_by_time(since: int | None = None, until: int | None = None) -> Range:
+    """In LSI2: traces requested in a span of time with both ends included."""
+    return _in_time("T", since, until)
+
+
+def by_status(status: str, since: int | None = None, until: int | None = None) -> Range:
+    """In LSI3: runs or traces of a status, in a span of time with both ends included."""
+    return _in_time(_word(status), since, until)
+
+
+def runs_named(name: str) -> Range:
+    """In LSI4: runs of exactly this name."""
+    return children(join("R", bounded(name, NAME)))
+
+
+def runs_by_name(starting: str = "") -> Range:
+    """In LSI4: runs by name, all or those that begin with a text; for a long one also others."""
+    return starting_text("R", starting, NAME)
+
+
+def traces_named(name: str) -> Range:
+    """In LSI4: traces of exactly this name."""
+    return children(join("T", bounded(name, NAME)))
+
+
+def traces_by_name(starting: str = "") -> Range:
+    """In LSI4: traces by name, all or those that begin with a text; for a long one also others."""
+    return starting_text("T", starting, NAME)
+
+
+def runs_by_metric(key: str) -> Range:
+    """In LSI5: sealed runs whose primary metric this is."""
+    return children(join("M", bounded(key, KEY)))
+
+
+# --- all index attributes of an item ------------------------------------------------------------
+
+
+def experiment_index(
+    *, experiment_id: str, name: str, workspace: str = DEFAULT_WORKSPACE
+) -> Attributes:
+    """All index attributes of an experiment."""
+    return {
+        **gsi2_experiment(experiment_id, workspace),
+        **gsi3_experiment(name, experiment_id, workspace),
+        **gsi5_experiment(name, workspace),
+    }
+
+
+def model_index(*, name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """All index attributes of a registered model."""
+    return {**gsi3_model(name, workspace), **gsi5_model(name, workspace)}
+
+
+def run_index(
+    *,
+    run_id: str,
+    experiment_id: str,
+    lifecycle: str,
+    start_time: int | None,
+    status: str,
+    name: str,
+    live: bool,
+    primary_metric: tuple[str, float] | None = None,
+) -> Attributes:
+    """All index attributes of a run; without LSI5 when it is sealed and has no primary metric."""
+    attributes = {
+        **gsi1_run(run_id, experiment_id),
+        "lsi1sk": lsi1_run(run_id, lifecycle, start_time),
+        "lsi2sk": lsi2_run(run_id, start_time),
+        "lsi3sk": lsi3_run(run_id, status, start_time),
+        "lsi4sk": lsi4_run(run_id, name),
+    }
+    if live:
+        attributes["lsi5sk"] = lsi5_live(run_id)
+    elif primary_metric is not None:
+        attributes["lsi5sk"] = lsi5_run(run_id, *primary_metric)
+    return attributes
+
+
+def trace_index(
+    *, trace_id: str, experiment_id: str, request_time: int | None, status: str, name: str | None
+) -> Attributes:
+    """All index attributes of a trace; without LSI4 when it has no name."""
+    attributes = {
+        **gsi1_trace(trace_id, experiment_id),
+        "lsi2sk": lsi2_trace(trace_id, request_time),
+        "lsi3sk": lsi3_trace(trace_id, status, request_time),
+    }
+    if name is not None:
+        attributes["lsi4sk"] = lsi4_trace(trace_id, name)
+    return attributes
+
+
+def _experiment(experiment_id: str) -> str:
+    return join("EXP", bounded(experiment_id, ID))
+
+
+def _user(username: str) -> str:
+    return join("USER", bounded(username, LONE_NAME))
+
+
+def _word(text: str) -> str:
+    return bounded(text.upper(), WORD)
+
+
+def _timed(milliseconds: int | None, entity_id: str) -> str:
+    return join(ordered_time(milliseconds), bounded(entity_id, ID))
+
+
+def _in_time(word: str, since: int | None, until: int | None) -> Range:
+    """A span with no end holds all; one with an end holds only what has a time."""
+    low, high = children(word)
+    if since is not None:
+        low = children(join(word, ordered_time(since))).low
+    elif until is not None:
+        low = children(join(word, ordered_time(None))).high
+    if until is not None:
+        high = children(join(word, ordered_time(until))).high
+    return Range(low, high)

@@ -1,0 +1,116 @@
+"""Keys of the model registry: one partition a registered model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mlflow_dynamodbstore.encoding import bounded, ordered_time, ordered_version, version_of
+from mlflow_dynamodbstore.keys.base import (
+    DEFAULT_WORKSPACE,
+    ID,
+    KEY,
+    PARTITION_NAME,
+    Range,
+    children,
+    in_workspace,
+    join,
+    key_text,
+    pieces_of,
+)
+from mlflow_dynamodbstore.table.values import Key
+
+MODEL_META = "M#META"
+MODEL_VERSIONS = children("M#V")
+"""All versions of a model, each followed by what lies below it."""
+MODEL_TAGS = children("M#TAG")
+MODEL_ALIASES = children("M#ALIAS")
+
+
+class ModelPartition(NamedTuple):
+    """What the partition key of a registered model says; None stands for text that was cut."""
+
+    name: str | None
+    workspace: str | None
+
+
+def model_pk(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of a registered model."""
+    return in_workspace("RM", workspace, bounded(name, PARTITION_NAME))
+
+
+def model_pk_of(pk: str) -> ModelPartition:
+    """The model whose partition this is."""
+    pieces = pieces_of(pk, "RM")
+    workspace = DEFAULT_WORKSPACE if len(pieces) == 1 else key_text(pieces[0])
+    return ModelPartition(key_text(pieces[-1]), workspace)
+
+
+def model_key(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The whole key of a registered model's own item."""
+    return Key(model_pk(name, workspace), MODEL_META)
+
+
+def model_meta() -> str:
+    """The sort key of a registered model's own item."""
+    return MODEL_META
+
+
+def model_version(version: int) -> str:
+    """A version of a model."""
+    return join("M#V", ordered_version(version))
+
+
+def model_version_key(name: str, version: int, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The whole key of a version of a model."""
+    return Key(model_pk(name, workspace), model_version(version))
+
+
+def model_version_tag(version: int, key: str) -> str:
+    """A tag of a version."""
+    return join(model_version(version), "TAG", bounded(key, KEY))
+
+
+def model_version_tags(version: int) -> Range:
+    """The tags of a version."""
+    return children(join(model_version(version), "TAG"))
+
+
+def model_version_and_children(version: int) -> Range:
+    """A version's own item and everything below it."""
+    return Range(model_version(version), children(model_version(version)).high)
+
+
+def model_version_of(sk: str) -> int:
+    """The number of the version that a sort key belongs to."""
+    return version_of(pieces_of(sk, "M", "V")[0])
+
+
+def model_tag(key: str) -> str:
+    """A tag of a registered model."""
+    return join("M#TAG", bounded(key, KEY))
+
+
+def model_tag_key(sk: str) -> str | None:
+    """The key of a model's tag, or None when it was cut."""
+    return key_text(pieces_of(sk, "M", "TAG")[0])
+
+
+def model_alias(alias: str) -> str:
+    """An alias of a model."""
+    return join("M#ALIAS", bounded(alias, KEY))
+
+
+def model_alias_of(sk: str) -> str | None:
+    """The alias, or None when it was cut."""
+    return key_text(pieces_of(sk, "M", "ALIAS")[0])
+
+
+def model_alias_change(alias: str, timestamp: int, change_id: str) -> str:
+    """A recorded change of an alias."""
+    place = (bounded(alias, KEY), ordered_time(timestamp), bounded(change_id, ID))
+    return join("M#ALIASHIST", *place)
+
+
+def model_alias_changes(alias: str | None = None) -> Range:
+    """The recorded changes of one alias, the oldest first, or of all of them."""
+    return children("M#ALIASHIST" if alias is None else join("M#ALIASHIST", bounded(alias, KEY)))

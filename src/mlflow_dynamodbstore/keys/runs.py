@@ -1,0 +1,199 @@
+"""Keys of runs and what belongs to them.
+
+The kinds below a run sort as INPUT, INPUT_LM, LM, METRIC, MHIST, OUTPUT, PARAM, PART, TAG. The
+history (MHIST) may be thousands of times larger than the rest, so a run is read in two ranges
+around it: :func:`run_head` and :func:`run_tail`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mlflow_dynamodbstore.encoding import bounded, int_of, ordered_int
+from mlflow_dynamodbstore.keys.base import (
+    ID,
+    KEY,
+    NAME,
+    WORD,
+    Range,
+    children,
+    join,
+    key_text,
+    pieces_of,
+)
+from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.table.values import Key
+
+RUNS = children("R")
+"""All runs of an experiment with everything below them."""
+
+
+class RunItem(NamedTuple):
+    """What a sort key in a run's range says."""
+
+    run_id: str | None  # None: cut, the item holds it
+    kind: str  # "" for the run itself, else METRIC, PARAM, ...
+    name: str | None  # the key or name after the kind; None: cut, the item holds it
+    rest: tuple[str, ...] = ()  # further pieces, as they stand
+
+
+class MetricPoint(NamedTuple):
+    """Where a point of a metric's history stands."""
+
+    step: int
+    timestamp: int
+    suffix: str | None
+
+
+def run(run_id: str) -> str:
+    """A run's own item."""
+    return join("R", bounded(run_id, ID))
+
+
+def run_key(experiment_id: str, run_id: str) -> Key:
+    """The whole key of a run's own item."""
+    return Key(experiment_pk(experiment_id), run(run_id))
+
+
+def run_metric(run_id: str, key: str) -> str:
+    """The latest value of a metric."""
+    return join(run(run_id), "METRIC", bounded(key, KEY))
+
+
+def run_metric_point(
+    run_id: str, key: str, step: int, timestamp: int, suffix: str | None = None
+) -> str:
+    """One value of a metric's history.
+
+    The suffix tells several values at one step and timestamp apart.
+    """
+    point = join(run(run_id), "MHIST", bounded(key, KEY), ordered_int(step), ordered_int(timestamp))
+    return point if suffix is None else join(point, bounded(suffix, WORD))
+
+
+def run_param(run_id: str, key: str) -> str:
+    """A param."""
+    return join(run(run_id), "PARAM", bounded(key, KEY))
+
+
+def run_tag(run_id: str, key: str) -> str:
+    """A tag of a run."""
+    return join(run(run_id), "TAG", bounded(key, KEY))
+
+
+def run_input(run_id: str, name: str, digest: str | None = None) -> str:
+    """A dataset that a run read; the digest tells two datasets of one name apart."""
+    entry = join(run(run_id), "INPUT", bounded(name, NAME))
+    return entry if digest is None else join(entry, bounded(digest, WORD))
+
+
+def run_model_input(run_id: str, model_id: str) -> str:
+    """A logged model that a run read."""
+    return join(run(run_id), "INPUT_LM", bounded(model_id, ID))
+
+
+def run_logged_model(run_id: str, model_name: str) -> str:
+    """A model logged during a run."""
+    return join(run(run_id), "LM", bounded(model_name, NAME))
+
+
+def run_output(run_id: str, model_id: str) -> str:
+    """A logged model that a run produced."""
+    return join(run(run_id), "OUTPUT", bounded(model_id, ID))
+
+
+def run_children(run_id: str) -> Range:
+    """Everything below a run, its own item not included."""
+    return children(run(run_id))
+
+
+def run_and_children(run_id: str) -> Range:
+    """A run's own item and everything below it."""
+    return Range(run(run_id), children(run(run_id)).high)
+
+
+def run_head(run_id: str) -> Range:
+    """A run's own item, its inputs, logged models and latest metrics."""
+    return Range(run(run_id), run_metrics(run_id).high)
+
+
+def run_tail(run_id: str) -> Range:
+    """A run's outputs, params, parts of large values, and tags."""
+    return Range(run_outputs(run_id).low, run_tags(run_id).high)
+
+
+def run_metrics(run_id: str) -> Range:
+    """The latest metrics of a run."""
+    return children(join(run(run_id), "METRIC"))
+
+
+def run_history(run_id: str) -> Range:
+    """The history of all metrics of a run."""
+    return children(join(run(run_id), "MHIST"))
+
+
+def run_params(run_id: str) -> Range:
+    """The params of a run."""
+    return children(join(run(run_id), "PARAM"))
+
+
+def run_tags(run_id: str) -> Range:
+    """The tags of a run."""
+    return children(join(run(run_id), "TAG"))
+
+
+def run_inputs(run_id: str) -> Range:
+    """The datasets that a run read."""
+    return children(join(run(run_id), "INPUT"))
+
+
+def run_model_inputs(run_id: str) -> Range:
+    """The logged models that a run read."""
+    return children(join(run(run_id), "INPUT_LM"))
+
+
+def run_logged_models(run_id: str) -> Range:
+    """The models logged during a run."""
+    return children(join(run(run_id), "LM"))
+
+
+def run_outputs(run_id: str) -> Range:
+    """The logged models that a run produced."""
+    return children(join(run(run_id), "OUTPUT"))
+
+
+def metric_history(
+    run_id: str, key: str, first_step: int | None = None, last_step: int | None = None
+) -> Range:
+    """The history of one metric, from and to a step, both included."""
+    metric = join(run(run_id), "MHIST", bounded(key, KEY))
+    low, high = children(metric)
+    if first_step is not None:
+        low = children(join(metric, ordered_int(first_step))).low
+    if last_step is not None:
+        high = children(join(metric, ordered_int(last_step))).high
+    return Range(low, high)
+
+
+def run_id_of(sk: str) -> str | None:
+    """The run that a sort key belongs to, or None when its id was cut."""
+    return key_text(pieces_of(sk, "R")[0])
+
+
+def run_item_of(sk: str) -> RunItem:
+    """A sort key in a run's range, taken apart."""
+    pieces = pieces_of(sk, "R")
+    run_id = key_text(pieces[0])
+    if len(pieces) == 1:
+        return RunItem(run_id, "", None)
+    _, kind, name, *rest = pieces
+    return RunItem(run_id, kind, key_text(name), tuple(rest))
+
+
+def metric_point_of(sk: str) -> MetricPoint:
+    """Step, timestamp and suffix of a point of a metric's history."""
+    item = run_item_of(sk)
+    if item.kind != "MHIST" or len(item.rest) not in (2, 3):
+        raise ValueError(f"not a point of a metric's history: {sk!r}")
+    suffix = key_text(item.rest[2]) if item.rest[2:] else None
+    return MetricPoint(int_of(item.rest[0]), int_of(item.rest[1]), suffix)

@@ -1,0 +1,83 @@
+"""Keys of traces, which lie in their experiment's partition."""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.encoding import bounded
+from mlflow_dynamodbstore.keys.base import ID, KEY, Range, children, join, key_text, pieces_of
+from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.table.values import Key
+
+TRACES = children("T")
+"""All traces of an experiment with everything below them."""
+
+_SPAN_PARTS = 10**4
+
+
+def trace(trace_id: str) -> str:
+    """A trace's own item."""
+    return join("T", bounded(trace_id, ID))
+
+
+def trace_key(experiment_id: str, trace_id: str) -> Key:
+    """The whole key of a trace's own item."""
+    return Key(experiment_pk(experiment_id), trace(trace_id))
+
+
+def trace_tag(trace_id: str, key: str) -> str:
+    """A tag of a trace."""
+    return join(trace(trace_id), "TAG", bounded(key, KEY))
+
+
+def trace_spans(trace_id: str) -> str:
+    """The spans of a trace."""
+    return join(trace(trace_id), "SPANS")
+
+
+def trace_spans_part(trace_id: str, number: int) -> str:
+    """One of several items that together hold the spans of a trace."""
+    if not 0 <= number < _SPAN_PARTS:
+        raise ValueError(f"not the number of a part: {number}")
+    return join(trace_spans(trace_id), f"{number:04d}")
+
+
+def trace_assessment(trace_id: str, assessment_id: str) -> str:
+    """An assessment of a trace."""
+    return join(trace(trace_id), "ASSESS", bounded(assessment_id, ID))
+
+
+def trace_children(trace_id: str) -> Range:
+    """Everything below a trace, its own item not included."""
+    return children(trace(trace_id))
+
+
+def trace_and_children(trace_id: str) -> Range:
+    """A trace's own item and everything below it."""
+    return Range(trace(trace_id), trace_children(trace_id).high)
+
+
+def trace_tags(trace_id: str) -> Range:
+    """The tags of a trace."""
+    return children(join(trace(trace_id), "TAG"))
+
+
+def trace_all_spans(trace_id: str) -> Range:
+    """The item of a trace's spans and all its parts."""
+    return Range(trace_spans(trace_id), children(trace_spans(trace_id)).high)
+
+
+def trace_assessments(trace_id: str) -> Range:
+    """The assessments of a trace."""
+    return children(join(trace(trace_id), "ASSESS"))
+
+
+def trace_id_of(sk: str) -> str | None:
+    """The trace that a sort key belongs to, or None when its id was cut."""
+    return key_text(pieces_of(sk, "T")[0])
+
+
+def trace_tag_key(sk: str) -> str | None:
+    """The key of a trace's tag, or None when it was cut."""
+    _, kind, key = [*pieces_of(sk, "T"), "", ""][:3]
+    if kind != "TAG":
+        raise ValueError(f"not a tag of a trace: {sk!r}")
+    return key_text(key)
