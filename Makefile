@@ -45,7 +45,7 @@ docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an e
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
-build: $(VENV)/.dev ## build the wheel and the source archive into dist/
+build: $(VENV)/.dev ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## remove caches and built files
