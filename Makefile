@@ -50,7 +50,7 @@ build: $(VENV)/.dev ## build the wheel into dist/
 
 clean: ## remove caches and built files
 	rm -rf dist build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove the environments too (never the data)
 	rm -rf $(VENV) .dynoxide
