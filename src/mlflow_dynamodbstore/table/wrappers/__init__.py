@@ -1,0 +1,1 @@
+"""Engines around engines: each adds one thing and passes everything else on."""

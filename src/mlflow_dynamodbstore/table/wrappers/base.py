@@ -1,0 +1,65 @@
+"""An engine that passes every call to the engine inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlflow_dynamodbstore.table.contract import (
+    Engine,
+    Got,
+    Outcome,
+    Page,
+    Put,
+    Query,
+    Scan,
+    TransactWrite,
+    Write,
+)
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.values import Item, Key
+
+
+class WrappedEngine:
+    """Passes every call on unchanged; a wrapper overrides the calls it has something to add to."""
+
+    def __init__(self, inner: Engine) -> None:
+        self.inner = inner
+        self.schema = inner.schema
+        # Asked for by Table, which fans out only where waiting is what takes the time.
+        self.waits_on_network: bool = getattr(inner, "waits_on_network", False)
+
+    @property
+    def uri(self) -> str:
+        return self.inner.uri
+
+    def prepare(self, *, create: bool) -> None:
+        self.inner.prepare(create=create)
+
+    def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        return self.inner.get(key, consistent=consistent)
+
+    def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:
+        return self.inner.get_many(keys, consistent=consistent)
+
+    def apply(self, write: Write) -> Item | None:
+        return self.inner.apply(write)
+
+    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
+        return self.inner.apply_many(writes)
+
+    def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
+        self.inner.transact(writes, token)
+
+    def query(self, query: Query) -> Page:
+        return self.inner.query(query)
+
+    def scan(self, scan: Scan) -> Page:
+        return self.inner.scan(scan)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def key_of(schema: Schema, write: TransactWrite) -> Key:
+    """The key a write goes to."""
+    return schema.key_of(write.item) if isinstance(write, Put) else write.key

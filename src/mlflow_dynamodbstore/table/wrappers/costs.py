@@ -1,0 +1,120 @@
+"""What DynamoDB charges for a request, as pure functions of sizes and of the schema.
+
+The figures are those of DynamoDB's developer guide. Reads count steps of 4 KB, half of them when
+eventually consistent. Writes count steps of 1 KB of the larger of the old and the new image, and
+beside it what each secondary index has to write. A transaction doubles what the table itself
+writes; the indexes follow at the plain price.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.schema import Index, Schema
+from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.values import Item, Value
+
+READ_STEP = 4096
+WRITE_STEP = 1024
+
+
+def read_units(size: int, *, consistent: bool) -> float:
+    """Units to read so many bytes in one go; reading nothing costs one step all the same."""
+    steps = max(1, _steps(size, READ_STEP))
+    return float(steps) if consistent else steps / 2
+
+
+def get_units(items: Iterable[Item | None], *, consistent: bool) -> float:
+    """Units of reading items by key, each rounded up on its own; ``None`` is one not there."""
+    return sum(read_units(_size(item), consistent=consistent) for item in items)
+
+
+def query_units(schema: Schema, query: Query, read: Iterable[Item]) -> float:
+    """Units of one page of a query, given the items it read, before the filter.
+
+    The sum of the page is rounded, of the index entries where an index is asked. A local index
+    that does not carry whole items fetches each from the table, each rounded up on its own.
+    """
+    if query.index is None:
+        return page_units(read, consistent=query.consistent)
+    index = schema.by_name[query.index]
+    items = list(read)
+    consistent = query.consistent and index.is_local
+    entries = [entry for entry in (projected(schema, index, item) for item in items) if entry]
+    units = page_units(entries, consistent=consistent)
+    if index.is_local and index.projection != "ALL" and not query.keys_only:
+        units += get_units(items, consistent=consistent)
+    return units
+
+
+def page_units(read: Iterable[Item], *, consistent: bool) -> float:
+    """Units of a page whose items are summed before they are rounded."""
+    return read_units(sum(map(item_size, read)), consistent=consistent)
+
+
+def write_units(
+    schema: Schema, old: Item | None, new: Item | None, *, transactional: bool = False
+) -> int:
+    """Units of turning the old image into the new one; ``None`` is an item not there."""
+    base = _write_steps(max(_size(old), _size(new)))
+    indexes = sum(index_write_units(schema, index, old, new) for index in schema.indexes)
+    return (2 * base if transactional else base) + indexes
+
+
+def refused_units(old: Item | None, *, transactional: bool = False) -> int:
+    """Units of a write whose condition failed, or of a check: the item that was looked at."""
+    base = _write_steps(_size(old))
+    return 2 * base if transactional else base
+
+
+def index_write_units(schema: Schema, index: Index, old: Item | None, new: Item | None) -> int:
+    """Units of bringing one index up to date.
+
+    An entry that stays as it is costs nothing. One that is added, removed or changed in place
+    costs one write; one whose key moves costs two, the old entry's and the new one's.
+    """
+    before, after = projected(schema, index, old), projected(schema, index, new)
+    if before is None and after is None:
+        return 0
+    if before is None or after is None:
+        return _write_steps(_size(before or after))
+    if schema.index_key(index, before) != schema.index_key(index, after):
+        return _write_steps(_size(before)) + _write_steps(_size(after))
+    return 0 if same_value(before, after) else _write_steps(max(_size(before), _size(after)))
+
+
+def projected(schema: Schema, index: Index, item: Item | None) -> Item | None:
+    """The entry an item has in an index, or None when it has none."""
+    if item is None or schema.index_key(index, item) is None:
+        return None
+    if index.projection == "ALL":
+        return item
+    names = (schema.pk, schema.sk, index.pk or schema.pk, index.sk)
+    return {name: item[name] for name in dict.fromkeys(names)}
+
+
+def same_value(one: Value, other: Value) -> bool:
+    """Whether two values are stored alike: 1 and 1.0 are not, two equal NaNs are."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float) and isinstance(other, float):
+        return struct.pack("d", one) == struct.pack("d", other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_value(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    return one == other
+
+
+def _size(item: Item | None) -> int:
+    return 0 if item is None else item_size(item)
+
+
+def _steps(size: int, step: int) -> int:
+    return -(-size // step)
+
+
+def _write_steps(size: int) -> int:
+    return max(1, _steps(size, WRITE_STEP))

@@ -1,0 +1,258 @@
+"""Requests and capacity units, counted on either engine, so that a test can assert on cost.
+
+An engine that hears from its server what each request consumed (it has an ``observer``) is
+believed. For any other the same figures are computed from DynamoDB's rules, and its calls are
+counted as the requests the DynamoDB engine would have sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, cast
+
+from mlflow_dynamodbstore.table.contract import (
+    MAX_BATCH_WRITE,
+    Check,
+    Delete,
+    Engine,
+    Got,
+    Outcome,
+    Page,
+    Patch,
+    Put,
+    Query,
+    Scan,
+    TransactWrite,
+    Write,
+)
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.wrappers import costs
+from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine, key_of
+
+_READS = frozenset({"GetItem", "BatchGetItem", "Query", "Scan"})
+
+
+@dataclass
+class Usage:
+    """Requests by operation, and the units they consumed."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    read_units: float = 0.0
+    write_units: float = 0.0
+
+    @property
+    def total_requests(self) -> int:
+        return sum(self.requests.values())
+
+    def __str__(self) -> str:
+        by_operation = ", ".join(f"{name} {n}" for name, n in sorted(self.requests.items()) if n)
+        return (
+            f"{self.total_requests} requests ({by_operation or 'none'}), "
+            f"{self.read_units:g} read units, {self.write_units:g} write units"
+        )
+
+
+class Meter:
+    """A running total that many threads may add to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._total = Usage()
+
+    @property
+    def requests(self) -> Counter[str]:
+        return self.total().requests
+
+    @property
+    def read_units(self) -> float:
+        return self._total.read_units
+
+    @property
+    def write_units(self) -> float:
+        return self._total.write_units
+
+    def total(self) -> Usage:
+        """A copy of everything counted since the last reset."""
+        with self._lock:
+            return replace(self._total, requests=Counter(self._total.requests))
+
+    def reset(self) -> None:
+        with self._lock:
+            self._total = Usage()
+
+    def add(self, operation: str, *, read: float = 0.0, write: float = 0.0) -> None:
+        """Count one request and what it consumed."""
+        with self._lock:
+            self._total.requests[operation] += 1
+            self._total.read_units += read
+            self._total.write_units += write
+
+    @contextmanager
+    def measure(self) -> Iterator[Usage]:
+        """Gives a usage that holds, once the block has ended, what was consumed inside it."""
+        before, inside = self.total(), Usage()
+        try:
+            yield inside
+        finally:
+            after = self.total()
+            inside.requests = after.requests - before.requests
+            inside.read_units = after.read_units - before.read_units
+            inside.write_units = after.write_units - before.write_units
+
+    def __str__(self) -> str:
+        return str(self.total())
+
+
+class MeteredEngine(WrappedEngine):
+    """Counts what every call costs, in ``meter``."""
+
+    def __init__(self, inner: Engine, meter: Meter | None = None) -> None:
+        self.meter = meter or Meter()
+        counting = _Reported if hasattr(inner, "observer") else _Computed
+        super().__init__(counting(inner, self.meter))
+
+
+class _Observable(Engine, Protocol):
+    observer: Any
+
+
+class _Reported(WrappedEngine):
+    """Takes the server's own figures.
+
+    A refused write brings no figure with its error, so that one is computed from the old item.
+    """
+
+    def __init__(self, inner: Engine, meter: Meter) -> None:
+        super().__init__(inner)
+        self._meter = meter
+        cast("_Observable", inner).observer = self._observe
+
+    def _observe(self, operation: str, response: Mapping[str, Any]) -> None:
+        reported = response.get("ConsumedCapacity") or []
+        tables = [reported] if isinstance(reported, Mapping) else reported
+        read = write = 0.0
+        for table in tables:
+            if "ReadCapacityUnits" in table or "WriteCapacityUnits" in table:
+                read += table.get("ReadCapacityUnits", 0.0)
+                write += table.get("WriteCapacityUnits", 0.0)
+            elif operation in _READS:
+                read += table["CapacityUnits"]
+            else:
+                write += table["CapacityUnits"]
+        self._meter.add(operation, read=read, write=write)
+
+
+class _Computed(WrappedEngine):
+    """Computes the figures from DynamoDB's rules.
+
+    It reads each old image before the write, so that under concurrent writers of one item the
+    figure may be that of a neighbouring moment. A transaction sent again with its token counts
+    as a new one.
+    """
+
+    def __init__(self, inner: Engine, meter: Meter) -> None:
+        super().__init__(inner)
+        self._meter = meter
+
+    def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        item = self.inner.get(key, consistent=consistent)
+        self._meter.add("GetItem", read=costs.get_units([item], consistent=consistent))
+        return item
+
+    def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:
+        got = self.inner.get_many(keys, consistent=consistent)
+        looked_at = [got.items.get(key) for key in keys if key not in got.unprocessed]
+        units = costs.get_units(looked_at, consistent=consistent)
+        self._meter.add("BatchGetItem", read=units)
+        return got
+
+    def query(self, query: Query) -> Page:
+        page = self.inner.query(query)
+        whole = query.filter is None and not query.keys_only
+        # What was read is what the same page holds without its filter and projection.
+        read = page if whole else self.inner.query(replace(query, filter=None, keys_only=False))
+        self._meter.add("Query", read=costs.query_units(self.schema, query, read.items))
+        return page
+
+    def scan(self, scan: Scan) -> Page:
+        page = self.inner.scan(scan)
+        read = page if scan.filter is None else self.inner.scan(replace(scan, filter=None))
+        self._meter.add("Scan", read=costs.page_units(read.items, consistent=True))
+        return page
+
+    def apply(self, write: Write) -> Item | None:
+        old = self.inner.get(key_of(self.schema, write))
+        try:
+            image = self.inner.apply(write)
+        except ConditionFailed as refused:
+            self._meter.add(operation_of(write), write=costs.refused_units(refused.old))
+            raise
+        units = costs.write_units(self.schema, old, after(self.schema, write, old))
+        self._meter.add(operation_of(write), write=units)
+        return image
+
+    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
+        olds = [self.inner.get(key_of(self.schema, write)) for write in writes]
+        outcomes = self.inner.apply_many(writes)
+        units = list(map(self._outcome_units, writes, olds, outcomes))
+        for operation, members in requests_of(writes):
+            self._meter.add(operation, write=sum(units[n] for n in members))
+        return outcomes
+
+    def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
+        olds = [self.inner.get(key_of(self.schema, write)) for write in writes]
+        try:
+            self.inner.transact(writes, token)
+        except TransactionCancelled:
+            units = sum(costs.refused_units(old, transactional=True) for old in olds)
+            self._meter.add("TransactWriteItems", write=units)
+            raise
+        units = sum(map(self._transact_units, writes, olds))
+        self._meter.add("TransactWriteItems", write=units)
+
+    def _outcome_units(self, write: Write, old: Item | None, outcome: Outcome) -> int:
+        if outcome.status == "applied":
+            return costs.write_units(self.schema, old, after(self.schema, write, old))
+        return costs.refused_units(outcome.image) if outcome.status == "refused" else 0
+
+    def _transact_units(self, write: TransactWrite, old: Item | None) -> int:
+        if isinstance(write, Check):
+            return costs.refused_units(old, transactional=True)
+        new = after(self.schema, write, old)
+        return costs.write_units(self.schema, old, new, transactional=True)
+
+
+def after(schema: Schema, write: Write, old: Item | None) -> Item | None:
+    """The item that a write leaves behind."""
+    if isinstance(write, Put):
+        return write.item
+    if isinstance(write, Delete):
+        return None
+    return write.update.apply(old or {schema.pk: write.key.pk, schema.sk: write.key.sk})
+
+
+def operation_of(write: Write) -> str:
+    """The request that does one write."""
+    return {Put: "PutItem", Patch: "UpdateItem", Delete: "DeleteItem"}[type(write)]
+
+
+def requests_of(writes: Sequence[Write]) -> Iterable[tuple[str, list[int]]]:
+    """The requests that a bulk write takes, each with the places of its writes.
+
+    Plain puts and deletes travel in batches of 25; what has a condition, changes attributes or
+    wants an image back goes alone.
+    """
+    plain: list[int] = []
+    for n, write in enumerate(writes):
+        if isinstance(write, Patch) or write.condition is not None or write.returns != "none":
+            yield operation_of(write), [n]
+        else:
+            plain.append(n)
+    for start in range(0, len(plain), MAX_BATCH_WRITE):
+        yield "BatchWriteItem", plain[start : start + MAX_BATCH_WRITE]
