@@ -1,0 +1,148 @@
+"""Making sure that a table is there, is ours, and is set up as it should be."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from mlflow_dynamodbstore.table.dynamodb.definition import check_table, table_definition
+from mlflow_dynamodbstore.table.dynamodb.errors import table_missing
+from mlflow_dynamodbstore.table.errors import Unavailable
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.uri import Location
+from mlflow_dynamodbstore.table.values import TTL
+
+ACTIVE_SECONDS = 300.0
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 3.0
+
+_NOT_OFFERED = {
+    "UnknownOperationException",
+    "UnknownOperation",
+    "UnsupportedOperationException",
+    "ValidationException",
+    "ValidationError",
+    "NotImplementedException",
+    "NotImplemented",
+    "501",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class Admin:
+    """The table's own affairs, through the ordinary client: they are rare."""
+
+    def __init__(self, client: Any, schema: Schema, location: Location) -> None:
+        self._client = client
+        self._schema = schema
+        self._location = location
+        self._name = location.table
+
+    def prepare(self, *, create: bool) -> None:
+        """See :meth:`~mlflow_dynamodbstore.table.contract.Engine.prepare`.
+
+        Any number of processes may do this at once: one creates the table, all wait for it.
+        """
+        described = self._describe()
+        if described is None:
+            if not create:
+                raise table_missing(self._location)
+            self._create()
+        if described is None or described["TableStatus"] not in ("ACTIVE", "UPDATING"):
+            described = self._wait_until_active()
+        check_table(self._schema, described)
+        if create:
+            self._switch_on_features()
+
+    def _describe(self) -> dict[str, Any] | None:
+        try:
+            answer: dict[str, Any] = self._client.describe_table(TableName=self._name)
+        except ClientError as error:
+            if _code(error) == "ResourceNotFoundException":
+                return None
+            raise
+        described: dict[str, Any] = answer["Table"]
+        return described
+
+    def _create(self) -> None:
+        definition = table_definition(self._schema, self._name)
+        try:
+            self._client.create_table(**definition)
+        except ClientError as error:
+            if _code(error) == "ResourceInUseException":
+                return  # another process was quicker
+            if _code(error) not in _NOT_OFFERED:
+                raise
+            # Some endpoints refuse what they do not offer; a definition that is wrong in itself
+            # fails again.
+            definition.pop("DeletionProtectionEnabled")
+            _retried(self._client.create_table, definition)
+
+    def _wait_until_active(self) -> dict[str, Any]:
+        deadline = time.monotonic() + ACTIVE_SECONDS
+        pause = _FIRST_PAUSE
+        while True:
+            described = self._describe()
+            if described is not None and described["TableStatus"] in ("ACTIVE", "UPDATING"):
+                return described
+            if time.monotonic() > deadline:
+                state = described["TableStatus"] if described else "absent"
+                raise Unavailable(
+                    f"{self._location} is still {state} after {ACTIVE_SECONDS:g} seconds"
+                )
+            time.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
+
+    def _switch_on_features(self) -> None:
+        """Expiry and point-in-time recovery, where the endpoint has them.
+
+        Expiry being on already means that whoever created the table came this far.
+        """
+        if self._expires_items() is not False:
+            return
+        self._optional(
+            "time to live",
+            self._client.update_time_to_live,
+            TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
+        )
+        self._optional(
+            "point-in-time recovery",
+            self._client.update_continuous_backups,
+            PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+        )
+
+    def _expires_items(self) -> bool | None:
+        """Whether time to live is on; None where the endpoint does not know of it."""
+        answer = self._optional("time to live", self._client.describe_time_to_live)
+        if answer is None:
+            return None
+        status = answer.get("TimeToLiveDescription", {}).get("TimeToLiveStatus", "DISABLED")
+        return status in ("ENABLED", "ENABLING")
+
+    def _optional(
+        self, feature: str, call: Callable[..., dict[str, Any]], **arguments: Any
+    ) -> dict[str, Any] | None:
+        try:
+            return call(TableName=self._name, **arguments)
+        except ClientError as error:
+            if _code(error) not in _NOT_OFFERED:
+                raise
+            _log.debug("%s has no %s: %s", self._location, feature, error)
+            return None
+
+
+def _retried(create: Callable[..., object], definition: dict[str, Any]) -> None:
+    try:
+        create(**definition)
+    except ClientError as error:
+        if _code(error) != "ResourceInUseException":
+            raise
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))

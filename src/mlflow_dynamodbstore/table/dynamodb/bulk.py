@@ -1,0 +1,127 @@
+"""Many writes, each on its own: in batches where DynamoDB has them, side by side everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from mlflow_dynamodbstore.table.contract import MAX_BATCH_WRITE, Delete, Outcome, Put, Write
+from mlflow_dynamodbstore.table.dynamodb import requests
+from mlflow_dynamodbstore.table.dynamodb.transport import Body
+from mlflow_dynamodbstore.table.dynamodb.workers import Workers
+from mlflow_dynamodbstore.table.errors import (
+    AccessDenied,
+    CollectionFull,
+    ConditionFailed,
+    InvalidRequest,
+    ItemTooLarge,
+    TableError,
+    TableMissing,
+    Throttled,
+    Unavailable,
+)
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.values import Item, Key
+
+Places: TypeAlias = Sequence[int]
+"""Which of the writes, by their place in the list."""
+
+
+class BulkWrite:
+    """One :meth:`~mlflow_dynamodbstore.table.contract.Engine.apply_many` under way."""
+
+    def __init__(
+        self,
+        table: str,
+        schema: Schema,
+        writes: Sequence[Write],
+        *,
+        apply: Callable[[Write], Item | None],
+        call: Callable[[str, Body], Body],
+    ) -> None:
+        self._table = table
+        self._schema = schema
+        self._writes = writes
+        self._apply = apply
+        self._call = call
+        self._outcomes: list[Outcome] = [Outcome("unprocessed")] * len(writes)
+
+    def run(self, workers: Workers) -> list[Outcome]:
+        """Do all writes and tell what became of each.
+
+        Raises ``AccessDenied`` or ``TableMissing`` when that is what became of all of them.
+        """
+        requests.refuse_repeated_keys(self._schema, self._writes)
+        batched = [n for n, write in enumerate(self._writes) if _fits_a_batch(write)]
+        alone = [n for n, write in enumerate(self._writes) if not _fits_a_batch(write)]
+        tasks = [
+            partial(self._send_batch, batched[start : start + MAX_BATCH_WRITE])
+            for start in range(0, len(batched), MAX_BATCH_WRITE)
+        ]
+        tasks += [partial(self._send_one, place) for place in alone]
+        workers.run(tasks)
+        self._raise_what_became_of_all()
+        return self._outcomes
+
+    def _raise_what_became_of_all(self) -> None:
+        errors = [outcome.error for outcome in self._outcomes]
+        first = errors[0] if errors else None
+        alike = all(type(error) is type(first) for error in errors)
+        if alike and isinstance(first, AccessDenied | TableMissing):
+            raise first
+
+    def _send_one(self, place: int) -> None:
+        write = self._writes[place]
+        try:
+            self._outcomes[place] = Outcome("applied", self._apply(write))
+        except ConditionFailed as error:
+            self._outcomes[place] = Outcome("refused", error.old, error)
+        except TableError as error:
+            self._outcomes[place] = _not_done(error, repeatable=_fits_a_batch(write))
+
+    def _send_batch(self, places: Places) -> None:
+        writes = [self._writes[place] for place in places]
+        try:
+            request = requests.batch_write(self._table, self._schema, writes)
+            answer = self._call("BatchWriteItem", request)
+        except (InvalidRequest, ItemTooLarge, CollectionFull):
+            # One bad item spoils a batch, and a batch may be too large as a whole. Halving finds
+            # the bad ones, and puts and deletes may be repeated.
+            if len(places) == 1:
+                self._send_one(places[0])
+            else:
+                middle = len(places) // 2
+                self._send_batch(places[:middle])
+                self._send_batch(places[middle:])
+            return
+        except TableError as error:
+            for place in places:
+                self._outcomes[place] = _not_done(error, repeatable=True)
+            return
+        left = self._unprocessed(answer)
+        for place, write in zip(places, writes, strict=True):
+            if requests.key_of(self._schema, write) not in left:
+                self._outcomes[place] = Outcome("applied")
+
+    def _unprocessed(self, answer: Body) -> set[Key]:
+        """The keys that DynamoDB hands back to be sent again."""
+        pk, sk = self._schema.pk, self._schema.sk
+        entries = (answer.get("UnprocessedItems") or {}).get(self._table, [])
+        images = (entry.get("PutRequest", {}).get("Item") for entry in entries)
+        keys = (entry.get("DeleteRequest", {}).get("Key") for entry in entries)
+        return {Key(w[pk]["S"], w[sk]["S"]) for w in (*images, *keys) if w is not None}
+
+
+def _fits_a_batch(write: Write) -> bool:
+    """Whether a write needs neither a condition nor an image, so that a batch can hold it."""
+    return isinstance(write, Put | Delete) and write.condition is None and write.returns == "none"
+
+
+def _not_done(error: TableError, *, repeatable: bool) -> Outcome:
+    if isinstance(error, Throttled):
+        return Outcome("unprocessed", error=error)
+    if isinstance(error, Unavailable):
+        lost = error.maybe_applied and not repeatable
+        return Outcome("uncertain" if lost else "unprocessed", error=error)
+    return Outcome("failed", error=error)

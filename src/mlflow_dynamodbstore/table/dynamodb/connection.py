@@ -1,0 +1,115 @@
+"""How a process reaches its endpoint: session, credentials, client and transport."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import NoCredentialsError
+from botocore.httpsession import URLLib3Session
+from botocore.utils import get_environ_proxies
+
+from mlflow_dynamodbstore import __version__
+from mlflow_dynamodbstore.table.dynamodb.signing import Signer
+from mlflow_dynamodbstore.table.dynamodb.transport import (
+    ClientTransport,
+    DirectTransport,
+    Transport,
+)
+from mlflow_dynamodbstore.table.uri import Location
+
+CONNECT_SECONDS = 5
+READ_SECONDS = 20
+_PRODUCT = f"mlflow-dynamodbstore/{__version__}"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A client for what is rare, a transport for what is frequent, and the process they serve.
+
+    Sockets do not survive a fork: a process that finds another's number here makes its own.
+    """
+
+    client: Any
+    transport: Transport
+    pid: int
+
+    def close(self) -> None:
+        self.client.close()
+        self.transport.close()
+
+
+@dataclass(frozen=True)
+class Connector:
+    """Makes connections to one location."""
+
+    location: Location
+    session: Any = None  # a botocore session; None: one from the environment, as usual
+    max_connections: int = 32
+    transport: Literal["direct", "botocore"] = "direct"
+
+    def connect(self) -> Connection:
+        """A new connection. Raises botocore's exceptions, for missing credentials above all."""
+        session = self.session or _session(self.location)
+        client = session.create_client(
+            "dynamodb",
+            region_name=self.location.region,
+            endpoint_url=self.location.endpoint or None,
+            config=self._config(),
+        )
+        if self.transport == "botocore":
+            transport: Transport = ClientTransport(client)
+        else:
+            transport = self._direct(session, client)
+        return Connection(client, transport, os.getpid())
+
+    def _config(self) -> Config:
+        return Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            max_pool_connections=self.max_connections,
+            # Retrying is the table's business, which knows what may be repeated.
+            retries={"mode": "standard", "total_max_attempts": 1},
+            # The service checks its requests; checking them here too doubles the cost of building.
+            parameter_validation=False,
+            tcp_keepalive=True,
+            user_agent_extra=_PRODUCT,
+        )
+
+    def _direct(self, session: Any, client: Any) -> DirectTransport:
+        credentials = session.get_credentials()
+        if credentials is None:
+            raise NoCredentialsError
+        # The client has resolved these from URI, environment and configuration files.
+        url, config = client.meta.endpoint_url.rstrip("/") + "/", client.meta.config
+        verify = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+        http = URLLib3Session(
+            verify=verify or True,
+            proxies=get_environ_proxies(url) if config.proxies is None else config.proxies,
+            timeout=(CONNECT_SECONDS, READ_SECONDS),
+            max_pool_connections=self.max_connections,
+            socket_options=[
+                (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            ],
+            client_cert=config.client_cert,
+            proxies_config=config.proxies_config,
+        )
+        signer = Signer(credentials, client.meta.region_name, url)
+        return DirectTransport(http, signer, url, f"{session.user_agent()} {_PRODUCT}")
+
+
+def _session(location: Location) -> Any:
+    session = botocore.session.get_session()
+    if location.is_aws:
+        return session
+    # An emulator asks for credentials but not for true ones. Asking the metadata service of a
+    # machine that has none would take seconds.
+    session.get_component("credential_provider").remove("iam-role")
+    if session.get_credentials() is None:
+        session.set_credentials("local", "local")
+    return session

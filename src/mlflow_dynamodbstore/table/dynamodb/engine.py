@@ -1,0 +1,207 @@
+"""The DynamoDB engine: every operation of the contract as one request, or a few side by side."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import botocore.session
+
+from mlflow_dynamodbstore.table.contract import (
+    MAX_BATCH_GET,
+    MAX_ITEM_BYTES,
+    Got,
+    Outcome,
+    Page,
+    Put,
+    Query,
+    Scan,
+    TransactWrite,
+    Write,
+)
+from mlflow_dynamodbstore.table.dynamodb import cursors, requests
+from mlflow_dynamodbstore.table.dynamodb.admin import Admin
+from mlflow_dynamodbstore.table.dynamodb.bulk import BulkWrite
+from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
+from mlflow_dynamodbstore.table.dynamodb.connection import Connection, Connector
+from mlflow_dynamodbstore.table.dynamodb.errors import ON_THE_WIRE, translate
+from mlflow_dynamodbstore.table.dynamodb.transport import Body, ServiceError
+from mlflow_dynamodbstore.table.dynamodb.workers import Workers
+from mlflow_dynamodbstore.table.errors import (
+    InvalidRequest,
+    ItemTooLarge,
+    Refusal,
+    TableError,
+    TransactionCancelled,
+)
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.uri import LOCAL_REGION, Location
+from mlflow_dynamodbstore.table.values import Item, Key
+
+
+class DynamoDBEngine:
+    """One table on AWS, or on anything that speaks DynamoDB's protocol.
+
+    - ``region``: of AWS; for another endpoint, the region its requests are signed for.
+    - ``endpoint_url``: where requests go when that is not AWS's own address of the region.
+    - ``session``: a botocore session with credentials; by default one from the environment.
+    - ``max_connections``: connections kept open. ``workers``: requests of one bulk write at once.
+    - ``transport``: see :mod:`~mlflow_dynamodbstore.table.dynamodb.transport`.
+
+    When ``observer`` is set it is called after each request for data, with the operation's name
+    and the answer, which then tells the capacity consumed. For a request that failed the answer is
+    ``{"Error": {"Code": ..., "Message": ...}}``. It may be called from several threads at once.
+    """
+
+    def __init__(
+        self,
+        table_name: str,
+        schema: Schema,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        session: botocore.session.Session | None = None,
+        max_connections: int = 32,
+        workers: int = 8,
+        transport: Literal["direct", "botocore"] = "direct",
+    ) -> None:
+        self.schema = schema
+        self.observer: Callable[[str, dict[str, Any]], None] | None = None
+        self._location = _location(table_name, region, endpoint_url)
+        self._table = table_name
+        self._connector = Connector(self._location, session, max_connections, transport)
+        self._connection: Connection | None = None
+        self._connecting = threading.Lock()
+        self._workers = Workers(workers)
+
+    @property
+    def uri(self) -> str:
+        """The URI that opens this table again."""
+        return str(self._location)
+
+    def prepare(self, *, create: bool) -> None:
+        """Make sure the table exists and has our schema."""
+        try:
+            Admin(self._connected().client, self.schema, self._location).prepare(create=create)
+        except ON_THE_WIRE as error:
+            raise translate(error, self._location, write=False) from error
+
+    def get(self, key: Key, *, consistent: bool = True) -> Item | None:
+        """The item at a key, or None."""
+        request = requests.get(self._table, self.schema, key, consistent=consistent)
+        item = self._call("GetItem", request).get("Item")
+        return decode_item(item) if item else None
+
+    def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:
+        """Up to 100 items."""
+        if not keys:
+            return Got()
+        if len(keys) > MAX_BATCH_GET:
+            raise InvalidRequest(f"a batch read takes up to {MAX_BATCH_GET} keys, not {len(keys)}")
+        request = requests.batch_get(self._table, self.schema, keys, consistent=consistent)
+        answer = self._call("BatchGetItem", request)
+        items = map(decode_item, answer.get("Responses", {}).get(self._table, ()))
+        left = (answer.get("UnprocessedKeys") or {}).get(self._table, {}).get("Keys", ())
+        return Got(
+            {self.schema.key_of(item): item for item in items},
+            [self.schema.key_of(decode_item(key)) for key in left],
+        )
+
+    def apply(self, write: Write) -> Item | None:
+        """Do one write and return the image its ``returns`` asks for."""
+        operation, request = requests.single_write(self._table, self.schema, write)
+        image = self._call(operation, request, write=True).get("Attributes")
+        return decode_item(image) if image else None
+
+    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
+        """Do many writes, each on its own."""
+        bulk = BulkWrite(self._table, self.schema, writes, apply=self.apply, call=self._call_write)
+        return bulk.run(self._workers)
+
+    def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
+        """Do up to 100 writes and checks on different keys, all or none."""
+        request = requests.transact(self._table, self.schema, writes, token)
+        try:
+            self._call("TransactWriteItems", request, write=True)
+        except ItemTooLarge as error:
+            # A put that is too large is refused before the transaction begins, without its place.
+            raise TransactionCancelled(_too_large(writes, str(error))) from error
+
+    def query(self, query: Query) -> Page:
+        """One page of a partition."""
+        answer = self._call("Query", requests.query(self._table, self.schema, query))
+        last = answer.get("LastEvaluatedKey")
+        return Page(
+            [decode_item(item) for item in answer["Items"]],
+            cursors.after_query(self.schema, query, last),
+        )
+
+    def scan(self, scan: Scan) -> Page:
+        """One page of everything."""
+        answer = self._call("Scan", requests.scan(self._table, self.schema, scan))
+        last = answer.get("LastEvaluatedKey")
+        return Page(
+            [decode_item(item) for item in answer["Items"]],
+            cursors.after_scan(self.schema, scan, last),
+        )
+
+    def close(self) -> None:
+        """Let go of connections and threads; a later call opens new ones."""
+        self._workers.close()
+        with self._connecting:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _call(self, operation: str, request: Body, *, write: bool = False) -> Body:
+        observer = self.observer
+        if observer is not None:
+            request["ReturnConsumedCapacity"] = "INDEXES"
+        try:
+            answer = self._connected().transport.call(operation, request)
+        except ON_THE_WIRE as error:
+            failure = translate(error, self._location, write=write)
+            if observer is not None:
+                observer(operation, _error_answer(error, failure))
+            raise failure from error
+        if observer is not None:
+            observer(operation, answer)
+        return answer
+
+    def _call_write(self, operation: str, request: Body) -> Body:
+        return self._call(operation, request, write=True)
+
+    def _connected(self) -> Connection:
+        connection = self._connection
+        if connection is not None and connection.pid == os.getpid():
+            return connection
+        with self._connecting:
+            connection = self._connection
+            if connection is None or connection.pid != os.getpid():
+                connection = self._connection = self._connector.connect()
+            return connection
+
+
+def _location(table: str, region: str | None, endpoint_url: str | None) -> Location:
+    if endpoint_url is not None:
+        return Location("endpoint", table, region or LOCAL_REGION, endpoint_url.rstrip("/"))
+    if region is None:
+        raise InvalidRequest("a table on AWS has a region; write dynamodb://us-east-1/mlflow")
+    return Location("aws", table, region)
+
+
+def _too_large(writes: Sequence[TransactWrite], message: str) -> list[Refusal | None]:
+    return [
+        Refusal("ItemTooLarge", message)
+        if isinstance(write, Put) and item_size(write.item) > MAX_ITEM_BYTES
+        else None
+        for write in writes
+    ]
+
+
+def _error_answer(error: Exception, failure: TableError) -> Body:
+    code = error.code if isinstance(error, ServiceError) else type(failure).__name__
+    return {"Error": {"Code": code, "Message": str(failure)}}

@@ -1,0 +1,167 @@
+"""What the wire says went wrong, in the words of the table contract. The one place for it."""
+
+from __future__ import annotations
+
+from botocore import exceptions as boto
+
+from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
+from mlflow_dynamodbstore.table.dynamodb.transport import (
+    AnswerCutShort,
+    PayloadTooLarge,
+    ServiceError,
+    service_error,
+)
+from mlflow_dynamodbstore.table.errors import (
+    AccessDenied,
+    CollectionFull,
+    ConditionFailed,
+    InvalidRequest,
+    ItemTooLarge,
+    Refusal,
+    TableError,
+    TableMissing,
+    Throttled,
+    TransactionCancelled,
+    Unavailable,
+)
+from mlflow_dynamodbstore.table.uri import Location
+
+ON_THE_WIRE = (
+    ServiceError,
+    AnswerCutShort,
+    PayloadTooLarge,
+    boto.BotoCoreError,
+    boto.ClientError,
+)
+"""What sending a request may raise, for an ``except`` clause before :func:`translate`."""
+
+_THROTTLED = {
+    "ProvisionedThroughputExceededException",
+    "ThrottlingException",
+    "Throttling",
+    "RequestLimitExceeded",
+    "LimitExceededException",
+    # The item takes part in a transaction (or a replication) that is under way: this request did
+    # nothing, and in a moment it can.
+    "TransactionConflictException",
+    "ReplicatedWriteConflictException",
+}
+_DENIED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "IncompleteSignatureException",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "InvalidIdentityToken",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "NotAuthorized",
+    "OptInRequired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+_REASONS = {
+    "ConditionalCheckFailed": "ConditionFailed",
+    "TransactionConflict": "Conflict",
+    "ThrottlingError": "Throttled",
+    "ProvisionedThroughputExceeded": "Throttled",
+    "RequestLimitExceeded": "Throttled",
+    "ItemCollectionSizeLimitExceeded": "CollectionFull",
+}
+_NO_CREDENTIALS = (
+    boto.NoCredentialsError,
+    boto.PartialCredentialsError,
+    boto.CredentialRetrievalError,
+    boto.NoAuthTokenError,
+    boto.TokenRetrievalError,
+    boto.ProfileNotFound,
+    boto.RefreshWithMFAUnsupportedError,
+    boto.MetadataRetrievalError,
+    boto.SSOError,
+)
+_NEVER_SENT = (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ProxyConnectionError)
+
+
+def translate(error: Exception, location: Location, *, write: bool) -> TableError:
+    """The table's error for one of ``ON_THE_WIRE``; ``write`` if the request was to change data."""
+    if isinstance(error, boto.ClientError):
+        error = service_error(error)
+    if isinstance(error, ServiceError):
+        return _answered(error, location, write=write)
+    if isinstance(error, _NO_CREDENTIALS):
+        return AccessDenied(
+            f"no usable AWS credentials for {location}: {error} {_advice(location)}"
+        )
+    if isinstance(error, PayloadTooLarge):
+        return InvalidRequest(str(error))
+    if isinstance(error, _NEVER_SENT):
+        return Unavailable(f"{location} cannot be reached: {error}")
+    return Unavailable(f"no answer came from {location}: {error}", maybe_applied=write)
+
+
+def _answered(error: ServiceError, location: Location, *, write: bool) -> TableError:
+    code, said = error.code, f"{error.message or 'no message'} ({error.code})"
+    if code == "ConditionalCheckFailedException":
+        old = error.body.get("Item")
+        return ConditionFailed(old=decode_item(old) if old else None)
+    if code == "TransactionCanceledException":
+        return _cancelled(error)
+    if code == "TransactionInProgressException":
+        # The first try with this token is still under way; what becomes of it is not known yet.
+        return Unavailable(said, maybe_applied=True)
+    if code in _THROTTLED:
+        return Throttled(said)
+    if code == "ItemCollectionSizeLimitExceededException":
+        return CollectionFull(said)
+    if code == "ResourceNotFoundException":
+        return table_missing(location)
+    if code in _DENIED:
+        return AccessDenied(f"{location} refused the credentials: {said} {_advice(location)}")
+    if code == "ValidationException" and _is_item_size(error.message):
+        return ItemTooLarge(said)
+    if error.status >= 500:
+        return Unavailable(f"{location} failed: {said}", maybe_applied=write)
+    return InvalidRequest(said)
+
+
+def table_missing(location: Location) -> TableMissing:
+    """The error for a table that is not there, with the command that creates it."""
+    command = f"mlflow-dynamodbstore --name {location.table} --region {location.region} deploy"
+    where = location.region if location.kind == "aws" else location.endpoint
+    return TableMissing(
+        f"there is no table {location.table!r} at {where}; create it with: {command}"
+    )
+
+
+def _cancelled(error: ServiceError) -> TransactionCancelled | InvalidRequest:
+    reasons: list[Refusal | None] = []
+    for reason in error.body.get("CancellationReasons", []):
+        code, message = reason.get("Code") or "None", reason.get("Message") or ""
+        if code == "None":
+            reasons.append(None)
+            continue
+        known = "ItemTooLarge" if _is_item_size(message) else _REASONS.get(code)
+        if known is None:  # one operation is wrong in itself
+            return InvalidRequest(f"operation {len(reasons)}: {message or 'no message'} ({code})")
+        old = reason.get("Item")
+        reasons.append(Refusal(known, message, decode_item(old) if old else None))
+    return TransactionCancelled(reasons)
+
+
+def _is_item_size(message: str) -> bool:
+    """Whether a validation failed for the size of an item; its code does not tell."""
+    text = message.lower()
+    return "item size" in text and "exceeded" in text
+
+
+def _advice(location: Location) -> str:
+    if not location.is_aws:
+        return "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY as this endpoint wants them."
+    return (
+        "Check them with `aws sts get-caller-identity`, sign in again if they have expired, and "
+        "see that they allow the dynamodb actions on this table."
+    )
