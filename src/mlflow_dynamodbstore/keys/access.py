@@ -33,6 +33,8 @@ MODEL_NAMES = children("RMNAME")
 USER_EXPERIMENT_PERMISSIONS = children("U#PERM")
 USER_MODEL_PERMISSIONS = children("U#RPERM")
 SETTINGS = children("CFG")
+WORKSPACES = children("WS")
+"""In CONFIG: the names under which there are workspaces, or were."""
 
 
 def workspace_pk(workspace: str) -> str:
@@ -53,6 +55,21 @@ def workspace_key(workspace: str) -> Key:
 def workspace_meta() -> str:
     """The sort key of a workspace's own item."""
     return WORKSPACE_META
+
+
+def workspace_entry(workspace: str) -> str:
+    """A workspace in the list of all that were ever created or used."""
+    return join("WS", bounded(workspace, LONE_NAME))
+
+
+def workspace_entry_key(workspace: str) -> Key:
+    """The whole key of a workspace's entry in the list."""
+    return Key(CONFIG_PK, workspace_entry(workspace))
+
+
+def workspace_entry_of(sk: str) -> str | None:
+    """The workspace that an entry of the list names, or None when it was cut."""
+    return key_text(pieces_of(sk, "WS")[0])
 
 
 def experiment_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:

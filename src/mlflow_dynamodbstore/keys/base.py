@@ -38,6 +38,17 @@ class Range(NamedTuple):
         """This range as a query's condition on a sort key."""
         return KeyCondition(attribute).between(self.low, self.high)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key can lie in this range."""
+        return self.low.encode() > self.high.encode()
+
+    def overlap(self, other: Range) -> Range:
+        """The keys of both."""
+        return Range(
+            max(self.low, other.low, key=str.encode), min(self.high, other.high, key=str.encode)
+        )
+
     def __contains__(self, key: object) -> bool:
         """Whether a key lies in this range, compared as the table compares."""
         return isinstance(key, str) and self.low.encode() <= key.encode() <= self.high.encode()

@@ -20,6 +20,7 @@ EXPERIMENT_META = "E#META"
 EXPERIMENT_NAME_REV = "E#NAME_REV"
 EXPERIMENT_TAGS = children("E#TAG")
 DATASETS = children("D")
+DATASET_CONTEXTS = children("DCTX")
 
 
 def experiment_pk(experiment_id: str) -> str:
@@ -68,6 +69,15 @@ def dataset(dataset_hash: str) -> str:
 def dataset_hash_of(sk: str) -> str | None:
     """The hash that names a dataset."""
     return key_text(pieces_of(sk, "D")[0])
+
+
+def dataset_context(dataset_hash: str, context: str | None = None) -> str:
+    """That a dataset was used for something (training, evaluation), or for nothing in particular.
+
+    These small items answer which datasets an experiment has without reading the datasets.
+    """
+    entry = join("DCTX", bounded(dataset_hash, ID))
+    return entry if context is None else join(entry, bounded(context, KEY))
 
 
 def dataset_link(run_id: str, name: str, digest: str | None = None) -> str:

@@ -10,7 +10,7 @@ the table itself (see :mod:`mlflow_dynamodbstore.keys.access` for names).
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded, ordered_float, ordered_time
+from mlflow_dynamodbstore.encoding import bounded, certain_prefix, ordered_float, ordered_time
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
@@ -25,6 +25,7 @@ from mlflow_dynamodbstore.keys.base import (
     children,
     in_workspace,
     join,
+    pieces_of,
     starting_text,
 )
 
@@ -249,6 +250,11 @@ def runs_named(name: str) -> Range:
 def runs_by_name(starting: str = "") -> Range:
     """In LSI4: runs by name, all or those that begin with a text; for a long one also others."""
     return starting_text("R", starting, NAME)
+
+
+def run_name_group(lsi4sk: str) -> str:
+    """What places in LSI4 can be compared by: long names are in order by their beginning only."""
+    return certain_prefix(pieces_of(lsi4sk, "R")[0], NAME)
 
 
 def traces_named(name: str) -> Range:

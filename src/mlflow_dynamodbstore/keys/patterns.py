@@ -58,6 +58,13 @@ _EXPERIMENT = (
     Pattern("SK", "D#<dataset_hash>", "Dataset", experiments.dataset, ("9f2c",)),
     Pattern(
         "SK",
+        "DCTX#<dataset_hash>[#<context>]",
+        "Use of a dataset",
+        experiments.dataset_context,
+        ("9f2c",),
+    ),
+    Pattern(
+        "SK",
         "DLINK#<run_id>#<dataset_name>[#<digest>]",
         "Dataset link",
         experiments.dataset_link,
@@ -205,6 +212,7 @@ _ACCESS = (
     ),
     Pattern("SK", "CFG#<key>", "Configuration entry", access.setting, ("retention",)),
     Pattern("SK", "SEQ#<name>", "Counter", access.sequence, ("experiment",)),
+    Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
     Pattern(
         "SK",
         "<sk>#PART#<generation>#<part>",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from mlflow_dynamodbstore.encoding import bounded, float_of_inverted, inverted_float
+from mlflow_dynamodbstore.encoding import bounded, certain_prefix, float_of_inverted, inverted_float
 from mlflow_dynamodbstore.keys.base import (
     ID,
     KEY,
@@ -109,6 +109,11 @@ def param_rank_of(sk: str) -> ParamRank:
     """The rank of a param, taken apart."""
     key, value, run_id = pieces_of(sk, "RANK", "p")
     return ParamRank(key_text(key), key_text(value), key_text(run_id))
+
+
+def param_rank_group(sk: str) -> str:
+    """What ranks of a param can be compared by: long values are in order by their beginning only."""
+    return certain_prefix(pieces_of(sk, "RANK", "p")[1], RANKED)
 
 
 def fts(level: str, token: str, entity_type: str, entity_id: str) -> str:

@@ -1,0 +1,67 @@
+"""Settings that live in the table's CONFIG partition, read often and changed rarely."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Value
+
+SOFT_DELETED_RETENTION = "soft_deleted_retention_days"
+TRACE_RETENTION = "trace_retention_days"
+METRIC_HISTORY_RETENTION = "metric_history_retention_days"
+PRIMARY_METRIC = "primary_metric"
+
+DEFAULTS: Mapping[str, Value] = {
+    SOFT_DELETED_RETENTION: 90,
+    TRACE_RETENTION: 30,
+    METRIC_HISTORY_RETENTION: 365,
+}
+REFRESH_SECONDS = 30.0
+DAY = 24 * 60 * 60
+
+
+class Policies:
+    """The settings of one table.
+
+    They are read in one query and kept for half a minute, so that writing a metric does not cost a
+    read of the policy; a change made through this object is seen by it at once.
+    """
+
+    def __init__(self, table: Table, monotonic: Callable[[], float] = time.monotonic):
+        self._table = table
+        self._monotonic = monotonic
+        self._values: dict[str, Value] = {}
+        self._read_at: float | None = None
+
+    def get(self, name: str) -> Value:
+        """The value in force: what CONFIG says, or the default."""
+        if self._read_at is None or self._monotonic() - self._read_at > REFRESH_SECONDS:
+            self._refresh()
+        return self._values.get(name, DEFAULTS.get(name))
+
+    def all(self) -> dict[str, Value]:
+        """Every setting, defaults included, read anew."""
+        self._refresh()
+        return {**DEFAULTS, **self._values}
+
+    def set(self, name: str, value: Value) -> None:
+        """Write a setting."""
+        key = keys.setting_key(name)
+        self._table.put({"PK": key.pk, "SK": key.sk, "value": value})
+        self._read_at = None
+
+    def expiry(self, policy: str, now: float | None = None) -> int | None:
+        """The second at which something written or deleted now expires; None for never."""
+        days = self.get(policy)
+        if not isinstance(days, int) or days <= 0:
+            return None
+        return int(self._table.clock() if now is None else now) + days * DAY
+
+    def _refresh(self) -> None:
+        items = self._table.items(Query(keys.CONFIG_PK, where=keys.SETTINGS.on()))
+        self._values = {str(keys.setting_of(str(item["SK"]))): item["value"] for item in items}
+        self._read_at = self._monotonic()

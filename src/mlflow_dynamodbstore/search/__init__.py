@@ -1,0 +1,1 @@
+"""From a filter string to pages of results."""

@@ -1,0 +1,40 @@
+"""LIKE and ILIKE as MLflow's filters mean them.
+
+``%`` stands for any text, ``_`` for any one character, and there is no escape character. LIKE minds
+case. ILIKE ignores the case of ASCII letters only, which is what MLflow does on SQLite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+_WILDCARDS = re.compile("([%_])")
+
+
+def ascii_lower(text: str) -> str:
+    """A text with its ASCII letters in lower case."""
+    return text.translate(_ASCII_LOWER)
+
+
+@lru_cache(maxsize=1024)
+def like(pattern: str, *, ignore_case: bool = False) -> Callable[[str], bool]:
+    """A function that tells whether a text matches a pattern."""
+    if ignore_case:
+        minding = like(ascii_lower(pattern))
+        return lambda text: minding(ascii_lower(text))
+    body = "".join({"%": ".*", "_": "."}.get(p, re.escape(p)) for p in _WILDCARDS.split(pattern))
+    compiled = re.compile(body, re.DOTALL)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def fixed_prefix(pattern: str) -> str:
+    """The text that everything matching a LIKE pattern begins with."""
+    return _WILDCARDS.split(pattern, maxsplit=1)[0]
+
+
+def fixed_parts(pattern: str) -> list[str]:
+    """The texts between wildcards, each of which a matching text contains."""
+    return [part for part in re.split("[%_]+", pattern) if part]

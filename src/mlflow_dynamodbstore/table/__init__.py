@@ -1,0 +1,1 @@
+"""One table contract, two engines."""

@@ -1,0 +1,202 @@
+"""What every part of the tracking store shares: the table, the workspace, finding a run."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from threading import Lock
+from typing import Generic, NamedTuple, TypeVar
+
+from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
+from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
+from mlflow.utils.validation import _parse_experiment_id
+
+from mlflow_dynamodbstore import ids, keys
+from mlflow_dynamodbstore.policies import Policies
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of, place_of
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+WORKSPACE_CACHE_SECONDS = 5.0
+ADMISSION_SECONDS = 10.0
+PLACES_KEPT = 10_000
+
+
+class Recent(Generic[K, V]):
+    """A small memory of what was true a moment ago: bounded in size and in age."""
+
+    def __init__(self, size: int, seconds: float):
+        self._size = size
+        self._seconds = seconds
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: K) -> V | None:
+        entry = self._entries.get(key)
+        if entry is None or time.monotonic() - entry[0] > self._seconds:
+            return None
+        return entry[1]
+
+    def put(self, key: K, value: V) -> None:
+        with self._lock:
+            self._entries[key] = (time.monotonic(), value)
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+
+    def forget(self, key: K) -> None:
+        with self._lock:
+            self._entries.pop(key, None)
+
+
+class RunFacts(NamedTuple):
+    """What never changes about a run."""
+
+    place: RunPlace
+    start_time: int | None
+
+
+class TrackingBase(WorkspaceAwareMixin):
+    """The ground the entity modules stand on."""
+
+    DEFAULT_EXPERIMENT_ID = "0"
+    ARTIFACTS_FOLDER_NAME = "artifacts"
+    MODELS_FOLDER_NAME = "models"
+
+    table: Table
+    policies: Policies
+    artifact_root_uri: str
+
+    def _open(self, table: Table, artifact_root_uri: str) -> None:
+        self.table = table
+        self.policies = Policies(table)
+        self.artifact_root_uri = artifact_root_uri
+        self._workspace_of: Recent[str, str] = Recent(PLACES_KEPT, WORKSPACE_CACHE_SECONDS)
+        self._known_facts: Recent[str, RunFacts] = Recent(PLACES_KEPT, float("inf"))
+        self._admitted: Recent[str, RunPlace] = Recent(PLACES_KEPT, ADMISSION_SECONDS)
+
+    def _now_ms(self) -> int:
+        return int(self.table.clock() * 1000)
+
+    # --- experiments ----------------------------------------------------------------------------
+
+    def _experiment_item(self, experiment_id: str | int | None, stages: set[str]) -> Item:
+        """The META item of an experiment of the active workspace in one of these stages."""
+        number = _parse_experiment_id(experiment_id or self.DEFAULT_EXPERIMENT_ID)
+        item = self.table.get(keys.experiment_key(str(number)))
+        if (
+            item is None
+            or item["workspace"] != self._get_active_workspace()
+            or item["lifecycle"] not in stages
+        ):
+            raise MlflowException(
+                f"No Experiment with id={number} exists", RESOURCE_DOES_NOT_EXIST
+            )
+        return item
+
+    def _active_experiment(self, experiment_id: str | int | None) -> Item:
+        item = self._experiment_item(experiment_id, {LifecycleStage.ACTIVE, LifecycleStage.DELETED})
+        if item["lifecycle"] != LifecycleStage.ACTIVE:
+            raise MlflowException(
+                f"The experiment {experiment_id_of(item)} must be in the 'active' state. "
+                f"Current state is {item['lifecycle']}.",
+                INVALID_PARAMETER_VALUE,
+            )
+        return item
+
+    def _is_in_workspace(self, experiment_id: str) -> bool:
+        """Whether an experiment belongs to the active workspace."""
+        if not MLFLOW_ENABLE_WORKSPACES.get():
+            return True
+        workspace = self._workspace_of.get(experiment_id)
+        if workspace is None:
+            item = self.table.get(keys.experiment_key(experiment_id))
+            if item is None:
+                return False
+            workspace = str(item["workspace"])
+            self._workspace_of.put(experiment_id, workspace)
+        return workspace == self._get_active_workspace()
+
+    # --- runs -----------------------------------------------------------------------------------
+
+    def _run_item(self, run_id: str) -> Item:
+        """A run's own item, whatever its lifecycle stage.
+
+        Our own ids name their experiment; those of imported runs are looked up in GSI1.
+        """
+        facts = self._known_facts.get(run_id)
+        guess = facts.place.experiment_id if facts else ids.experiment_of(run_id)
+        item = None if guess is None else self._run_in(guess, run_id)
+        if item is None and (place := self._look_up(run_id)) not in (None, guess):
+            item = self._run_in(str(place), run_id)
+        if item is None:
+            raise run_not_found(run_id)
+        self._note(item)
+        return item
+
+    def _run_in(self, experiment_id: str, run_id: str) -> Item | None:
+        if not self._is_in_workspace(experiment_id):
+            return None
+        return self.table.get(keys.run_key(experiment_id, run_id))
+
+    def _look_up(self, run_id: str) -> str | None:
+        page = self.table.query(Query(keys.run_locator(run_id), index="GSI1", limit=1))
+        return experiment_id_of(page.items[0]) if page.items else None
+
+    def _facts(self, run_id: str) -> RunFacts:
+        """What never changes about a run; read once."""
+        facts = self._known_facts.get(run_id)
+        if facts is None or not self._is_in_workspace(facts.place.experiment_id):
+            facts = _facts_of(self._run_item(run_id))
+        return facts
+
+    def _note(self, item: Item) -> None:
+        facts = _facts_of(item)
+        self._known_facts.put(facts.place.run_id, facts)
+
+    def _active_run_item(self, run_id: str) -> Item:
+        item = self._run_item(run_id)
+        check_run_is_active(run_id, item)
+        return item
+
+
+def batched(values: Iterable[V], size: int) -> Iterator[list[V]]:
+    """Values in lists of up to ``size``."""
+    iterator = iter(values)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def check_run_is_active(run_id: str, item: Item) -> None:
+    """Refuse a deleted run, in MLflow's words."""
+    if item["lifecycle"] != LifecycleStage.ACTIVE:
+        raise MlflowException(
+            f"The run {run_id} must be in the 'active' state. "
+            f"Current state is {item['lifecycle']}.",
+            INVALID_PARAMETER_VALUE,
+        )
+
+
+def start_time_of(run: Item) -> int | None:
+    """When a run began."""
+    start = run["start_time"]
+    return start if isinstance(start, int) else None
+
+
+def _facts_of(item: Item) -> RunFacts:
+    return RunFacts(place_of(item), start_time_of(item))
+
+
+def run_not_found(run_id: str) -> MlflowException:
+    return MlflowException(f"Run with id={run_id} not found", RESOURCE_DOES_NOT_EXIST)
+
+

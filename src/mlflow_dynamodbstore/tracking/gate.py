@@ -1,0 +1,45 @@
+"""The gate a write to a run passes twice: before, is the run active; after, is it still live.
+
+The first look refuses what MLflow refuses before anything is written. The second is the writer's
+half of the agreement in :mod:`~mlflow_dynamodbstore.tracking.sealing`, and it is also what lets a
+training loop skip the first look: a run admitted a few seconds ago is taken to be active, and should
+the second look find it deleted, what was written is taken back.
+"""
+
+from __future__ import annotations
+
+from mlflow.entities.lifecycle_stage import LifecycleStage
+
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking.base import TrackingBase, check_run_is_active, run_not_found
+from mlflow_dynamodbstore.tracking.items import RunPlace, place_of
+
+
+class Gate(TrackingBase):
+    """Admission of writes to runs."""
+
+    def _admit(self, run_id: str) -> Item:
+        """The item of an active run; raises MLflow's errors for any other."""
+        item = self._active_run_item(run_id)
+        self._admitted.put(run_id, place_of(item))
+        return item
+
+    def _admit_lately(self, run_id: str) -> RunPlace:
+        """A run that is active, or was a few seconds ago."""
+        known = self._admitted.get(run_id)
+        if known is not None and self._is_in_workspace(known.experiment_id):
+            return known
+        return place_of(self._admit(run_id))
+
+    def _confirm(self, run: RunPlace) -> None:
+        """After a write: make the run live again if it was sealed, raise if it is gone."""
+        run_id = run.run_id
+        item = self.table.get(run.key)
+        if item is None:
+            self._admitted.forget(run_id)
+            raise run_not_found(run_id)
+        if item["lifecycle"] != LifecycleStage.ACTIVE:
+            self._admitted.forget(run_id)
+            check_run_is_active(run_id, item)
+        sealing.reopen(self.table, run_id, item)

@@ -1,0 +1,65 @@
+"""The items that make up a run, built and read in one place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.encoding import is_cut
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+
+NAME = "key"
+"""Attribute with a name that was too long to be read back from the item's sort key."""
+
+
+class RunPlace(NamedTuple):
+    """Which run, and in which experiment."""
+
+    experiment_id: str
+    run_id: str
+
+    @property
+    def pk(self) -> str:
+        return keys.experiment_pk(self.experiment_id)
+
+    @property
+    def key(self) -> Key:
+        return keys.run_key(self.experiment_id, self.run_id)
+
+    def child(self, sk: str, name: str, attributes: dict[str, Value]) -> Item:
+        """An item of this run, named by what a user wrote."""
+        item: Item = {"PK": self.pk, "SK": sk, **attributes}
+        if is_cut(sk):
+            item[NAME] = name
+        return item
+
+    def tag(self, name: str, value: str) -> Item:
+        return self.child(keys.run_tag(self.run_id, name), name, {"value": value})
+
+    def param(self, name: str, value: str) -> Item:
+        return self.child(keys.run_param(self.run_id, name), name, {"value": value})
+
+
+def place_of(item: Item) -> RunPlace:
+    """The run that an item of an experiment's partition belongs to."""
+    return RunPlace(experiment_id_of(item), run_id_of(item))
+
+
+def experiment_id_of(item: Item) -> str:
+    """The experiment in whose partition an item lies."""
+    experiment_id = keys.experiment_id_of(str(item["PK"]))
+    assert experiment_id is not None  # ids are short
+    return experiment_id
+
+
+def run_id_of(item: Item) -> str:
+    """The run that an item is, or belongs to."""
+    run_id = keys.run_id_of(str(item["SK"]))
+    assert run_id is not None  # ids are short
+    return run_id
+
+
+def kind_and_name(child: Item) -> tuple[str, str]:
+    """What an item of a run is (METRIC, PARAM, TAG, ...) and the name its user gave it."""
+    _, kind, name, _ = keys.run_item_of(str(child["SK"]))
+    return kind, str(child[NAME]) if name is None else name

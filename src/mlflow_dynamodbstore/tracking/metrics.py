@@ -1,0 +1,165 @@
+"""Writing metrics: the latest value of each key, and its history.
+
+The latest value is the greatest by (step, timestamp, value). It is written on the condition that
+what is there is smaller, so writers need not read it first and cannot undo each other.
+
+An item also remembers whether its history came *in order*: each point at a step and time not
+before the greatest so far. Histories nearly always do, and are then read page by page by step;
+one that did not is sorted by the reader.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from boto3.dynamodb.conditions import Attr, ConditionBase
+from mlflow.entities import Metric
+from mlflow.exceptions import MlflowException
+from mlflow.utils.validation import _validate_metric
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.policies import METRIC_HISTORY_RETENTION
+from mlflow_dynamodbstore.table.contract import Delete, Put, Write
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.tracking.items import RunPlace
+from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
+from mlflow_dynamodbstore.tracking.points import Point, history_item, order
+
+DISORDERED = "disordered"
+
+
+class Metrics(LoggedModels):
+    """Logging metrics to runs."""
+
+    def log_metric(self, run_id: str, metric: Metric) -> None:
+        _validate_metric(metric.key, metric.value, metric.timestamp, metric.step)
+        run = self._admit_lately(run_id)
+        self._log_model_metrics(run, [metric])
+        self._write_metrics(run, [metric])
+
+    def _write_metrics(self, run: RunPlace, metrics: Sequence[Metric]) -> None:
+        """Write the points of an admitted run, and take them back should it be gone."""
+        writes = self._metric_writes(run, metrics)
+        outcomes = self.table.write([*writes.histories, *(latest.put for latest in writes.latest)])
+        before = [outcome.image for outcome in outcomes[len(writes.histories) :]]
+        for latest, outcome in zip(writes.latest, outcomes[len(writes.histories) :], strict=True):
+            if outcome.status == "refused":
+                self._merge(latest, outcome.image)
+        try:
+            self._confirm(run)
+        except MlflowException:
+            self._take_back(writes, before)
+            raise
+
+    def _metric_writes(self, run: RunPlace, metrics: Sequence[Metric]) -> MetricWrites:
+        ttl = self.policies.expiry(METRIC_HISTORY_RETENTION)
+        points = _by_key(metrics)
+        return MetricWrites(
+            histories=[Put(history_item(run, key, some, ttl)) for key, some in points.items()],
+            latest=[Latest.of(run, key, some) for key, some in points.items()],
+        )
+
+    def _merge(self, latest: Latest, old: Item | None) -> None:
+        """Bring a latest value up to date that could not simply be replaced."""
+        while (merged := latest.merged(old)) is not None:
+            unchanged = Attr("PK").not_exists() if old is None else _is(old)
+            try:
+                self.table.put(merged, condition=unchanged)
+            except ConditionFailed as error:
+                old = error.old
+            else:
+                return
+
+    def _take_back(self, writes: MetricWrites, before: Sequence[Item | None]) -> None:
+        """Undo a write to a run that turned out to be deleted, unless others wrote since."""
+        undo: list[Write] = [
+            Delete(self.table.schema.key_of(put.item)) for put in writes.histories
+        ]
+        for latest, old in zip(writes.latest, before, strict=True):
+            written = _is(latest.put.item)
+            undo.append(
+                Delete(self.table.schema.key_of(latest.put.item), condition=written)
+                if old is None
+                else Put(old, condition=written)
+            )
+        self.table.write(undo)
+
+
+@dataclass(frozen=True)
+class Latest:
+    """A key's latest value among the points of one call."""
+
+    put: Put
+    first: Point
+    top: Point
+
+    @classmethod
+    def of(cls, run: RunPlace, key: str, points: Sequence[Point]) -> Latest:
+        ordered = sorted(points, key=order)
+        first, top = ordered[0], ordered[-1]
+        value: dict[str, Value] = {"step": top.step, "ts": top.timestamp, "value": top.value}
+        item = run.child(keys.run_metric(run.run_id, key), key, value)
+        if any(b.timestamp < a.timestamp for a, b in pairwise(ordered)):
+            item[DISORDERED] = True
+        return cls(Put(item, _appends(first, DISORDERED in item), returns="old"), first, top)
+
+    def merged(self, old: Item | None) -> Item | None:
+        """The latest value after both; None when the old one stands as it is."""
+        new = self.put.item
+        if old is None:
+            return new
+        before = _point(old)
+        in_order = self.first.step >= before.step and self.first.timestamp >= before.timestamp
+        disordered = DISORDERED in new or DISORDERED in old or not in_order
+        wins = order(self.top)[:3] > order(before)[:3]
+        if not wins and disordered == (DISORDERED in old):
+            return None
+        return {**(new if wins else old), **({DISORDERED: True} if disordered else {})}
+
+
+@dataclass(frozen=True)
+class MetricWrites:
+    """What one call writes: an item of history and a latest value for each key."""
+
+    histories: list[Put]
+    latest: list[Latest]
+
+
+def _by_key(metrics: Sequence[Metric]) -> dict[str, list[Point]]:
+    """The distinct points of each key."""
+    points: dict[str, dict[object, Point]] = defaultdict(dict)
+    for metric in metrics:
+        point = Point(metric.step, metric.timestamp, float(metric.value))
+        points[metric.key].setdefault(order(point), point)
+    return {key: list(of_key.values()) for key, of_key in points.items()}
+
+
+def _appends(first: Point, disordered: bool) -> ConditionBase:
+    """That nothing is there, or something that the new points wholly follow in step and time."""
+    absent = Attr("PK").not_exists()
+    if disordered:
+        return absent
+    step, time = Attr("step"), Attr("ts")
+    follows = (
+        step.lte(first.step)
+        & time.lte(first.timestamp)
+        & (step.lt(first.step) | time.lt(first.timestamp))
+    )
+    return absent | (follows & Attr(DISORDERED).not_exists())
+
+
+def _point(item: Item) -> Point:
+    return Point(item["step"], item["ts"], item["value"])  # type: ignore[arg-type]
+
+
+def _is(item: Item) -> ConditionBase:
+    """That a latest value is still this one."""
+    same = (
+        Attr("step").eq(item["step"]) & Attr("ts").eq(item["ts"]) & Attr("value").eq(item["value"])
+    )
+    flag = Attr(DISORDERED)
+    return same & (flag.exists() if DISORDERED in item else flag.not_exists())

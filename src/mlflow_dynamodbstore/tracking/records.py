@@ -1,0 +1,179 @@
+"""A run as it is read from the table, and as MLflow's entities show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    InputTag,
+    LoggedModelInput,
+    LoggedModelOutput,
+    Metric,
+    Param,
+    Run,
+    RunData,
+    RunInfo,
+    RunInputs,
+    RunOutputs,
+    RunTag,
+)
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+
+from mlflow_dynamodbstore.search.filters import DATASET, METRIC, PARAM, TAG
+from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.tracking.items import experiment_id_of, kind_and_name, run_id_of
+
+_ATTRIBUTES = {
+    "run_name": "name",
+    "user_id": "user",
+    "status": "status",
+    "start_time": "start_time",
+    "end_time": "end_time",
+    "artifact_uri": "artifact_uri",
+}
+LIVE, SEALING, SEALED = "live", "sealing", "sealed"
+TERMINAL_STATUSES = frozenset({"FINISHED", "FAILED", "KILLED"})
+
+
+@dataclass
+class RunContents:
+    """All that was logged to a run, but for the history of its metrics.
+
+    ``metrics`` maps a key to its latest ``(value, timestamp, step)``; ``datasets`` lists
+    ``(dataset hash, name, digest, {tag: value})`` in the order of their keys.
+    """
+
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, tuple[float, int, int]] = field(default_factory=dict)
+    datasets: list[tuple[str, str, str, dict[str, str]]] = field(default_factory=list)
+    model_inputs: list[str] = field(default_factory=list)
+    model_outputs: list[tuple[str, int]] = field(default_factory=list)
+
+    def to_summary(self) -> Value:
+        """The one value that a sealed run carries on its own item."""
+        return {
+            "p": self.params,
+            "t": self.tags,
+            "m": {key: list(point) for key, point in self.metrics.items()},
+            "d": [list(dataset) for dataset in self.datasets],
+            "i": self.model_inputs,
+            "o": [list(output) for output in self.model_outputs],
+        }  # type: ignore[dict-item]  # the value type is recursive and invariant
+
+    @classmethod
+    def from_summary(cls, summary: Value) -> RunContents:
+        """The inverse of :meth:`to_summary`."""
+        parts = cast("dict[str, Any]", summary)
+        return cls(
+            params=parts["p"],
+            tags=parts["t"],
+            metrics=parts["m"],
+            datasets=parts["d"],
+            model_inputs=parts["i"],
+            model_outputs=parts["o"],
+        )
+
+    @classmethod
+    def from_children(cls, children: Iterable[Item]) -> RunContents:
+        """What a live run holds, gathered from its own items."""
+        contents = cls()
+        for child in children:
+            kind, name = kind_and_name(child)
+            if kind == "METRIC":
+                contents.metrics[name] = (child["value"], child["ts"], child["step"])  # type: ignore[assignment]
+            elif kind == "PARAM":
+                contents.params[name] = cast("str", child["value"])
+            elif kind == "TAG":
+                contents.tags[name] = cast("str", child["value"])
+            elif kind == "INPUT":
+                facts = (child["dataset"], child["name"], child["digest"], child["tags"])
+                contents.datasets.append(facts)  # type: ignore[arg-type]
+            elif kind == "INPUT_LM":
+                contents.model_inputs.append(name)
+            elif kind == "OUTPUT":
+                contents.model_outputs.append((child["model_id"], child["step"]))  # type: ignore[arg-type]
+        return contents
+
+
+@dataclass
+class RunRecord:
+    """A run's own item together with its contents."""
+
+    item: Item
+    contents: RunContents
+
+    @property
+    def run_id(self) -> str:
+        return run_id_of(self.item)
+
+    @property
+    def is_live(self) -> bool:
+        return self.item["state"] != SEALED
+
+    def values(self, kind: str, name: str) -> Sequence[Any]:
+        """What a search finds under a name: see ``search.filters.Searchable``."""
+        contents = self.contents
+        if kind == METRIC:
+            point = contents.metrics.get(name)
+            return () if point is None else point[:1]
+        if kind == PARAM:
+            return (contents.params[name],) if name in contents.params else ()
+        if kind == TAG:
+            return (contents.tags[name],) if name in contents.tags else ()
+        if kind == DATASET:
+            return self._dataset_values(name)
+        value = self.run_id if name == "run_id" else self.item.get(_ATTRIBUTES[name])
+        return () if value is None else (value,)
+
+    def _dataset_values(self, name: str) -> list[str]:
+        if name == "context":
+            found = [tags.get(MLFLOW_DATASET_CONTEXT) for *_, tags in self.contents.datasets]
+            return [value for value in found if value is not None]
+        place = ("name", "digest").index(name)
+        return [dataset[1 + place] for dataset in self.contents.datasets]  # type: ignore[misc]
+
+    def to_entity(self, datasets: Mapping[str, Dataset]) -> Run:
+        """The run as MLflow shows it; ``datasets`` maps each hash it names to the dataset."""
+        contents = self.contents
+        return Run(
+            run_info(self.item),
+            RunData(
+                [
+                    Metric(key, value, timestamp, step)
+                    for key, (value, timestamp, step) in contents.metrics.items()
+                ],
+                [Param(key, value) for key, value in contents.params.items()],
+                [RunTag(key, value) for key, value in contents.tags.items()],
+            ),
+            RunInputs(
+                dataset_inputs=[
+                    DatasetInput(datasets[place], [InputTag(k, v) for k, v in tags.items()])
+                    for place, _, _, tags in contents.datasets
+                    if place in datasets
+                ],
+                model_inputs=[LoggedModelInput(model_id) for model_id in contents.model_inputs],
+            ),
+            RunOutputs(
+                [LoggedModelOutput(model_id, step) for model_id, step in contents.model_outputs]
+            ),
+        )
+
+
+def run_info(item: Item) -> RunInfo:
+    """The run's own attributes as MLflow shows them."""
+    return RunInfo(
+        run_id=run_id_of(item),
+        experiment_id=experiment_id_of(item),
+        user_id=item["user"],
+        status=item["status"],
+        start_time=item["start_time"],
+        end_time=item.get("end_time"),
+        lifecycle_stage=item["lifecycle"],
+        artifact_uri=item["artifact_uri"],
+        run_name=item["name"],
+    )

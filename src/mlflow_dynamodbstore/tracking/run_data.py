@@ -1,0 +1,169 @@
+"""Params, tags and batches of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import Metric, Param, RunStatus, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.models import Model
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_MODELS, MLFLOW_RUN_NAME
+from mlflow.utils.validation import (
+    _validate_batch_log_data,
+    _validate_batch_log_limits,
+    _validate_metric,
+    _validate_param,
+    _validate_param_keys_unique,
+    _validate_run_id,
+    _validate_tag,
+)
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.tracking.items import RunPlace, kind_and_name, place_of
+from mlflow_dynamodbstore.tracking.metrics import Metrics
+from mlflow_dynamodbstore.tracking.runs import Runs
+
+
+class RunData(Metrics, Runs):
+    """What is logged to a run beside metrics, and all of it at once."""
+
+    def log_param(self, run_id: str, param: Param) -> None:
+        param = _validate_param(param.key, param.value)
+        run = place_of(self._admit(run_id))
+        refused = self._put_params(run, [param])
+        if refused:
+            raise MlflowException(
+                f"Changing param values is not allowed. Param with key='{param.key}' was already"
+                f" logged with value='{refused[param.key]}' for run ID='{run_id}'. "
+                f"Attempted logging new value '{param.value}'.",
+                INVALID_PARAMETER_VALUE,
+            )
+        self._confirm(run)
+
+    def set_tag(self, run_id: str, tag: RunTag) -> None:
+        tag = _validate_tag(tag.key, tag.value)
+        item = self._admit(run_id)
+        if tag.key == MLFLOW_RUN_NAME:
+            status = RunStatus.from_string(str(item["status"]))
+            self.update_run_info(run_id, status, item.get("end_time"), tag.value)  # type: ignore[arg-type]
+            return
+        run = place_of(item)
+        self.table.put(run.tag(tag.key, tag.value))
+        self._confirm(run)
+
+    def delete_tag(self, run_id: str, key: str) -> None:
+        run = place_of(self._admit(run_id))
+        try:
+            self.table.delete(Key(run.pk, keys.run_tag(run_id, key)), condition=Attr("value").exists())
+        except ConditionFailed as error:
+            raise MlflowException(
+                f"No tag with name: {key} in run with id {run_id}",
+                error_code=RESOURCE_DOES_NOT_EXIST,
+            ) from error
+        self._confirm(run)
+
+    def log_batch(
+        self, run_id: str, metrics: Sequence[Metric], params: Sequence[Param], tags: Sequence[RunTag]
+    ) -> None:
+        _validate_run_id(run_id)
+        metrics, params, tags = _validate_batch_log_data(metrics, params, tags)
+        _validate_batch_log_limits(metrics, params, tags)
+        _validate_param_keys_unique(params)
+        _validate_points(metrics)
+        tags = [_validate_tag(t.key, t.value, path=f"tags[{n}]") for n, t in enumerate(tags)]
+        if metrics and not params and not tags:
+            run = self._admit_lately(run_id)
+        else:
+            run = place_of(self._admit(run_id))
+            self._log_params(run, params)
+        self._set_tags(run, tags)
+        if metrics:
+            self._log_model_metrics(run, metrics)
+            self._write_metrics(run, metrics)
+        else:
+            self._confirm(run)
+
+    def record_logged_model(self, run_id: str, mlflow_model: Model) -> None:
+        if not isinstance(mlflow_model, Model):
+            raise TypeError(
+                f"Argument 'mlflow_model' should be mlflow.models.Model, got '{type(mlflow_model)}'"
+            )
+        run = place_of(self._admit(run_id))
+        key = Key(run.pk, keys.run_tag(run_id, MLFLOW_LOGGED_MODELS))
+        added = mlflow_model.get_tags_dict()
+        while True:
+            before = self.table.get(key)
+            models = json.loads(str(before["value"])) if before else []
+            value = json.dumps([*models, added])
+            _validate_tag(MLFLOW_LOGGED_MODELS, value)
+            same = Attr("value").eq(before["value"]) if before else Attr("PK").not_exists()
+            try:
+                self.table.put(run.tag(MLFLOW_LOGGED_MODELS, value), condition=same)
+            except ConditionFailed:
+                continue  # another process recorded a model at the same moment
+            break
+        self._confirm(run)
+
+    # --- params ---------------------------------------------------------------------------------
+
+    def _log_params(self, run: RunPlace, params: Sequence[Param]) -> None:
+        """Write the params of a batch; one changed value, and none is written."""
+        if not params:
+            return
+        known = self._params_of(run) if len(params) > 1 else {}
+        changed = {p.key: known[p.key] for p in params if known.get(p.key, p.value) != p.value}
+        if not changed:
+            # Whoever logs the same key at this very moment is caught by the condition.
+            changed = self._put_params(run, [p for p in params if p.key not in known])
+        if changed:
+            values = {param.key: param.value for param in params}
+            refused = [
+                {"key": key, "old_value": old, "new_value": values[key]}
+                for key, old in changed.items()
+            ]
+            raise MlflowException(
+                "Changing param values is not allowed. Params were already"
+                f" logged='{refused}' for run ID='{run.run_id}'.",
+                INVALID_PARAMETER_VALUE,
+            )
+
+    def _params_of(self, run: RunPlace) -> dict[str, str]:
+        query = Query(run.pk, where=keys.run_params(run.run_id).on())
+        return {kind_and_name(item)[1]: str(item["value"]) for item in self.table.items(query)}
+
+    def _put_params(self, run: RunPlace, params: Sequence[Param]) -> dict[str, str]:
+        """Write params that are new or the same; returns the values of those that differ."""
+        puts = [
+            Put(
+                run.param(param.key, param.value),
+                condition=Attr("PK").not_exists() | Attr("value").eq(param.value),
+            )
+            for param in params
+        ]
+        return {
+            param.key: str(outcome.image["value"])
+            for param, outcome in zip(params, self.table.write(puts), strict=True)
+            if outcome.status == "refused" and outcome.image is not None
+        }
+
+    # --- tags -----------------------------------------------------------------------------------
+
+    def _set_tags(self, run: RunPlace, tags: Sequence[RunTag]) -> None:
+        values = {tag.key: tag.value for tag in tags}
+        name = values.pop(MLFLOW_RUN_NAME, None)
+        if name is not None:
+            self.set_tag(run.run_id, RunTag(MLFLOW_RUN_NAME, name))
+        if values:
+            self.table.write([Put(run.tag(key, value)) for key, value in values.items()])
+
+
+def _validate_points(metrics: Sequence[Metric]) -> None:
+    for n, metric in enumerate(metrics):
+        path = "" if len(metrics) == 1 else f"metrics[{n}]"
+        _validate_metric(metric.key, metric.value, metric.timestamp, metric.step, path=path)

@@ -1,0 +1,151 @@
+"""Searching runs: MLflow's filter language over the access paths of ``search/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from mlflow.entities import Run
+from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+from mlflow.utils.search_utils import SearchUtils
+from mlflow.utils.validation import _parse_experiment_ids
+
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, METRIC, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
+from mlflow_dynamodbstore.search.pages import in_order, merged, page, settled, started
+from mlflow_dynamodbstore.search.run_paths import START_TIME, Path, Runs
+from mlflow_dynamodbstore.search.run_plans import able_paths
+from mlflow_dynamodbstore.tracking.base import TrackingBase
+from mlflow_dynamodbstore.tracking.inputs import datasets_of
+from mlflow_dynamodbstore.tracking.records import RunRecord
+
+SMALLEST_BATCH = 16
+
+forced_path: ContextVar[str | None] = ContextVar("forced_path", default=None)
+"""Name of the path to use wherever it is able to answer; for tests and ``explain``."""
+
+
+@dataclass(frozen=True)
+class RunQuery:
+    """A search, parsed."""
+
+    comparisons: tuple[Comparison, ...]
+    ordering: Ordering
+    stages: frozenset[str]
+
+    def paths(self) -> list[Path]:
+        """The paths able to answer, best first; the forced one alone where there is one."""
+        able = able_paths(self.comparisons, self.ordering, self.stages)
+        forced = [path for path in able if path.name == forced_path.get()]
+        return forced or able
+
+
+class RunSearch(TrackingBase):
+    """Search over runs."""
+
+    def _search_runs(
+        self,
+        experiment_ids: Sequence[str],
+        filter_string: str | None,
+        run_view_type: int,
+        max_results: int | None,
+        order_by: Sequence[str] | None,
+        page_token: str | None,
+    ) -> tuple[list[Run], str | None]:
+        validate_max_results(max_results, allow_null=True)
+        query = parse_run_query(filter_string, order_by, run_view_type)
+        after = query.ordering.after(page_token)
+        places = [str(number) for number in _parse_experiment_ids(experiment_ids)]
+        places = [place for place in dict.fromkeys(places) if self._is_in_workspace(place)]
+        streams = self._streams(query, places, after, max_results)
+        rows = merged(streams, query.ordering) if streams else iter(())
+        records, token = page(rows, query.ordering, after, max_results)
+        datasets = datasets_of(self.table, records)
+        return [record.to_entity(datasets) for record in records], token
+
+    def _streams(
+        self,
+        query: RunQuery,
+        experiment_ids: Sequence[str],
+        after: Position | None,
+        max_results: int | None,
+    ) -> list[Iterator[RunRecord]]:
+        """The matching runs of each experiment, in order, begun side by side."""
+        want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
+        batch = want if len(experiment_ids) == 1 else max(SMALLEST_BATCH, 2 * want // len(experiment_ids))
+        streams = [
+            run_stream(Runs(self.table, experiment_id, query.stages, batch), query, after)
+            for experiment_id in experiment_ids
+        ]
+        return streams if len(streams) == 1 else self.table.map(started, streams)
+
+
+def run_stream(runs: Runs, query: RunQuery, after: Position | None) -> Iterator[RunRecord]:
+    """The matching runs of one experiment in order, read as far as they are asked for."""
+    path = next(path for path in query.paths() if path.is_cheap(runs))
+    matches = all_hold(query.comparisons)
+    entries = (e for e in path.entries(runs, query.ordering, after) if matches(e[1]))
+    live = [record for record in runs.live() if matches(record)] if path.lazy else []
+    if path.ordered:
+        streams = [settled(entries, query.ordering), in_order(live, query.ordering)]
+        yield from merged(streams if live else streams[:1], query.ordering)
+    else:
+        yield from in_order([record for _, record in entries] + live, query.ordering)
+
+
+def parse_run_query(
+    filter_string: str | None, order_by: Sequence[str] | None, view_type: int
+) -> RunQuery:
+    """A search in MLflow's words, with MLflow's own parsers and their errors."""
+    return RunQuery(
+        comparisons=tuple(_comparison(term) for term in SearchUtils.parse_search_filter(filter_string)),
+        ordering=_ordering(order_by),
+        stages=frozenset(LifecycleStage.view_type_to_stages(view_type)),
+    )
+
+
+def _comparison(term: dict[str, object]) -> Comparison:
+    kind, name = str(term["type"]), SearchUtils.translate_key_alias(term["key"])
+    comparator, value = str(term["comparator"]).upper(), term["value"]
+    if (kind, name) == (ATTRIBUTE, "run_name"):
+        # MLflow filters by the tag that carries the name, and sorts by the name itself.
+        kind, name = TAG, MLFLOW_RUN_NAME
+    if kind == METRIC and not comparator.endswith("NULL"):
+        value = float(value)  # type: ignore[arg-type]
+    return Comparison(kind, name, comparator, value)
+
+
+def _ordering(order_by: Sequence[str] | None) -> Ordering:
+    sort_keys: list[SortKey] = []
+    for clause in order_by or []:
+        kind, name, ascending = SearchUtils.parse_order_by_for_search_runs(clause)
+        name = SearchUtils.translate_key_alias(name)
+        if any((key.kind, key.name) == (kind, name) for key in sort_keys):
+            raise MlflowException(f"`order_by` contains duplicate fields: {order_by}")
+        sort_keys.append(SortKey(kind, name, ascending))
+    if not any((key.kind, key.name) == (ATTRIBUTE, START_TIME) for key in sort_keys):
+        sort_keys.append(SortKey(ATTRIBUTE, START_TIME, ascending=False))
+    return Ordering((*sort_keys, SortKey(ATTRIBUTE, "run_id")))
+
+
+def validate_max_results(max_results: int | None, *, allow_null: bool = False) -> None:
+    """Refuse a page size that MLflow refuses, in its words."""
+    if max_results is None and allow_null:
+        return
+    if max_results is None or max_results < 1:
+        raise MlflowException(
+            f"Invalid value {max_results} for parameter 'max_results' supplied. It must be "
+            f"a positive integer",
+            INVALID_PARAMETER_VALUE,
+        )
+    if max_results > SEARCH_MAX_RESULTS_THRESHOLD:
+        raise MlflowException(
+            f"Invalid value {max_results} for parameter 'max_results' supplied. It must be at "
+            f"most {SEARCH_MAX_RESULTS_THRESHOLD}",
+            INVALID_PARAMETER_VALUE,
+        )

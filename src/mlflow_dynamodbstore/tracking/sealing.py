@@ -1,0 +1,195 @@
+"""The two lives of a run.
+
+A *live* run keeps each param, tag and latest metric as its own item, so that a write touches one
+small item. A *sealed* run carries a summary of them all on its own item, and RANK items, so that a
+search reads one item a run. What makes the change safe without locks:
+
+- the sealer marks the run ``sealing`` with a new generation, *then* reads its items, *then*
+  publishes the summary on the condition that the generation is still its own;
+- a writer writes its item, *then* reads the run's mark consistently, and when the run is not
+  live marks it live again, which raises the generation.
+
+Whoever comes second sees the other: either the sealer reads the new item, or its publishing
+fails and the run stays live. RANK items are written before the summary is published and never
+trusted alone: a search compares them with the run they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from boto3.dynamodb.conditions import Attr
+
+from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.table.contract import Delete, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.tracking.items import run_id_of
+from mlflow_dynamodbstore.tracking.records import (
+    LIVE,
+    SEALED,
+    SEALING,
+    TERMINAL_STATUSES,
+    RunContents,
+    RunRecord,
+)
+
+SUMMARY = "summary"
+REST_BEFORE_SEALING = 10.0
+"""Seconds an ended run stays live after a late write before a reader seals it again."""
+IDLE_BEFORE_SEALING = 300.0
+"""Seconds after which a reader seals a run that nobody ended; the next write reopens it."""
+
+
+def marked_live(run_id: str, now: float, changes: Mapping[str, Value] | None = None) -> Update:
+    """The change that makes a run live, with others; each such change raises the generation."""
+    mark: Item = {"state": LIVE, "opened": int(now), "lsi5sk": keys.lsi5_live(run_id)}
+    return Update(set={**mark, **(changes or {})}, add={"generation": 1})
+
+
+def marked_sealing(changes: Mapping[str, Value] | None = None) -> Update:
+    """The change that begins the sealing of a run, together with other changes to it."""
+    return Update(set={"state": SEALING, **(changes or {})}, add={"generation": 1})
+
+
+def reopen(table: Table, run_id: str, item: Item) -> None:
+    """Mark a run live after a write to it, unless it is."""
+    if item["state"] == LIVE:
+        return
+    # A run deleted for good meanwhile stays gone: its late item is an orphan for cleanup.
+    try:
+        table.update(
+            table.schema.key_of(item),
+            marked_live(run_id, table.clock()),
+            condition=Attr("PK").exists(),
+        )
+    except ConditionFailed:
+        return
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def children(table: Table, key: Key, run_id: str) -> list[Item]:
+    """The items of a run, but for its history, in two range reads around the history."""
+    queries = [
+        Query(key.pk, where=around.on()) for around in (keys.run_head(run_id), keys.run_tail(run_id))
+    ]
+    found = table.map(lambda query: list(table.items(query)), queries)
+    parts = keys.parts(key.sk)
+    return [
+        item
+        for some in found
+        for item in some
+        if item["SK"] != key.sk and item["SK"] not in parts
+    ]
+
+
+def read(table: Table, item: Item) -> RunRecord:
+    """A run with its contents: from the summary, or from its items while it is live."""
+    if item["state"] == SEALED:
+        return RunRecord(item, RunContents.from_summary(large.load(table, item, SUMMARY)))
+    key, run_id = table.schema.key_of(item), run_id_of(item)
+    return RunRecord(item, RunContents.from_children(children(table, key, run_id)))
+
+
+def read_all(table: Table, items: Sequence[Item]) -> list[RunRecord]:
+    """Many runs, the live ones read side by side, and those left lying sealed on the way."""
+    records = table.map(lambda item: read(table, item), items)
+    for record in records:
+        if should_seal(table, record.item):
+            seal(table, record.item)
+    return records
+
+
+def should_seal(table: Table, item: Item) -> bool:
+    """Whether a live run has been left alone for long enough that a reader may seal it."""
+    if item["state"] == SEALED:
+        return False
+    patience = REST_BEFORE_SEALING if item["status"] in TERMINAL_STATUSES else IDLE_BEFORE_SEALING
+    opened = item.get("opened", 0)
+    return isinstance(opened, int) and table.clock() - opened > patience
+
+
+# --- sealing ------------------------------------------------------------------------------------
+
+
+def seal(table: Table, item: Item) -> None:
+    """Seal a run that is live."""
+    try:
+        marked = table.update(
+            table.schema.key_of(item),
+            marked_sealing(),
+            condition=Attr("PK").exists(),
+            returns="new",
+        )
+    except ConditionFailed:
+        return  # deleted for good meanwhile
+    assert marked is not None
+    finish(table, marked)
+
+
+def finish(table: Table, marked: Item, primary_metric: str | None = None) -> bool:
+    """Read, rank and publish a run that has been marked ``sealing``.
+
+    LSI5 orders the runs by one metric: the primary one, or the first by name. Returns whether it is sealed now. If not, a writer was faster; the run is live and correct.
+    """
+    key, run_id = table.schema.key_of(marked), run_id_of(marked)
+    contents = RunContents.from_children(children(table, key, run_id))
+    before = _published(table, marked)
+    summary = large.store(key, SUMMARY, contents.to_summary())
+    ranks = set(rank_keys(key.pk, run_id, contents)) if is_ranked(marked) else set()
+    stale = set(rank_keys(key.pk, run_id, before)) - ranks if before else set()
+    known = set(rank_keys(key.pk, run_id, before)) & ranks if before else set()
+    table.write([rank_item(rank) for rank in sorted(ranks - known)] + summary.parts)
+    place = _lsi5(run_id, contents, primary_metric)
+    try:
+        table.update(
+            key,
+            Update(
+                set={"state": SEALED, **summary.attributes, **place},
+                remove=() if place else ("lsi5sk",),
+            ),
+            condition=Attr("generation").eq(marked["generation"]),
+        )
+    except ConditionFailed:
+        return False
+    table.write([Delete(rank) for rank in sorted(stale)] + large.removal(marked, SUMMARY))
+    return True
+
+
+def _lsi5(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
+    name = primary_metric or min(contents.metrics, default=None)
+    if name is None or name not in contents.metrics:
+        return {}
+    return {"lsi5sk": keys.lsi5_run(run_id, name, contents.metrics[name][0])}
+
+
+def _published(table: Table, item: Item) -> RunContents | None:
+    """What the last summary of a run said; its RANK items are those of this."""
+    if SUMMARY not in item:
+        return None
+    return RunContents.from_summary(large.load(table, item, SUMMARY))
+
+
+# --- ranking ------------------------------------------------------------------------------------
+
+
+def is_ranked(item: Item) -> bool:
+    """Whether a run's values stand in RANK: deleted runs are found by lifecycle instead."""
+    return item["lifecycle"] == "active"
+
+
+def rank_keys(pk: str, run_id: str, contents: RunContents) -> Iterable[Key]:
+    """The RANK items that a run's latest metrics and its params ask for."""
+    for name, (value, _, _) in contents.metrics.items():
+        yield Key(pk, keys.metric_rank(name, value, run_id))
+    for name, text in contents.params.items():
+        yield Key(pk, keys.param_rank(name, text, run_id))
+
+
+def rank_item(key: Key) -> Put:
+    """A RANK item: its key says it all."""
+    return Put({"PK": key.pk, "SK": key.sk})
