@@ -42,6 +42,7 @@ EXPERIMENT_PARTITION = (
     Maker(keys.experiment_name_rev, ()),
     Maker(keys.experiment_tag, (_text,)),
     Maker(keys.dataset, (_text,)),
+    Maker(keys.dataset_context, (_text, st.none() | _text)),
     Maker(keys.dataset_link, (_text, _text, st.none() | _text)),
     Maker(keys.run, (_text,)),
     Maker(keys.run_metric, (_text, _text)),
@@ -87,6 +88,7 @@ USER_PARTITION = (
 CONFIG_PARTITION = (
     Maker(keys.setting, (_text,)),
     Maker(keys.sequence, (_text,)),
+    Maker(keys.workspace_entry, (_text,)),
 )
 PARTITIONS = {
     "experiment": EXPERIMENT_PARTITION,

@@ -76,6 +76,7 @@ TWO = (any_texts, any_texts)
 IN_EXPERIMENT = {
     "experiment tags": Owned(lambda: keys.EXPERIMENT_TAGS, (keys.experiment_tag,), ()),
     "datasets": Owned(lambda: keys.DATASETS, (keys.dataset,), ()),
+    "uses": Owned(lambda: keys.DATASET_CONTEXTS, (keys.dataset_context,), ()),
     "links": Owned(keys.dataset_links, (keys.dataset_link,)),
     "runs": Owned(lambda: keys.RUNS, (keys.run, *RUN_CHILDREN), ()),
     "run children": Owned(keys.run_children, RUN_CHILDREN),
