@@ -1,0 +1,86 @@
+"""How items, cursors and transactions are written as bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgpack
+from boto3.dynamodb.conditions import AttributeBase, ConditionBase
+
+from mlflow_dynamodbstore.table.contract import Patch, Put, TransactWrite
+from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.values import Item
+
+_WIDE_INT = 1  # msgpack ends at 64 bits; wider whole numbers are decimal text in this extension
+
+
+def pack(item: Item) -> bytes:
+    """An item as msgpack; every double and every whole number comes back as it was."""
+    return cast("bytes", msgpack.packb(item, default=_wide))
+
+
+def unpack(body: bytes) -> Item:
+    """The item that :func:`pack` wrote."""
+    return cast("Item", msgpack.unpackb(body, ext_hook=_narrow))
+
+
+def _wide(value: Any) -> msgpack.ExtType:
+    if type(value) is int:
+        return msgpack.ExtType(_WIDE_INT, str(value).encode())
+    raise InvalidRequest(f"a table holds no values of type {type(value).__name__}")
+
+
+def _narrow(code: int, data: bytes) -> int:
+    if code == _WIDE_INT:
+        return int(data)
+    raise ValueError(f"the file holds a value of unknown kind {code}")
+
+
+def write_cursor(kind: str, position: Sequence[str]) -> str:
+    """A page's end as opaque text fit for a URL; ``kind`` says what it is a position in."""
+    packed = msgpack.packb([kind, *position])
+    return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+
+def read_cursor(kind: str, length: int, cursor: str) -> list[str]:
+    """The position that :func:`write_cursor` wrote. Raises ``InvalidRequest`` for any other."""
+    try:
+        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
+        parts = msgpack.unpackb(base64.b64decode(padded, altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, msgpack.UnpackException) as error:
+        raise InvalidRequest("the cursor was not written by this table") from error
+    fits = isinstance(parts, list) and len(parts) == length + 1 and parts[0] == kind
+    if not fits or not all(isinstance(part, str) for part in parts):
+        raise InvalidRequest("the cursor belongs to another kind of query")
+    position: list[str] = parts[1:]
+    return position
+
+
+def fingerprint(writes: Sequence[TransactWrite]) -> bytes:
+    """A digest that tells one transaction from another under the same token."""
+    return hashlib.blake2b(pack(cast("Item", [_plain(w) for w in writes])), digest_size=16).digest()
+
+
+def _plain(write: TransactWrite) -> list[Any]:
+    parts: list[Any] = [type(write).__name__, _plain_condition(write.condition)]
+    if isinstance(write, Put):
+        return [*parts, write.item]
+    parts.append(list(write.key))
+    if isinstance(write, Patch):
+        update = write.update
+        changes = [dict(update.set), dict(update.if_absent), dict(update.add), list(update.remove)]
+        parts.append(changes)
+    return parts
+
+
+def _plain_condition(part: Any) -> Any:
+    if isinstance(part, ConditionBase):
+        values = part.get_expression()["values"]
+        return [type(part).__name__, [_plain_condition(value) for value in values]]
+    if isinstance(part, AttributeBase):
+        return {"attribute": part.name}
+    return part

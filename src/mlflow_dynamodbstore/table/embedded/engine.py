@@ -1,0 +1,139 @@
+"""The embedded engine: a whole table in one SQLite file, with no server."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+from mlflow_dynamodbstore.table.contract import (
+    Got,
+    Outcome,
+    Page,
+    Query,
+    Scan,
+    TransactWrite,
+    Write,
+)
+from mlflow_dynamodbstore.table.embedded import stamp
+from mlflow_dynamodbstore.table.embedded.codec import unpack
+from mlflow_dynamodbstore.table.embedded.expiry import forget_notes, remove_expired
+from mlflow_dynamodbstore.table.embedded.file import File, Synchronous
+from mlflow_dynamodbstore.table.embedded.lag import Lag
+from mlflow_dynamodbstore.table.embedded.layout import Layout
+from mlflow_dynamodbstore.table.embedded.reads import Reader
+from mlflow_dynamodbstore.table.embedded.requests import check_batch_get, check_key
+from mlflow_dynamodbstore.table.embedded.sweeper import sweeper
+from mlflow_dynamodbstore.table.embedded.writes import Writer
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.values import Item, Key
+
+
+class EmbeddedEngine:
+    """A table in a file, for any number of threads and processes of one machine.
+
+    With ``synchronous="FULL"`` a write that returned survives a power cut. With ``"NORMAL"`` it
+    survives the end of the process, however it ends, but a power cut may take the last ones.
+
+    Two options make it behave as badly as DynamoDB may, for tests: with ``index_lag`` global
+    indexes show a write only after so many seconds, and with ``collection_limit`` a partition
+    refuses to grow past so many bytes.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        schema: Schema,
+        *,
+        synchronous: Synchronous = "FULL",
+        index_lag: float = 0.0,
+        collection_limit: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.schema = schema
+        self.path = Path(path).absolute()
+        self._query_string = _query_string(synchronous, index_lag, collection_limit)
+        self._clock = clock
+        self._layout = Layout(schema)
+        self._lag = Lag(index_lag, clock) if index_lag > 0 else None
+        # The sweeper joins whenever a connection is opened, so also in a forked child that works.
+        self._file = File(self.path, synchronous, opened=lambda: sweeper.watch(self))
+        self._reader = Reader(self._file, self._layout, self._lag)
+        self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
+
+    @property
+    def uri(self) -> str:
+        """The URI that opens this table again."""
+        return f"dynamodb:///{self.path}{self._query_string}"
+
+    def prepare(self, *, create: bool) -> None:
+        """Make sure the file exists and is ours. Raises ``TableMissing``, ``SchemaMismatch`` and
+        ``BadTableURI``.
+        """
+        stamp.prepare(self.path, self._layout, create=create)
+
+    def get(self, key: Key, *, consistent: bool = True) -> Item | None:  # noqa: ARG002 - always is
+        """The item at a key, or None."""
+        check_key(key)
+        sql = self._layout.get
+        row = self._file.read(lambda connection: connection.execute(sql, key).fetchone())
+        return None if row is None else unpack(row[0])
+
+    def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:  # noqa: ARG002
+        """Up to 100 items as they were at one moment."""
+        check_batch_get(keys)
+        sql = self._layout.get
+
+        def read(connection: sqlite3.Connection) -> dict[Key, Item]:
+            found = {}
+            for key in keys:
+                row = connection.execute(sql, key).fetchone()
+                if row is not None:
+                    found[key] = unpack(row[0])
+            return found
+
+        return Got(self._file.snapshot(read))
+
+    def apply(self, write: Write) -> Item | None:
+        """Do one write. Raises ``ConditionFailed``, ``ItemTooLarge`` and ``CollectionFull``."""
+        return self._writer.apply(write)
+
+    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
+        """Do many writes, each on its own; they become durable together."""
+        return self._writer.apply_many(writes)
+
+    def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
+        """Do up to 100 writes and checks, all or none. Raises ``TransactionCancelled``."""
+        self._writer.transact(writes, token)
+
+    def query(self, query: Query) -> Page:
+        """One page of a partition, of the table or of an index."""
+        return self._reader.query(query)
+
+    def scan(self, scan: Scan) -> Page:
+        """One page of everything."""
+        return self._reader.scan(scan)
+
+    def sweep(self, now: float | None = None) -> int:
+        """Remove items expired at a moment, the present by default, and say how many."""
+        moment = self._clock() if now is None else now
+        forget_notes(self._file, self._lag, moment)
+        return remove_expired(self._file, self._layout, self._lag, moment)
+
+    def close(self) -> None:
+        """Close the file. Calling it twice is fine."""
+        sweeper.forget(self)
+        self._file.close()
+
+
+def _query_string(synchronous: str, index_lag: float, collection_limit: int | None) -> str:
+    options: dict[str, object] = {}
+    if synchronous != "FULL":
+        options["synchronous"] = synchronous
+    if index_lag:
+        options["index_lag"] = index_lag
+    if collection_limit is not None:
+        options["collection_limit"] = collection_limit
+    return f"?{urlencode(options)}" if options else ""

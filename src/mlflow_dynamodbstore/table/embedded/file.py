@@ -1,0 +1,169 @@
+"""One SQLite file: how it is opened, waited for, read and written.
+
+SQLite lets many read while one writes, and tells a second writer at once that the file is
+locked. Here writers of one process queue on a lock, and those of different processes try again
+after short, random pauses, so that "database is locked" is not an answer anybody sees.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from urllib.parse import quote
+
+from mlflow_dynamodbstore.table.embedded.pool import Pool
+from mlflow_dynamodbstore.table.embedded.trouble import explain, is_busy
+
+T = TypeVar("T")
+Synchronous = Literal["FULL", "NORMAL"]
+
+PATIENCE = 120.0  # seconds; more than any transaction of ours takes by orders of magnitude
+
+_SETTINGS = (
+    "PRAGMA cache_size = -16384",  # KiB for each connection
+    "PRAGMA mmap_size = 268435456",
+    "PRAGMA wal_autocheckpoint = 2000",  # pages: the log is folded back at about 16 MB
+    "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+class File:
+    """Reads and write transactions on a file, from any thread and any process."""
+
+    def __init__(
+        self, path: Path, synchronous: Synchronous, opened: Callable[[], None] = lambda: None
+    ) -> None:
+        self.path = path
+        self._opened = opened  # called whenever a connection was opened
+        self._settings = (*_SETTINGS, f"PRAGMA synchronous = {synchronous}")
+        self._pool = Pool(self._connect)
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do some reading. What ``work`` reads in several statements may change between them."""
+        for _ in pauses():
+            connection = self._pool.take()
+            try:
+                return work(connection)
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    raise explain(error, self.path) from error
+                last = error
+            finally:
+                self._pool.give(connection)
+        raise explain(last, self.path) from last
+
+    def snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do some reading of which every statement sees the same moment."""
+        return self.read(lambda connection: _in_transaction(connection, "BEGIN", work))
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do some writing, all or none of it; it is durable when this returns."""
+        return self._written(
+            lambda connection: _in_transaction(connection, "BEGIN IMMEDIATE", work)
+        )
+
+    def write_one(self, statement: str, values: Sequence[Any]) -> None:
+        """Do one writing statement, which is a transaction of its own."""
+        self._written(lambda connection: connection.execute(statement, values))
+
+    def close(self) -> None:
+        """Close all connections; those in use are closed when their work is done."""
+        self._pool.close()
+
+    def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._pool.take()
+        try:
+            with self._pool.writer:
+                return self._patiently(connection, work)
+        finally:
+            self._pool.give(connection)
+
+    def _patiently(
+        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]
+    ) -> T:
+        for _ in pauses():
+            try:
+                return work(connection)
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    raise explain(error, self.path) from error
+                last = error
+        raise explain(last, self.path) from last
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = connect(self.path, "rw", self._settings)
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        # Divides a scan into segments.
+        connection.create_function("crc32", 1, _crc32, deterministic=True)
+        self._opened()
+        return connection
+
+
+def connect(path: Path, mode: Literal["rw", "rwc"], settings: Sequence[str]) -> sqlite3.Connection:
+    """A connection to a file, which ``rwc`` creates when it is absent."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        timeout=0,  # waiting is ours: SQLite's own pauses grow to a tenth of a second
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    try:
+        for statement in settings:
+            patiently(connection, statement)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def patiently(connection: sqlite3.Connection, statement: str) -> Any:
+    """The first value of the answer to a statement, waiting while the file is locked."""
+    for _ in pauses():
+        try:
+            row = connection.execute(statement).fetchone()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            last = error
+        else:
+            return row and row[0]
+    raise last
+
+
+def pauses() -> Iterator[None]:
+    """Go on at once, then after short random pauses, until patience ends."""
+    yield
+    deadline = time.monotonic() + PATIENCE
+    longest = 0.0002
+    while time.monotonic() < deadline:
+        time.sleep(random.uniform(0.00005, longest))
+        yield
+        longest = min(longest * 1.5, 0.005)
+
+
+def _crc32(text: str) -> int:
+    return zlib.crc32(text.encode())
+
+
+def _in_transaction(
+    connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]
+) -> T:
+    connection.execute(begin)
+    try:
+        result = work(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite itself rolls back after a full disk
+            connection.execute("ROLLBACK")
+        raise
+    return result

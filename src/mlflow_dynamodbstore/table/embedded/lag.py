@@ -1,0 +1,70 @@
+"""Global indexes that show a write late, as DynamoDB's may.
+
+With a lag, each write first notes what the item was before it, due at the moment from which the
+indexes may show the change. Until then a global index shows that earlier image. Of several
+notes about one item the earliest still due is what an index shows. Only tests use this, so it
+is written for clearness and not for speed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from mlflow_dynamodbstore.table.conditions import Predicate
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.embedded.codec import unpack
+from mlflow_dynamodbstore.table.embedded.views import View
+from mlflow_dynamodbstore.table.values import Item, Key
+
+
+class Lag:
+    """The notes about changes that global indexes do not show yet."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+
+    def note(self, connection: sqlite3.Connection, key: Key, before: bytes | None) -> None:
+        """Note what an item was before the write that the same transaction does."""
+        due = self._clock() + self._seconds
+        connection.execute("INSERT INTO pending VALUES (?, ?, ?, ?)", (*key, due, before))
+
+    def forget(self, connection: sqlite3.Connection) -> None:
+        """Remove notes that no longer count."""
+        connection.execute("DELETE FROM pending WHERE due <= ?", (self._clock(),))
+
+    def merged(
+        self,
+        connection: sqlite3.Connection,
+        current: Iterable[Item],
+        belongs: Predicate,
+        view: View,
+        query: Query,
+    ) -> Iterator[Item]:
+        """The items that a lagging index shows, in order.
+
+        ``current`` are those it would show without a lag; ``belongs`` tells whether an earlier
+        image lies in the same stretch.
+        """
+        schema = view.layout.schema
+        earlier = self._earlier(connection)
+
+        def by_place(item: Item) -> list[Any]:
+            return [item[name] for name in view.places]
+
+        unchanged = (item for item in current if schema.key_of(item) not in earlier)
+        images = [item for item in earlier.values() if item is not None and belongs(item)]
+        images.sort(key=by_place, reverse=query.descending)
+        return heapq.merge(unchanged, images, key=by_place, reverse=query.descending)
+
+    def _earlier(self, connection: sqlite3.Connection) -> dict[Key, Item | None]:
+        """The items of which indexes show an earlier image, with that image."""
+        rows = connection.execute(
+            "SELECT pk, sk, before FROM pending WHERE due > ? ORDER BY due DESC, rowid DESC",
+            (self._clock(),),
+        ).fetchall()
+        # The last note of a key wins: that is the earliest.
+        return {Key(pk, sk): None if body is None else unpack(body) for pk, sk, body in rows}

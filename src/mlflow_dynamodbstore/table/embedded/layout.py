@@ -1,0 +1,120 @@
+"""What the file looks like inside: one table of items, with a real index for each of ours.
+
+An item is one row. Its key and the attributes that are keys of indexes stand in columns, where
+SQLite can order by them; the whole item stands in ``body``. SQLite's BINARY collation orders
+text by its UTF-8 bytes, as DynamoDB does. The rows are clustered by key (WITHOUT ROWID): a range
+of a partition is then read from neighbouring pages, about twice as fast as through an index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+
+from mlflow_dynamodbstore.table.contract import MAX_PK_BYTES, MAX_SK_BYTES
+from mlflow_dynamodbstore.table.embedded.codec import pack
+from mlflow_dynamodbstore.table.embedded.requests import check_key, check_text
+from mlflow_dynamodbstore.table.schema import Index, Schema
+from mlflow_dynamodbstore.table.values import TTL, Item, Key
+
+APPLICATION_ID = 0x6D6C6464
+FORMAT = 1
+
+Row = tuple[str | int | bytes | None, ...]
+
+_INT64 = 1 << 63
+
+
+class Layout:
+    """The statements and rows of one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._attributes = schema.key_attributes[2:]
+        self._names = frozenset(self._attributes)
+        self._no_index_keys: tuple[None, ...] = (None,) * len(self._attributes)
+        self._limits = dict.fromkeys(self._attributes, MAX_SK_BYTES)
+        for index in schema.indexes:
+            if index.pk is not None and index.pk in self._limits:
+                self._limits[index.pk] = MAX_PK_BYTES
+        self.columns = {schema.pk: "pk", schema.sk: "sk"} | {
+            name: f"k{n}" for n, name in enumerate(self._attributes)
+        }
+        names = [*self.columns.values(), "ttl", "size", "body"]
+        changes = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
+        # An upsert touches the row in place; REPLACE would take it out of every index first.
+        self.put = (
+            f"INSERT INTO items ({', '.join(names)}) "  # noqa: S608 - our own column names
+            f"VALUES ({', '.join('?' * len(names))}) "
+            f"ON CONFLICT (pk, sk) DO UPDATE SET {changes}"
+        )
+        self.get = "SELECT body FROM items WHERE pk = ? AND sk = ?"
+        self.delete = "DELETE FROM items WHERE pk = ? AND sk = ?"
+        self.partition_size = "SELECT total(size) FROM items WHERE pk = ?"
+
+    def row(self, item: Item, size: int) -> Row:
+        """The row of an item. Raises ``InvalidRequest`` for keys that no table takes."""
+        schema = self.schema
+        key = Key(item.get(schema.pk), item.get(schema.sk))  # type: ignore[arg-type]
+        check_key(key)
+        ttl = item.get(TTL)
+        if type(ttl) is not int or not -_INT64 <= ttl < _INT64:
+            ttl = None
+        return (*key, *self._index_keys(item), ttl, size, pack(item))
+
+    def _index_keys(self, item: Item) -> Row:
+        if self._names.isdisjoint(item):
+            return self._no_index_keys
+        for name in self._names & item.keys():
+            check_text(item[name], f"index key {name!r}", self._limits[name])
+        return tuple(item.get(name) for name in self._attributes)  # type: ignore[misc]
+
+    def index_name(self, index: Index) -> str:
+        """The SQLite index behind one of ours."""
+        return f"index_{self.schema.indexes.index(index)}"
+
+    @cached_property
+    def description(self) -> str:
+        """The indexes as text, to compare a file's with ours."""
+        return json.dumps(
+            [[self.schema.pk, self.schema.sk]]
+            + [[i.name, i.pk or "", i.sk, i.projection] for i in self.schema.indexes]
+        )
+
+    def difference(self, other: str) -> str:
+        """The first difference between a file's description and ours, in words."""
+        theirs, ours = json.loads(other), json.loads(self.description)
+        for there, here in zip(theirs, ours, strict=False):
+            if there != here:
+                return f"it has {there} where {here} is expected"
+        return f"it has {len(theirs) - 1} indexes where {len(ours) - 1} are expected"
+
+    def definition(self) -> Iterator[str]:
+        """The statements that make an empty file ours."""
+        keys = "".join(f", k{n} TEXT" for n in range(len(self._attributes)))
+        yield (
+            f"CREATE TABLE items (pk TEXT NOT NULL, sk TEXT NOT NULL{keys}, ttl INTEGER, "
+            "size INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (pk, sk)) WITHOUT ROWID"
+        )
+        for index in self.schema.indexes:
+            yield self._index_definition(index)
+        yield "CREATE INDEX expiry ON items (ttl) WHERE ttl IS NOT NULL"
+        # Images that lagging global indexes still show; see lag.py.
+        yield "CREATE TABLE pending (pk TEXT, sk TEXT, due REAL NOT NULL, before BLOB)"
+        yield "CREATE INDEX pending_due ON pending (due)"
+        # Tokens of transactions done in the last minutes.
+        yield (
+            "CREATE TABLE tokens (token TEXT PRIMARY KEY, fingerprint BLOB NOT NULL, "
+            "at REAL NOT NULL) WITHOUT ROWID"
+        )
+        yield "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
+
+    def _index_definition(self, index: Index) -> str:
+        sk = self.columns[index.sk]
+        if index.pk is None:
+            columns, present = f"pk, {sk}, sk", f"{sk} IS NOT NULL"
+        else:
+            pk = self.columns[index.pk]
+            columns, present = f"{pk}, {sk}, pk, sk", f"{pk} IS NOT NULL AND {sk} IS NOT NULL"
+        return f"CREATE INDEX {self.index_name(index)} ON items ({columns}) WHERE {present}"

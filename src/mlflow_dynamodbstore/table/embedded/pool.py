@@ -1,0 +1,133 @@
+"""Connections to one file, shared by the threads of a process and given up before it forks.
+
+A connection is taken for one operation and given back; there are as many as operations were ever
+under way at once. SQLite's locks belong to a process, and its bookkeeping of them is copied by
+``fork``: a child would believe that it holds locks it does not, and the parent, closing the file
+as its last user, would delete the log that the child still writes to. So every connection is
+closed before a fork, and parent and child each open their own when they next need one.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+
+from mlflow_dynamodbstore.table.errors import InvalidRequest
+
+FORK_PATIENCE = 30.0
+
+
+class Pool:
+    """Idle connections, and the means to open more."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._all: set[sqlite3.Connection] = set()
+        self._gate = threading.Lock()  # held to open a connection, and while the process forks
+        self._closed = False
+        # For whoever writes. Taken after a connection, so that a fork, which waits for all
+        # connections, never copies it locked.
+        self.writer = threading.Lock()
+        _pools.add(self)
+
+    def take(self) -> sqlite3.Connection:
+        """A connection that nobody else uses until it is given back."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._open()
+
+    def give(self, connection: sqlite3.Connection) -> None:
+        """Take a connection back, unless an interrupt left it inside a transaction."""
+        if connection.in_transaction:
+            self._all.discard(connection)
+            connection.close()
+            return
+        self._idle.append(connection)
+        if self._closed:
+            with self._gate:
+                self._close_idle()
+
+    def close(self) -> None:
+        """Close all connections; those in use are closed when they are given back."""
+        with self._gate:
+            self._closed = True
+            self._close_idle()
+
+    def hold(self) -> None:
+        """Close every connection, waiting for those in use, and let none be opened."""
+        self._gate.acquire()
+        deadline = time.monotonic() + FORK_PATIENCE
+        self._close_idle()
+        while self._all and time.monotonic() < deadline:
+            time.sleep(0.0005)
+            self._close_idle()
+
+    def release(self) -> None:
+        """Let connections be opened again."""
+        self._gate.release()
+
+    def begin_anew(self) -> None:
+        """In a forked child: forget what belongs to the parent, without closing it."""
+        _abandoned.extend(self._all)
+        self._all.clear()
+        self._idle.clear()
+        self._gate = threading.Lock()
+        self.writer = threading.Lock()
+
+    def _open(self) -> sqlite3.Connection:
+        with self._gate:
+            if self._closed:
+                raise InvalidRequest("this table was closed; open it again")
+            connection = self._connect()
+            self._all.add(connection)
+            return connection
+
+    def _close_idle(self) -> None:
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return
+            self._all.discard(connection)
+            connection.close()
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_held: list[Pool] = []
+_fork_lock = threading.Lock()
+_abandoned: list[sqlite3.Connection] = []  # the parent's: closing them here would touch its file
+
+
+def _before_fork() -> None:
+    _fork_lock.acquire()
+    for pool in list(_pools):
+        pool.hold()
+        _held.append(pool)
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop().release()
+    _fork_lock.release()
+
+
+def _after_fork_in_child() -> None:
+    global _fork_lock  # noqa: PLW0603 - whoever held the old one does not exist here
+    _fork_lock = threading.Lock()
+    _held.clear()
+    for pool in list(_pools):
+        pool.begin_anew()
+
+
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)

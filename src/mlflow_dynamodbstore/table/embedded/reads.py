@@ -1,0 +1,185 @@
+"""Queries and scans: from a request to rows, and from rows to a page."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+from mlflow_dynamodbstore.table.conditions import Predicate, attribute_names, holds, predicate
+from mlflow_dynamodbstore.table.contract import MAX_PAGE_BYTES, Page, Query, Scan
+from mlflow_dynamodbstore.table.embedded.codec import read_cursor, unpack, write_cursor
+from mlflow_dynamodbstore.table.embedded.file import File
+from mlflow_dynamodbstore.table.embedded.lag import Lag
+from mlflow_dynamodbstore.table.embedded.layout import Layout
+from mlflow_dynamodbstore.table.embedded.ranges import beyond, range_of
+from mlflow_dynamodbstore.table.embedded.views import Reading, View
+from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.values import Item
+
+Sized = tuple[int, Item]
+
+_ALL = -1
+_SCAN = "*"
+
+
+class Reader:
+    """Reads pages from a file."""
+
+    def __init__(self, file: File, layout: Layout, lag: Lag | None) -> None:
+        self._file = file
+        self._schema = layout.schema
+        self._lag = lag
+        self._views: dict[str | None, View] = {None: View.of(layout, None)}
+        for index in layout.schema.indexes:
+            self._views[index.name] = View.of(layout, index)
+
+    def query(self, query: Query) -> Page:
+        """One page of a partition."""
+        view = self._views.get(query.index)
+        if view is None:
+            raise InvalidRequest(f"the table has no index {query.index!r}")
+        _check_limit(query.limit)
+        judge = _query_filter(query, view)
+        reading = _plan(query, view)
+        lag = self._lag if view.is_global else None
+
+        def read(connection: sqlite3.Connection) -> Page:
+            rows = _current if lag is None else partial(_shown, lag)
+            with closing(rows(connection, query, view, reading)) as found:
+                items, last = _cut(found, query.limit, judge)
+            if query.keys_only:
+                items = [view.only_keys(item) for item in items]
+            return Page(items, None if last is None else view.cursor(last))
+
+        return self._file.read(read) if lag is None else self._file.snapshot(read)
+
+    def scan(self, scan: Scan) -> Page:
+        """One page of everything, in the order of keys."""
+        _check_limit(scan.limit)
+        if not 0 <= scan.segment < scan.segments:
+            raise InvalidRequest(f"there is no segment {scan.segment} among {scan.segments}")
+        judge = None if scan.filter is None else predicate(scan.filter)
+        terms, values = _scan_terms(scan)
+        sql = f"SELECT size, body FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
+
+        def read(connection: sqlite3.Connection) -> Page:
+            with closing(connection.execute(sql, values)) as rows:
+                items, last = _cut(_unpacked(rows), scan.limit, judge)
+            if last is None:
+                return Page(items)
+            return Page(items, write_cursor(_SCAN, self._schema.key_of(last)))
+
+        return self._file.read(read)
+
+
+def _plan(query: Query, view: View) -> Reading:
+    after = None if query.cursor is None else view.position(query.cursor, query.partition)
+    wanted = range_of(query.where, view.sort)
+    if after is not None:
+        wanted = beyond(wanted, after[0], descending=query.descending)
+    entries = view.shows_entries(query)
+    bare = entries or (query.keys_only and query.filter is None)
+    return Reading(wanted, after, query.descending, bare, entries)
+
+
+def _current(
+    connection: sqlite3.Connection, query: Query, view: View, reading: Reading
+) -> Generator[Sized, None, None]:
+    """What the table holds now."""
+    limit = _ALL if query.limit is None else query.limit
+    sql = view.statement(reading)
+    with closing(connection.execute(sql, reading.values(query.partition, limit))) as rows:
+        if not reading.bare:
+            yield from _unpacked(rows)
+            return
+        names = view.keys
+        for size, *keys in rows:
+            item = dict(zip(names, keys, strict=True))
+            yield (item_size(item) if reading.entries else size), item
+
+
+def _shown(
+    lag: Lag, connection: sqlite3.Connection, query: Query, view: View, reading: Reading
+) -> Generator[Sized, None, None]:
+    """What a lagging index shows."""
+    whole = replace(reading, bare=False, entries=False)
+    belongs = _belongs(query, view, reading)
+    sql = view.statement(whole)
+    with closing(connection.execute(sql, whole.values(query.partition, _ALL))) as rows:
+        current = (item for _, item in _unpacked(rows))
+        for item in lag.merged(connection, current, belongs, view, query):
+            seen = view.only_keys(item) if reading.entries else item
+            yield item_size(seen), seen
+
+
+def _belongs(query: Query, view: View, reading: Reading) -> Predicate:
+    """Whether an earlier image of an item lies in the stretch that a query reads."""
+
+    def judge(item: Item) -> bool:
+        if item.get(view.partition) != query.partition or view.sort not in item:
+            return False
+        if query.where is not None and not holds(query.where, item):
+            return False
+        if reading.after is None:
+            return True
+        here = [str(item[name]) for name in view.places]
+        return here < reading.after if query.descending else here > reading.after
+
+    return judge
+
+
+def _unpacked(rows: Iterable[tuple[int, bytes]]) -> Iterator[Sized]:
+    for size, body in rows:
+        yield size, unpack(body)
+
+
+def _cut(
+    found: Iterable[Sized], limit: int | None, judge: Predicate | None
+) -> tuple[list[Item], Item | None]:
+    """The items of a page that the filter lets through, and the last one read if more may come.
+
+    A page ends after ``limit`` items, or before the item that would pass 1 MB, whatever the
+    filter thinks of them.
+    """
+    items: list[Item] = []
+    used = 0
+    last: Item | None = None
+    for count, (size, item) in enumerate(found, 1):
+        used += size
+        if used > MAX_PAGE_BYTES:
+            return items, last
+        last = item
+        if judge is None or judge(item):
+            items.append(item)
+        if count == limit:
+            return items, last
+    return items, None
+
+
+def _check_limit(limit: int | None) -> None:
+    if limit is not None and limit < 1:
+        raise InvalidRequest(f"a page holds at least one item, not {limit}")
+
+
+def _query_filter(query: Query, view: View) -> Predicate | None:
+    if query.filter is None:
+        return None
+    for name in attribute_names(query.filter) & {view.partition, view.sort}:
+        raise InvalidRequest(f"a filter cannot look at {name!r}, which is a key of this query")
+    return predicate(query.filter)
+
+
+def _scan_terms(scan: Scan) -> tuple[str, list[str | int]]:
+    terms: list[str] = []
+    values: list[str | int] = []
+    if scan.cursor is not None:
+        terms.append("(pk, sk) > (?, ?)")
+        values += read_cursor(_SCAN, 2, scan.cursor)
+    if scan.segments > 1:
+        terms.append("crc32(pk) % ? = ?")
+        values += [scan.segments, scan.segment]
+    return (f"WHERE {' AND '.join(terms)}" if terms else ""), values

@@ -1,0 +1,102 @@
+"""Refuse what DynamoDB would refuse, in a sentence that names the part at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mlflow_dynamodbstore.table.contract import (
+    MAX_BATCH_GET,
+    MAX_ITEM_BYTES,
+    MAX_PK_BYTES,
+    MAX_SK_BYTES,
+    MAX_TRANSACTION,
+)
+from mlflow_dynamodbstore.table.errors import InvalidRequest, ItemTooLarge
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.sizes import item_size, text_size
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+
+MAX_TOKEN = 36
+
+
+def check_key(key: Key) -> None:
+    """Raise ``InvalidRequest`` unless this can be the key of an item."""
+    check_text(key[0], "partition key", MAX_PK_BYTES)
+    check_text(key[1], "sort key", MAX_SK_BYTES)
+
+
+def check_text(text: Any, role: str, limit: int) -> None:
+    """Raise ``InvalidRequest`` unless this can be part of a key."""
+    if type(text) is not str:
+        raise InvalidRequest(f"the {role} is a string, not {type(text).__name__}")
+    if not text:
+        raise InvalidRequest(f"the {role} is empty")
+    try:
+        size = text_size(text)
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"the {role} is not valid Unicode: {error.reason}") from error
+    if size > limit:
+        raise InvalidRequest(f"the {role} has {size} bytes, more than {limit}")
+
+
+def check_distinct(keys: Sequence[Key]) -> None:
+    """Raise ``InvalidRequest`` when a key is named twice."""
+    if len(set(keys)) == len(keys):
+        return
+    seen: set[Key] = set()
+    for key in keys:
+        if key in seen:
+            raise InvalidRequest(f"one request names the key {tuple(key)} twice")
+        seen.add(key)
+
+
+def check_batch_get(keys: Sequence[Key]) -> None:
+    """Raise ``InvalidRequest`` for more keys than one request reads, or a key twice."""
+    if len(keys) > MAX_BATCH_GET:
+        raise InvalidRequest(f"one request reads up to {MAX_BATCH_GET} items, not {len(keys)}")
+    for key in keys:
+        check_key(key)
+    check_distinct(keys)
+
+
+def check_transaction(operations: int, token: str) -> None:
+    """Raise ``InvalidRequest`` for a transaction of a size DynamoDB does not take."""
+    if not 1 <= operations <= MAX_TRANSACTION:
+        raise InvalidRequest(
+            f"a transaction holds 1 to {MAX_TRANSACTION} operations, not {operations}"
+        )
+    if not 1 <= len(token) <= MAX_TOKEN:
+        raise InvalidRequest(f"the token of a transaction has 1 to {MAX_TOKEN} characters")
+
+
+def checked_size(item: Item) -> int:
+    """The size of an item that may be stored. Raises ``ItemTooLarge`` and ``InvalidRequest``."""
+    size = item_size(item)
+    if size > MAX_ITEM_BYTES:
+        raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
+    return size
+
+
+def check_update(update: Update, schema: Schema) -> None:
+    """Raise ``InvalidRequest`` for an update of the key, or one that names an attribute twice."""
+    names = [*update.set, *update.if_absent, *update.add, *update.remove]
+    for name in (schema.pk, schema.sk):
+        if name in names:
+            raise InvalidRequest(f"{name!r} is part of the key and cannot be changed")
+    if len(set(names)) < len(names):
+        twice = _first_repeated(names)
+        raise InvalidRequest(f"an update names the attribute {twice!r} twice")
+    for name, amount in update.add.items():
+        if type(amount) is not int:
+            raise InvalidRequest(f"{name!r} can count up by whole numbers only")
+
+
+def _first_repeated(names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise ValueError("no name is repeated")

@@ -1,0 +1,135 @@
+"""Make a file ours, or make sure that it is.
+
+A file of ours carries SQLite's application id, and in its table ``meta`` the kind of table it is,
+the version of its format and its indexes. Any number of processes may open a new file at once:
+one makes it, the others find it made.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from mlflow_dynamodbstore.table.embedded.file import connect, patiently
+from mlflow_dynamodbstore.table.embedded.layout import APPLICATION_ID, FORMAT, Layout
+from mlflow_dynamodbstore.table.embedded.trouble import explain
+from mlflow_dynamodbstore.table.errors import BadTableURI, SchemaMismatch, TableMissing
+
+# Pages of 8 KB hold items of up to 2 KB whole; smaller ones cut them, larger ones make every
+# commit write more.
+_FRESH = ("PRAGMA page_size = 8192",)
+
+
+def prepare(path: Path, layout: Layout, *, create: bool) -> None:
+    """Make sure that a file is there and ours. Raises ``TableMissing``, ``SchemaMismatch`` and
+    ``BadTableURI``.
+    """
+    _check_place(path, create=create)
+    try:
+        connection = connect(path, "rwc" if create else "rw", _FRESH)
+        try:
+            if not _is_ours(connection, path, layout):
+                if not create:
+                    raise _missing(path)
+                _make(connection, path, layout)
+            _use_log(connection, path)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+
+
+def _check_place(path: Path, *, create: bool) -> None:
+    if path.is_dir():
+        raise BadTableURI(f"{path} is a folder; name a file: dynamodb:///{path / 'mlflow.ddb'}")
+    if not path.exists():
+        if not create:
+            raise _missing(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadTableURI(
+                f"the folder {path.parent} cannot be made ({error.strerror}); name a file in a "
+                "folder you may write to, for example dynamodb:///mlflow.ddb"
+            ) from error
+    _check_writable(path)
+
+
+def _check_writable(path: Path) -> None:
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise BadTableURI(
+            f"the folder {path.parent} cannot be written to; name a file in a folder you may "
+            "write to, for example dynamodb:///mlflow.ddb"
+        )
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        raise BadTableURI(f"the file {path} cannot be written to; allow it, or name another file")
+
+
+def _is_ours(connection: sqlite3.Connection, path: Path, layout: Layout) -> bool:
+    """Whether the file is a table of this schema; False when it is still empty."""
+    application = patiently(connection, "PRAGMA application_id")
+    if application == APPLICATION_ID:
+        _check_meta(connection, path, layout)
+        return True
+    if application or patiently(connection, "SELECT count(*) FROM sqlite_master"):
+        raise SchemaMismatch(
+            f"{path} is a SQLite file of another program; name another file, for example "
+            f"dynamodb:///{path.with_name('mlflow.ddb')}"
+        )
+    return False
+
+
+def _check_meta(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
+    meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+    if meta["kind"] != layout.schema.kind:
+        raise SchemaMismatch(
+            f"{path} holds a table of kind {meta['kind']!r}, not {layout.schema.kind!r}; "
+            "name another file"
+        )
+    if meta["format"] != str(FORMAT):
+        raise SchemaMismatch(
+            f"{path} has format {meta['format']}, this version reads {FORMAT}; "
+            "use the version of mlflow-dynamodbstore that wrote it"
+        )
+    if meta["indexes"] != layout.description:
+        raise SchemaMismatch(
+            f"{path} has other indexes: {layout.difference(meta['indexes'])}; "
+            "use the version of mlflow-dynamodbstore that wrote it"
+        )
+
+
+def _make(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
+    patiently(connection, "BEGIN IMMEDIATE")
+    try:
+        # Somebody else may have made it while we waited.
+        if not _is_ours(connection, path, layout):
+            for statement in layout.definition():
+                connection.execute(statement)
+            connection.executemany(
+                "INSERT INTO meta VALUES (?, ?)",
+                [
+                    ("kind", layout.schema.kind),
+                    ("format", str(FORMAT)),
+                    ("indexes", layout.description),
+                ],
+            )
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        patiently(connection, "COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _use_log(connection: sqlite3.Connection, path: Path) -> None:
+    mode = patiently(connection, "PRAGMA journal_mode = WAL")
+    if mode != "wal":
+        raise BadTableURI(
+            f"the file system of {path} offers no shared memory, which many processes need; "
+            "name a file on a local disk"
+        )
+
+
+def _missing(path: Path) -> TableMissing:
+    return TableMissing(f"there is no table at {path}; opening dynamodb:///{path} makes one")

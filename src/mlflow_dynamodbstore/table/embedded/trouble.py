@@ -1,0 +1,43 @@
+"""What SQLite's errors mean to the user of a table."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from mlflow_dynamodbstore.table.errors import (
+    AccessDenied,
+    SchemaMismatch,
+    TableError,
+    TableMissing,
+    Unavailable,
+)
+
+_BUSY = ("is locked", "locking protocol", "schema has changed")
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether somebody else holds the file for a moment, so that waiting helps."""
+    # By message: error codes came with Python 3.11.
+    return isinstance(error, sqlite3.OperationalError) and any(
+        words in str(error) for words in _BUSY
+    )
+
+
+def explain(error: sqlite3.Error, path: Path) -> TableError:
+    """The table error that an error of SQLite stands for."""
+    words = str(error)
+    if is_busy(error):
+        return Unavailable(f"another program keeps {path} locked; end it and try again")
+    if "no such table" in words or ("unable to open" in words and not path.exists()):
+        return TableMissing(f"there is no table at {path}; opening dynamodb:///{path} makes one")
+    if "not a database" in words:
+        return SchemaMismatch(f"{path} is not a table file; name another file or move it away")
+    if "readonly" in words or "unable to open" in words:
+        return AccessDenied(f"{path} cannot be written; allow writing to it and to its folder")
+    if "is full" in words:
+        return Unavailable(f"the disk that holds {path} is full; make room and try again")
+    if "malformed" in words:
+        return Unavailable(f"{path} is damaged; restore it from a copy")
+    # After a failed write to disk nobody knows how much of it arrived.
+    return Unavailable(f"{path} cannot be used: {words}", maybe_applied="disk I/O" in words)

@@ -1,0 +1,150 @@
+"""What a query looks at, the table or one of its indexes, and the SQL that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
+from mlflow_dynamodbstore.table.embedded.layout import Layout
+from mlflow_dynamodbstore.table.embedded.ranges import Range
+from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.schema import Index
+from mlflow_dynamodbstore.table.values import Item
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Which rows of a view to read, and what of them."""
+
+    wanted: Range
+    after: list[str] | None  # where the page before ended
+    descending: bool
+    bare: bool  # keys only, the body is not read
+    entries: bool  # what an index of keys carries, without a look at the table
+
+    @property
+    def shape(self) -> tuple[bool | None, ...]:
+        """All that its SQL depends on."""
+        low, high = self.wanted
+        return (
+            None if low is None else low.inside,
+            None if high is None else high.inside,
+            self.after is None,
+            self.descending,
+            self.bare,
+            self.entries,
+        )
+
+    def values(self, partition: str, limit: int) -> list[str | int]:
+        """What the statement's question marks stand for."""
+        bounds = [bound.text for bound in self.wanted if bound is not None]
+        return [partition, *bounds, *(self.after or ()), limit]
+
+
+@dataclass(frozen=True)
+class View:
+    """The table, or an index of it, as something ordered that a query reads a stretch of."""
+
+    layout: Layout
+    index: Index | None
+    partition: str  # attribute with the partition key
+    places: tuple[str, ...]  # attributes that order a partition, the sort key first
+    _statements: dict[tuple[bool | None, ...], str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, layout: Layout, index: Index | None) -> View:
+        """The view of an index, or of the table itself; ties are ordered by table key."""
+        schema = layout.schema
+        if index is None:
+            return cls(layout, None, schema.pk, (schema.sk,))
+        if index.pk is None:
+            return cls(layout, index, schema.pk, (index.sk, schema.sk))
+        return cls(layout, index, index.pk, (index.sk, schema.pk, schema.sk))
+
+    @cached_property
+    def sort(self) -> str:
+        """The attribute with the sort key."""
+        return self.places[0]
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The attributes that are keys of an entry, and that a cursor is made of."""
+        return tuple(dict.fromkeys((self.partition, *self.places)))
+
+    @cached_property
+    def is_global(self) -> bool:
+        return self.index is not None and not self.index.is_local
+
+    def shows_entries(self, query: Query) -> bool:
+        """Whether a query sees only what an index of keys carries, and so does its filter."""
+        if self.index is None or self.index.projection == "ALL":
+            return False
+        return query.keys_only or self.is_global
+
+    def position(self, cursor: str, partition: str) -> list[str]:
+        """Where a cursor points to. Raises ``InvalidRequest`` for one of another query."""
+        parts = read_cursor(self._name, len(self.keys), cursor)
+        found = dict(zip(self.keys, parts, strict=True))
+        if found[self.partition] != partition:
+            raise InvalidRequest("the cursor belongs to another partition")
+        return [found[name] for name in self.places]
+
+    def cursor(self, last: Item) -> str:
+        """The cursor of a page that ended with this item."""
+        return write_cursor(self._name, [str(last[name]) for name in self.keys])
+
+    def only_keys(self, item: Item) -> Item:
+        """An item reduced to the keys of its entry."""
+        return {name: item[name] for name in self.keys}
+
+    def statement(self, reading: Reading) -> str:
+        """The SQL for a reading, made once for each shape."""
+        shape = reading.shape
+        sql = self._statements.get(shape)
+        if sql is None:
+            sql = self._statements[shape] = self._build(reading)
+        return sql
+
+    @property
+    def _name(self) -> str:
+        return "" if self.index is None else self.index.name
+
+    def _build(self, reading: Reading) -> str:
+        columns = [self.layout.columns[name] for name in self.places]
+        order = ", ".join(f"{c} {'DESC' if reading.descending else 'ASC'}" for c in columns)
+        return (
+            f"SELECT {self._selected(reading)} FROM {self._source()} "  # noqa: S608 - our own names
+            f"WHERE {' AND '.join(self._terms(reading, columns))} ORDER BY {order} LIMIT ?"
+        )
+
+    def _selected(self, reading: Reading) -> str:
+        if not reading.bare:
+            return "size, body"
+        keys = ", ".join(self.layout.columns[name] for name in self.keys)
+        # The size of an entry follows from its keys; asking for the row's would leave the index.
+        return f"{0 if reading.entries else 'size'}, {keys}"
+
+    def _source(self) -> str:
+        if self.index is None:
+            return "items"
+        return f"items INDEXED BY {self.layout.index_name(self.index)}"
+
+    def _terms(self, reading: Reading, columns: Sequence[str]) -> list[str]:
+        partition, sort = self.layout.columns[self.partition], columns[0]
+        low, high = reading.wanted
+        terms = [f"{partition} = ?"]
+        if self.index is not None:
+            # Says what the index's own WHERE says, without which SQLite may not use it.
+            terms.append(f"{partition} IS NOT NULL AND {sort} IS NOT NULL")
+        if low is not None:
+            terms.append(f"{sort} {'>=' if low.inside else '>'} ?")
+        if high is not None:
+            terms.append(f"{sort} {'<=' if high.inside else '<'} ?")
+        if reading.after is not None:
+            marks = ", ".join("?" * len(columns))
+            way = "<" if reading.descending else ">"
+            terms.append(f"({', '.join(columns)}) {way} ({marks})")
+        return terms

@@ -1,0 +1,256 @@
+"""Single writes, bulk writes and transactions.
+
+A write is checked and turned into a row before the file is locked; inside the transaction there
+is only what depends on the item as it stands: its condition, its update, its limits.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlflow_dynamodbstore.table.conditions import Predicate, predicate
+from mlflow_dynamodbstore.table.contract import (
+    MAX_TRANSACTION_BYTES,
+    Check,
+    Delete,
+    Outcome,
+    Patch,
+    Put,
+    TransactWrite,
+    Write,
+)
+from mlflow_dynamodbstore.table.embedded.codec import fingerprint, unpack
+from mlflow_dynamodbstore.table.embedded.file import File
+from mlflow_dynamodbstore.table.embedded.lag import Lag
+from mlflow_dynamodbstore.table.embedded.layout import Layout, Row
+from mlflow_dynamodbstore.table.embedded.requests import (
+    check_distinct,
+    check_key,
+    check_transaction,
+    check_update,
+    checked_size,
+)
+from mlflow_dynamodbstore.table.errors import (
+    CollectionFull,
+    ConditionFailed,
+    InvalidRequest,
+    ItemTooLarge,
+    Refusal,
+    TableError,
+    TransactionCancelled,
+)
+from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.values import Item, Key
+
+TOKEN_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A write that has been checked as far as it can be without the item it meets."""
+
+    write: TransactWrite
+    key: Key
+    judge: Predicate | None
+    row: Row | None = None  # of a Put
+    size: int = 0
+
+    @property
+    def wants_old(self) -> bool:
+        return isinstance(self.write, Check) or self.write.returns != "none"
+
+
+class Writer:
+    """Writes to a file."""
+
+    def __init__(
+        self,
+        file: File,
+        layout: Layout,
+        lag: Lag | None,
+        collection_limit: int | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._file = file
+        self._layout = layout
+        self._lag = lag
+        self._collection_limit = collection_limit
+        self._clock = clock
+        # Whether a write must see the old item even when nobody asked for it.
+        self._watchful = lag is not None or collection_limit is not None
+
+    # --- the three ways to write ----------------------------------------------------------------
+
+    def apply(self, write: Write) -> Item | None:
+        """Do one write."""
+        prepared = self._prepare(write)
+        statement = self._blind(prepared)
+        if statement is not None:
+            self._file.write_one(statement, prepared.row or prepared.key)
+            return None
+        return self._file.write(lambda connection: self._do(connection, prepared)[0])
+
+    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
+        """Do many writes in one transaction; one that cannot be done leaves the others alone."""
+        if not writes:
+            return []
+        outcomes: list[Outcome | None] = [None] * len(writes)
+        prepared: list[tuple[int, Prepared]] = []
+        for n, write in enumerate(writes):
+            try:
+                prepared.append((n, self._prepare(write)))
+            except TableError as error:
+                outcomes[n] = Outcome("failed", error=error)
+        check_distinct([p.key for _, p in prepared])
+        blind = [p for _, p in prepared if self._blind(p)]
+        seeing = [(n, p) for n, p in prepared if not self._blind(p)]
+
+        def work(connection: sqlite3.Connection) -> list[tuple[int, Outcome]]:
+            # Statements of one kind go to SQLite together, which halves their cost.
+            connection.executemany(self._layout.put, [p.row for p in blind if p.row])
+            connection.executemany(self._layout.delete, [p.key for p in blind if not p.row])
+            return [(n, self._outcome(connection, p)) for n, p in seeing]
+
+        for n, outcome in self._file.write(work):
+            outcomes[n] = outcome
+        return [outcome or Outcome("applied") for outcome in outcomes]
+
+    def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
+        """Do all writes or none, once for a token."""
+        check_transaction(len(writes), token)
+        prepared = [self._prepare(write) for write in writes]
+        check_distinct([p.key for p in prepared])
+        digest = fingerprint(writes)
+
+        def work(connection: sqlite3.Connection) -> None:
+            if not self._is_done(connection, token, digest):
+                self._do_all(connection, prepared)
+
+        self._file.write(work)
+
+    # --- inside a transaction -------------------------------------------------------------------
+
+    def _do(self, connection: sqlite3.Connection, prepared: Prepared) -> tuple[Item | None, int]:
+        """Do one write; the image it asks for, and the size of the item it leaves.
+
+        Raises before anything is written.
+        """
+        write, key = prepared.write, prepared.key
+        row = connection.execute(self._layout.get, key).fetchone()
+        body: bytes | None = None if row is None else row[0]
+        old = None if body is None else unpack(body)
+        if prepared.judge is not None and not prepared.judge(old or {}):
+            raise ConditionFailed(old=old)
+        if isinstance(write, Check):
+            return None, 0
+        if isinstance(write, Delete):
+            if old is not None:
+                self._note(connection, key, body)
+                connection.execute(self._layout.delete, key)
+            return old if write.returns == "old" else None, 0
+        new_row, size, new = self._after(prepared, old)
+        self._check_room(connection, key, old, size)
+        self._note(connection, key, body)
+        connection.execute(self._layout.put, new_row)
+        return {"none": None, "old": old, "new": new}[write.returns], size
+
+    def _after(self, prepared: Prepared, old: Item | None) -> tuple[Row, int, Item]:
+        """What a put or patch makes of an item: its row, its size, and itself."""
+        write = prepared.write
+        if isinstance(write, Put) and prepared.row is not None:
+            return prepared.row, prepared.size, write.item
+        if not isinstance(write, Patch):
+            raise InvalidRequest(f"{type(write).__name__} leaves no item")
+        schema = self._layout.schema
+        base = old or {schema.pk: prepared.key.pk, schema.sk: prepared.key.sk}
+        try:
+            new = write.update.apply(base)
+        except TypeError as error:
+            raise InvalidRequest(str(error)) from error
+        size = checked_size(new)
+        return self._layout.row(new, size), size, new
+
+    def _outcome(self, connection: sqlite3.Connection, prepared: Prepared) -> Outcome:
+        try:
+            return Outcome("applied", self._do(connection, prepared)[0])
+        except ConditionFailed as error:
+            return Outcome("refused", error.old)
+        except TableError as error:
+            return Outcome("failed", error=error)
+
+    def _do_all(self, connection: sqlite3.Connection, prepared: Sequence[Prepared]) -> None:
+        reasons: list[Refusal | None] = []
+        total = 0
+        for one in prepared:
+            try:
+                total += self._do(connection, one)[1]
+                reasons.append(None)
+            except ConditionFailed as error:
+                reasons.append(Refusal("ConditionFailed", str(error), error.old))
+            except (ItemTooLarge, CollectionFull) as error:
+                reasons.append(Refusal(type(error).__name__, str(error)))
+        if any(reasons):
+            raise TransactionCancelled(reasons)
+        if total > MAX_TRANSACTION_BYTES:
+            raise InvalidRequest(
+                f"the items of a transaction have {total} bytes, more than {MAX_TRANSACTION_BYTES}"
+            )
+
+    def _is_done(self, connection: sqlite3.Connection, token: str, digest: bytes) -> bool:
+        """Whether the transaction was done before; notes that it is being done if not."""
+        now = self._clock()
+        row = connection.execute(
+            "SELECT fingerprint FROM tokens WHERE token = ? AND at > ?",
+            (token, now - TOKEN_SECONDS),
+        ).fetchone()
+        if row is None:
+            connection.execute(
+                "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (token, digest, now)
+            )
+            return False
+        if row[0] != digest:
+            raise InvalidRequest("the token was used for another transaction a short while ago")
+        return True
+
+    def _check_room(
+        self, connection: sqlite3.Connection, key: Key, old: Item | None, size: int
+    ) -> None:
+        if self._collection_limit is None:
+            return
+        growth = size - (0 if old is None else item_size(old))
+        (used,) = connection.execute(self._layout.partition_size, (key.pk,)).fetchone()
+        if growth > 0 and used + growth > self._collection_limit:
+            raise CollectionFull(
+                f"the partition {key.pk!r} would pass its limit of {self._collection_limit} bytes"
+            )
+
+    def _note(self, connection: sqlite3.Connection, key: Key, before: bytes | None) -> None:
+        if self._lag is not None:
+            self._lag.note(connection, key, before)
+
+    # --- before a transaction -------------------------------------------------------------------
+
+    def _prepare(self, write: TransactWrite) -> Prepared:
+        judge = None if write.condition is None else predicate(write.condition)
+        if isinstance(write, Put):
+            if write.returns == "new":
+                raise InvalidRequest("a put returns the old item or none: you have the new one")
+            size = checked_size(write.item)
+            row = self._layout.row(write.item, size)
+            return Prepared(write, self._layout.schema.key_of(write.item), judge, row, size)
+        check_key(write.key)
+        if isinstance(write, Patch):
+            check_update(write.update, self._layout.schema)
+        if isinstance(write, Delete) and write.returns == "new":
+            raise InvalidRequest("a delete leaves no new item to return")
+        return Prepared(write, write.key, judge)
+
+    def _blind(self, prepared: Prepared) -> str | None:
+        """The one statement that does a write, when it need not see the item it meets."""
+        if self._watchful or prepared.judge is not None or prepared.wants_old:
+            return None
+        if prepared.row is not None:
+            return self._layout.put
+        return self._layout.delete if isinstance(prepared.write, Delete) else None
