@@ -98,7 +98,7 @@ def load(table: Table, head: Item, name: str) -> Value:
     wanted = part_keys(head, name)
     found = table.get_many(wanted)
     if len(found) == len(wanted):
-        return unpack(b"".join(found[key]["data"] for key in wanted))  # type: ignore[misc]
+        return unpack(b"".join(found[key]["data"] for key in wanted))
     fresh = table.get(table.schema.key_of(head))
     if fresh is not None and fresh.get(name) != place:
         return load(table, fresh, name)

@@ -112,7 +112,7 @@ def param_rank_of(sk: str) -> ParamRank:
 
 
 def param_rank_group(sk: str) -> str:
-    """What ranks of a param can be compared by: long values are in order by their beginning only."""
+    """What ranks of a param compare by: long values are in order by their beginning only."""
     return certain_prefix(pieces_of(sk, "RANK", "p")[1], RANKED)
 
 

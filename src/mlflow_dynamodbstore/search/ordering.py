@@ -110,9 +110,8 @@ def _descending(value: Any) -> Any:
 
 
 def bad_token(why: str) -> MlflowException:
+    """The error for a page token that cannot be used."""
     return MlflowException(
         f"Invalid page token: it {why}. Start again without a page token.",
         error_code=INVALID_PARAMETER_VALUE,
     )
-
-

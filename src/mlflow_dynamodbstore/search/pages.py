@@ -33,7 +33,7 @@ def settled(entries: Iterable[tuple[Any, Row]], ordering: Ordering) -> Iterator[
 
 def in_order(rows: list[Row], ordering: Ordering) -> list[Row]:
     """Rows sorted in memory."""
-    return rows if len(rows) < 2 else sorted(rows, key=_key(ordering))  # noqa: PLR2004
+    return rows if len(rows) < 2 else sorted(rows, key=_key(ordering))
 
 
 def merged(streams: Sequence[Iterable[Row]], ordering: Ordering) -> Iterator[Row]:

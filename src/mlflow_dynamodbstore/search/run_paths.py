@@ -188,6 +188,7 @@ class ByName(Path):
         return f"LSI4 by name within {self.within.low} .. {self.within.high[:40]}"
 
     def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        del ordering  # its first key is the name when this path is ordered
         within = self.within
         if after is not None and self.ordered and after[0][0] == PRESENT:
             within = _from_text(within, keys.runs_by_name(str(after[0][1])), self.ascending)
@@ -203,7 +204,7 @@ class Ranked(Path):
     lazy: bool = True
     key: str = ""
     ascending: bool = True
-    within: Range = Range("", "")
+    within: Range = field(default_factory=lambda: Range("", ""))
     most: int | None = None
 
     def is_cheap(self, runs: Runs) -> bool:
@@ -239,7 +240,11 @@ class Ranked(Path):
         raise NotImplementedError
 
     def _missing(
-        self, runs: Runs, ordering: Ordering, after: Position | None, has: Callable[[RunRecord], bool]
+        self,
+        runs: Runs,
+        ordering: Ordering,
+        after: Position | None,
+        has: Callable[[RunRecord], bool],
     ) -> Iterator[Entry]:
         """Runs without the metric or param, which come last in either direction."""
         live = {record.run_id for record in runs.live()}

@@ -1,13 +1,14 @@
 """Which way into the runs answers a search, and which reads least.
 
-``able_paths`` lists every path that can answer, the preferred one first. A preferred path that turns
-out to bring too many runs gives way to the next; the last one is always acceptable.
+``able_paths`` lists every path that can answer, the preferred one first. A preferred path that
+turns out to bring too many runs gives way to the next; the last one is always acceptable.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
@@ -96,9 +97,7 @@ def _equal(comparisons: Sequence[Comparison]) -> Iterator[Path]:
             continue
         if c.kind == PARAM:
             within = keys.param_ranks_of(c.name, c.value)
-            yield ByParam(
-                ordered=False, key=c.name, within=within, most=MOST_EQUAL, missing=False
-            )
+            yield ByParam(ordered=False, key=c.name, within=within, most=MOST_EQUAL, missing=False)
         elif c.kind == METRIC and (bound := _metric_range(c)) is not None:
             yield ByMetric(
                 ordered=False, key=c.name, within=bound, most=MOST_EQUAL, nan=False, missing=False
@@ -112,7 +111,12 @@ def _in_range(comparisons: Sequence[Comparison], ordering: Ordering) -> Iterator
             continue
         if c.kind == METRIC and c.comparator != "=" and (bound := _metric_range(c)) is not None:
             yield ByMetric(
-                ordered=False, key=c.name, within=bound, most=MOST_IN_RANGE, nan=False, missing=False
+                ordered=False,
+                key=c.name,
+                within=bound,
+                most=MOST_IN_RANGE,
+                nan=False,
+                missing=False,
             )
         elif c.kind == PARAM and c.comparator == "LIKE" and (prefix := fixed_prefix(c.value)):
             within = keys.param_ranks_starting(c.name, prefix)
@@ -171,4 +175,4 @@ def _metric_range(c: Comparison) -> keys.Range | None:
     """The RANK items whose values compare so with a number."""
     if c.comparator not in ("<", "<=", "=", ">=", ">") or math.isnan(c.value):
         return None
-    return keys.metric_ranks_where(c.name, c.comparator, c.value)  # type: ignore[arg-type]
+    return keys.metric_ranks_where(c.name, cast("keys.Comparison", c.comparator), c.value)

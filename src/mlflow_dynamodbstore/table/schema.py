@@ -51,7 +51,7 @@ class Schema:
 
     def key_of(self, item: Item) -> Key:
         """The primary key of an item."""
-        return Key(item[self.pk], item[self.sk])  # type: ignore[arg-type]
+        return Key(item[self.pk], item[self.sk])
 
     def index_key(self, index: Index, item: Item) -> tuple[str, str] | None:
         """Where an item stands in an index, or None when it is not in it."""

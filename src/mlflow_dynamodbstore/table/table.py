@@ -8,9 +8,9 @@ whose answer was lost.
 it were not there. DynamoDB removes it up to two days later; until then a write that is refused
 because of such an item removes it and tries again.
 
-**Lost answers.** A request that timed out may have been applied. A write that would not survive being
-repeated carries a token in the attribute ``_w``; when the retry is refused and the item bears
-the token, the first try had succeeded.
+**Lost answers.** A request that timed out may have been applied. A write that would not survive
+being repeated carries a token in the attribute ``_w``; when the retry is refused and the item
+bears the token, the first try had succeeded.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Table:
 
     def map(self, function: Callable[[T], R], arguments: Sequence[T]) -> list[R]:
         """Call a reading function for each argument, side by side where the engine gains by it."""
-        if len(arguments) < 2 or not getattr(self.engine, "waits_on_network", False):  # noqa: PLR2004
+        if len(arguments) < 2 or not getattr(self.engine, "waits_on_network", False):
             return [function(argument) for argument in arguments]
         return list(self._executor().map(function, arguments))
 
@@ -184,7 +184,7 @@ class Table:
             try:
                 self.engine.transact(guarded, token)
             except TransactionCancelled as error:
-                if self._remove_expired(writes, error):
+                if self._remove_expired(error):
                     guarded = [self._guarded(write) for write in writes]
                     token = uuid.uuid4().hex
                 elif not error.only_conflicts:
@@ -237,9 +237,7 @@ class Table:
 
     def _write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         tokens = [_token_for(write) for write in writes]
-        guarded = [
-            _with_token(self._guarded(w), t) for w, t in zip(writes, tokens, strict=True)
-        ]
+        guarded = [_with_token(self._guarded(w), t) for w, t in zip(writes, tokens, strict=True)]
         outcomes: list[Outcome | None] = [None] * len(writes)
         lost: set[int] = set()
         waiting = list(range(len(writes)))
@@ -352,7 +350,7 @@ class Table:
         except (Throttled, Unavailable) as error:
             self._note(error)  # the retry of the write itself comes back here
 
-    def _remove_expired(self, writes: Sequence[TransactWrite], error: TransactionCancelled) -> bool:
+    def _remove_expired(self, error: TransactionCancelled) -> bool:
         """Remove the expired items among the reasons of a cancelled transaction, if any."""
         expired = [r.old for r in error.reasons if r is not None and self._is_expired(r.old)]
         for item in expired:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias, Union
+from typing import Any, NamedTuple, TypeAlias
 
-Value: TypeAlias = Union[
-    str, int, float, bytes, bool, None, list["Value"], dict[str, "Value"]  # noqa: UP007 - recursive
-]
+Value: TypeAlias = Any
+"""str, int (38 digits), float (every double), bytes, bool, None, and lists and maps of these.
+
+Engines refuse anything else. The type checker is not asked to: what an attribute holds is known to
+the module that wrote it, and a recursive union here would only be cast away at each use.
+"""
+
 Item: TypeAlias = dict[str, Value]
 
 TTL = "ttl"

@@ -98,9 +98,7 @@ class TrackingBase(WorkspaceAwareMixin):
             or item["workspace"] != self._get_active_workspace()
             or item["lifecycle"] not in stages
         ):
-            raise MlflowException(
-                f"No Experiment with id={number} exists", RESOURCE_DOES_NOT_EXIST
-            )
+            raise MlflowException(f"No Experiment with id={number} exists", RESOURCE_DOES_NOT_EXIST)
         return item
 
     def _active_experiment(self, experiment_id: str | int | None) -> Item:
@@ -188,8 +186,8 @@ def check_run_is_active(run_id: str, item: Item) -> None:
 
 def start_time_of(run: Item) -> int | None:
     """When a run began."""
-    start = run["start_time"]
-    return start if isinstance(start, int) else None
+    start: int | None = run["start_time"]
+    return start
 
 
 def _facts_of(item: Item) -> RunFacts:
@@ -197,6 +195,5 @@ def _facts_of(item: Item) -> RunFacts:
 
 
 def run_not_found(run_id: str) -> MlflowException:
+    """MLflow's error for a run that does not exist, or not in this workspace."""
     return MlflowException(f"Run with id={run_id} not found", RESOURCE_DOES_NOT_EXIST)
-
-

@@ -2,8 +2,8 @@
 
 The first look refuses what MLflow refuses before anything is written. The second is the writer's
 half of the agreement in :mod:`~mlflow_dynamodbstore.tracking.sealing`, and it is also what lets a
-training loop skip the first look: a run admitted a few seconds ago is taken to be active, and should
-the second look find it deleted, what was written is taken back.
+training loop skip the first look: a run admitted a few seconds ago is taken to be active, and
+should the second look find it deleted, what was written is taken back.
 """
 
 from __future__ import annotations

@@ -76,9 +76,7 @@ class Metrics(LoggedModels):
 
     def _take_back(self, writes: MetricWrites, before: Sequence[Item | None]) -> None:
         """Undo a write to a run that turned out to be deleted, unless others wrote since."""
-        undo: list[Write] = [
-            Delete(self.table.schema.key_of(put.item)) for put in writes.histories
-        ]
+        undo: list[Write] = [Delete(self.table.schema.key_of(put.item)) for put in writes.histories]
         for latest, old in zip(writes.latest, before, strict=True):
             written = _is(latest.put.item)
             undo.append(
@@ -153,7 +151,7 @@ def _appends(first: Point, disordered: bool) -> ConditionBase:
 
 
 def _point(item: Item) -> Point:
-    return Point(item["step"], item["ts"], item["value"])  # type: ignore[arg-type]
+    return Point(item["step"], item["ts"], item["value"])
 
 
 def _is(item: Item) -> ConditionBase:

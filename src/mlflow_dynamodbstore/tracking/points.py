@@ -99,7 +99,8 @@ def _differences(numbers: Sequence[int]) -> list[int]:
     """Each number less the one before, wrapped to 64 bits as the sums unwrap it."""
     before = [0, *numbers[:-1]]
     return [
-        (number - last + _HALF) % _WRAP - _HALF for number, last in zip(numbers, before, strict=True)
+        (number - last + _HALF) % _WRAP - _HALF
+        for number, last in zip(numbers, before, strict=True)
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from mlflow.entities import (
     Dataset,
@@ -63,19 +63,18 @@ class RunContents:
             "d": [list(dataset) for dataset in self.datasets],
             "i": self.model_inputs,
             "o": [list(output) for output in self.model_outputs],
-        }  # type: ignore[dict-item]  # the value type is recursive and invariant
+        }
 
     @classmethod
     def from_summary(cls, summary: Value) -> RunContents:
         """The inverse of :meth:`to_summary`."""
-        parts = cast("dict[str, Any]", summary)
         return cls(
-            params=parts["p"],
-            tags=parts["t"],
-            metrics=parts["m"],
-            datasets=parts["d"],
-            model_inputs=parts["i"],
-            model_outputs=parts["o"],
+            params=summary["p"],
+            tags=summary["t"],
+            metrics=summary["m"],
+            datasets=summary["d"],
+            model_inputs=summary["i"],
+            model_outputs=summary["o"],
         )
 
     @classmethod
@@ -85,18 +84,18 @@ class RunContents:
         for child in children:
             kind, name = kind_and_name(child)
             if kind == "METRIC":
-                contents.metrics[name] = (child["value"], child["ts"], child["step"])  # type: ignore[assignment]
+                contents.metrics[name] = (child["value"], child["ts"], child["step"])
             elif kind == "PARAM":
-                contents.params[name] = cast("str", child["value"])
+                contents.params[name] = child["value"]
             elif kind == "TAG":
-                contents.tags[name] = cast("str", child["value"])
+                contents.tags[name] = child["value"]
             elif kind == "INPUT":
                 facts = (child["dataset"], child["name"], child["digest"], child["tags"])
-                contents.datasets.append(facts)  # type: ignore[arg-type]
+                contents.datasets.append(facts)
             elif kind == "INPUT_LM":
                 contents.model_inputs.append(name)
             elif kind == "OUTPUT":
-                contents.model_outputs.append((child["model_id"], child["step"]))  # type: ignore[arg-type]
+                contents.model_outputs.append((child["model_id"], child["step"]))
         return contents
 
 
@@ -113,7 +112,7 @@ class RunRecord:
 
     @property
     def is_live(self) -> bool:
-        return self.item["state"] != SEALED
+        return bool(self.item["state"] != SEALED)
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
         """What a search finds under a name: see ``search.filters.Searchable``."""
@@ -134,8 +133,8 @@ class RunRecord:
         if name == "context":
             found = [tags.get(MLFLOW_DATASET_CONTEXT) for *_, tags in self.contents.datasets]
             return [value for value in found if value is not None]
-        place = ("name", "digest").index(name)
-        return [dataset[1 + place] for dataset in self.contents.datasets]  # type: ignore[misc]
+        pairs = [(known_as, digest) for _, known_as, digest, _ in self.contents.datasets]
+        return [known_as if name == "name" else digest for known_as, digest in pairs]
 
     def to_entity(self, datasets: Mapping[str, Dataset]) -> Run:
         """The run as MLflow shows it; ``datasets`` maps each hash it names to the dataset."""

@@ -51,7 +51,7 @@ class RunData(Metrics, Runs):
         item = self._admit(run_id)
         if tag.key == MLFLOW_RUN_NAME:
             status = RunStatus.from_string(str(item["status"]))
-            self.update_run_info(run_id, status, item.get("end_time"), tag.value)  # type: ignore[arg-type]
+            self.update_run_info(run_id, status, item.get("end_time"), tag.value)
             return
         run = place_of(item)
         self.table.put(run.tag(tag.key, tag.value))
@@ -60,7 +60,9 @@ class RunData(Metrics, Runs):
     def delete_tag(self, run_id: str, key: str) -> None:
         run = place_of(self._admit(run_id))
         try:
-            self.table.delete(Key(run.pk, keys.run_tag(run_id, key)), condition=Attr("value").exists())
+            self.table.delete(
+                Key(run.pk, keys.run_tag(run_id, key)), condition=Attr("value").exists()
+            )
         except ConditionFailed as error:
             raise MlflowException(
                 f"No tag with name: {key} in run with id {run_id}",
@@ -69,7 +71,11 @@ class RunData(Metrics, Runs):
         self._confirm(run)
 
     def log_batch(
-        self, run_id: str, metrics: Sequence[Metric], params: Sequence[Param], tags: Sequence[RunTag]
+        self,
+        run_id: str,
+        metrics: Sequence[Metric],
+        params: Sequence[Param],
+        tags: Sequence[RunTag],
     ) -> None:
         _validate_run_id(run_id)
         metrics, params, tags = _validate_batch_log_data(metrics, params, tags)

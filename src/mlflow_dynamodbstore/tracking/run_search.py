@@ -60,7 +60,7 @@ class RunSearch(TrackingBase):
         validate_max_results(max_results, allow_null=True)
         query = parse_run_query(filter_string, order_by, run_view_type)
         after = query.ordering.after(page_token)
-        places = [str(number) for number in _parse_experiment_ids(experiment_ids)]
+        places = [str(number) for number in _parse_experiment_ids(list(experiment_ids))]
         places = [place for place in dict.fromkeys(places) if self._is_in_workspace(place)]
         streams = self._streams(query, places, after, max_results)
         rows = merged(streams, query.ordering) if streams else iter(())
@@ -77,7 +77,11 @@ class RunSearch(TrackingBase):
     ) -> list[Iterator[RunRecord]]:
         """The matching runs of each experiment, in order, begun side by side."""
         want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
-        batch = want if len(experiment_ids) == 1 else max(SMALLEST_BATCH, 2 * want // len(experiment_ids))
+        batch = (
+            want
+            if len(experiment_ids) == 1
+            else max(SMALLEST_BATCH, 2 * want // len(experiment_ids))
+        )
         streams = [
             run_stream(Runs(self.table, experiment_id, query.stages, batch), query, after)
             for experiment_id in experiment_ids
@@ -103,7 +107,9 @@ def parse_run_query(
 ) -> RunQuery:
     """A search in MLflow's words, with MLflow's own parsers and their errors."""
     return RunQuery(
-        comparisons=tuple(_comparison(term) for term in SearchUtils.parse_search_filter(filter_string)),
+        comparisons=tuple(
+            _comparison(term) for term in SearchUtils.parse_search_filter(filter_string)
+        ),
         ordering=_ordering(order_by),
         stages=frozenset(LifecycleStage.view_type_to_stages(view_type)),
     )

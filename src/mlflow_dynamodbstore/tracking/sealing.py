@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
+from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore import keys, large
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
@@ -75,15 +76,13 @@ def reopen(table: Table, run_id: str, item: Item) -> None:
 def children(table: Table, key: Key, run_id: str) -> list[Item]:
     """The items of a run, but for its history, in two range reads around the history."""
     queries = [
-        Query(key.pk, where=around.on()) for around in (keys.run_head(run_id), keys.run_tail(run_id))
+        Query(key.pk, where=around.on())
+        for around in (keys.run_head(run_id), keys.run_tail(run_id))
     ]
     found = table.map(lambda query: list(table.items(query)), queries)
     parts = keys.parts(key.sk)
     return [
-        item
-        for some in found
-        for item in some
-        if item["SK"] != key.sk and item["SK"] not in parts
+        item for some in found for item in some if item["SK"] != key.sk and item["SK"] not in parts
     ]
 
 
@@ -134,7 +133,8 @@ def seal(table: Table, item: Item) -> None:
 def finish(table: Table, marked: Item, primary_metric: str | None = None) -> bool:
     """Read, rank and publish a run that has been marked ``sealing``.
 
-    LSI5 orders the runs by one metric: the primary one, or the first by name. Returns whether it is sealed now. If not, a writer was faster; the run is live and correct.
+    LSI5 orders the runs by one metric: the primary one, or the first by name. Returns whether
+    the run is sealed now. If not, a writer was faster; the run is live and correct.
     """
     key, run_id = table.schema.key_of(marked), run_id_of(marked)
     contents = RunContents.from_children(children(table, key, run_id))
@@ -179,7 +179,7 @@ def _published(table: Table, item: Item) -> RunContents | None:
 
 def is_ranked(item: Item) -> bool:
     """Whether a run's values stand in RANK: deleted runs are found by lifecycle instead."""
-    return item["lifecycle"] == "active"
+    return bool(item["lifecycle"] == LifecycleStage.ACTIVE)
 
 
 def rank_keys(pk: str, run_id: str, contents: RunContents) -> Iterable[Key]:

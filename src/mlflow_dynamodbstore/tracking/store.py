@@ -17,9 +17,7 @@ from mlflow_dynamodbstore.tracking.run_search import RunSearch
 
 
 @translates_errors
-class DynamoDBTrackingStore(  # type: ignore[misc]  # MLflow's base class is untyped
-    Experiments, RunData, Inputs, History, RunSearch, AbstractStore
-):
+class DynamoDBTrackingStore(Experiments, RunData, Inputs, History, RunSearch, AbstractStore):
     """MLflow's tracking store on one DynamoDB table, or on a file of the embedded engine.
 
     It gathers the entity modules and holds no logic of its own: ``create_run`` is in ``runs.py``,
@@ -29,7 +27,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # MLflow's base class is unt
     def __init__(
         self, store_uri: str, artifact_uri: str | None = None, *, table: Table | None = None
     ):
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._open(
             table or open_table(store_uri),
             resolve_uri_if_local(artifact_uri or DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH),
