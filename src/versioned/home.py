@@ -1,0 +1,153 @@
+"""What every operation needs: the table, the storage, and which part of each is ours.
+
+Several repositories may share a table, and several a storage, without seeing each other. A storage
+carries an identity, written into it once; the table remembers which partition prefix and which
+folder of the storage belong to it. The first repository of a table gets the empty prefix, so that
+its keys are exactly those of the seed (see docs/adr/0020).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Lock
+
+from boto3.dynamodb.conditions import Attr
+
+from mlflow_dynamodbstore.table.contract import Put, TransactWrite
+from mlflow_dynamodbstore.table.errors import TransactionCancelled
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item, Key
+from versioned import times
+from versioned.errors import Contended
+from versioned.keys import TABLE, Keys, Registration
+from versioned.storage import Storage
+
+ATTEMPTS = 200
+LONGEST_PAUSE = 0.25
+ABSENT = Attr(TABLE.pk).not_exists()
+PRESENT = Attr(TABLE.pk).exists()
+
+_NOBODYS = Keys("?:")
+"""Keys that no repository has, for reading from one that was never written to."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The part of the table and the part of the storage that belong to a repository."""
+
+    keys: Keys
+    folder: str
+
+
+@dataclass
+class Home:
+    """A repository's table and storage, its clock, and who works in it."""
+
+    table: Table
+    storage: Storage
+    namespace: str | None = None
+    actor: str = "unknown"
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+    rng: random.Random = field(default_factory=random.Random)
+    _place: Place | None = None
+    _finding: Lock = field(default_factory=Lock)
+
+    @property
+    def now(self) -> datetime:
+        return times.from_seconds(self.clock())
+
+    @property
+    def keys(self) -> Keys:
+        """The keys to read with."""
+        if self.namespace is not None:
+            return Keys(Registration.prefix_of_namespace(self.namespace))
+        place = self.find()
+        return place.keys if place else _NOBODYS
+
+    def find(self) -> Place | None:
+        """Where this repository is, or None as long as nothing was ever written to it."""
+        if self._place is None:
+            key = self._registered_at(self.storage.identity())
+            self._place = _place(self.table.get(key)) if key else None
+        return self._place
+
+    def claim(self) -> Place:
+        """Where this repository is; a new one gets its place now."""
+        with self._finding:
+            return self.find() or self._register()
+
+    def attempts(self) -> Iterator[int]:
+        """Count tries of a change that others may get ahead of, pausing between them.
+
+        Raises ``Contended`` when they were all in vain.
+        """
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                self.sleep(self.rng.uniform(0, min(LONGEST_PAUSE, 0.005 * 2 ** min(attempt, 10))))
+            yield attempt
+        raise Contended(
+            f"other writers got ahead {ATTEMPTS} times; nothing was changed, try again later"
+        )
+
+    def changed(self, writes: list[TransactWrite]) -> TransactionCancelled | None:
+        """Do all writes or none; returns the refusal when the table is not as it was read."""
+        try:
+            self.table.transact(writes)
+        except TransactionCancelled as error:
+            if not any(r is not None and r.code == "ConditionFailed" for r in error.reasons):
+                raise
+            return error
+        return None
+
+    # --- finding a place -------------------------------------------------------------------------
+
+    def _registered_at(self, identity: str | None) -> Key | None:
+        if self.namespace is not None:
+            return Registration.by_namespace(self.namespace)
+        return Registration.by_storage(identity) if identity else None
+
+    def _register(self) -> Place:
+        identity = self.storage.claim(uuid.uuid4().hex)
+        key = self._registered_at(identity)
+        if key is None:
+            raise AssertionError("a claimed storage has an identity")
+        for _ in self.attempts():
+            found = self.table.get_many([key, Registration.FIRST])
+            if key in found:
+                self._place = _place(found[key])
+                break
+            self.changed(self._registration(key, identity, Registration.FIRST in found))
+        if self._place is None:
+            raise AssertionError("attempts end by raising")
+        return self._place
+
+    def _registration(self, key: Key, identity: str, not_the_first: bool) -> list[TransactWrite]:
+        if self.namespace is not None:
+            prefix = Registration.prefix_of_namespace(self.namespace)
+        elif not_the_first:
+            prefix = Registration.prefix_of_storage(identity)
+        else:
+            prefix = ""
+        item: Item = {
+            "pk": key.pk,
+            "sk": key.sk,
+            "prefix": prefix,
+            "folder": uuid.uuid4().hex[:12],
+            "storage": self.storage.uri,
+            "update_at": times.to_text(self.now),
+        }
+        writes: list[TransactWrite] = [Put(item, ABSENT)]
+        if not prefix:
+            first = Registration.FIRST
+            writes.append(Put({"pk": first.pk, "sk": first.sk, "owner": key.sk}, ABSENT))
+        return writes
+
+
+def _place(item: Item | None) -> Place | None:
+    return Place(Keys(str(item["prefix"])), str(item["folder"])) if item else None
