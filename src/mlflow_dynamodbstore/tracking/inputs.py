@@ -1,0 +1,220 @@
+"""What runs read and produce: datasets and logged models.
+
+A dataset is one item of its experiment, named by a hash of its name and digest, and the first
+writer's description of it stays. A run that used it has an INPUT item, which keeps the first tags,
+and a DLINK item. A DCTX item, one for each dataset and context, answers which datasets an
+experiment has; it is written after the dataset, so where it stands the dataset is known, and
+logging a known dataset again neither reads nor writes its description, which may be megabytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    LoggedModelInput,
+    LoggedModelOutput,
+    _DatasetSummary,
+)
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+from mlflow.utils.validation import (
+    _parse_experiment_ids,
+    _validate_dataset_inputs,
+    _validate_run_id,
+)
+
+from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.tracking.gate import Gate
+from mlflow_dynamodbstore.tracking.items import RunPlace, place_of
+from mlflow_dynamodbstore.tracking.records import RunRecord
+
+CONTENTS = "contents"
+"""Attribute of a dataset's item with its source, schema and profile."""
+MAX_SUMMARIES = 1000
+
+
+class Inputs(Gate):
+    """Logging what runs read and produce."""
+
+    def log_inputs(
+        self,
+        run_id: str,
+        datasets: list[DatasetInput] | None = None,
+        models: list[LoggedModelInput] | None = None,
+    ) -> None:
+        _validate_run_id(run_id)
+        if datasets is not None:
+            if not isinstance(datasets, list):
+                raise TypeError(f"Argument 'datasets' should be a list, got '{type(datasets)}'")
+            _validate_dataset_inputs(datasets)
+        run = place_of(self._admit(run_id))
+        uses = _uses(run, datasets or [])
+        model_ids = dict.fromkeys(model.model_id for model in models or [])
+        if not uses and not model_ids:
+            return
+        new = self._store_datasets(uses)
+        self.table.write(
+            [
+                *(put for use in uses for put in use.writes()),
+                *(Put(use.entry) for use in new),
+                *(Put(_model_input(run, model_id)) for model_id in model_ids),
+            ]
+        )
+        self._confirm(run)
+
+    def log_outputs(self, run_id: str, models: list[LoggedModelOutput]) -> None:
+        run = place_of(self._admit(run_id))
+        outputs = {model.model_id: _model_output(run, model) for model in models}
+        if outputs:
+            self.table.write([Put(item) for item in outputs.values()])
+            self._confirm(run)
+
+    def _store_datasets(self, uses: Sequence[Use]) -> list[Use]:
+        """Write the datasets that are not known in their context; returns their uses."""
+        known = self.table.get_many(use.entry_key for use in uses)
+        new = [use for use in uses if use.entry_key not in known]
+        stored = [use.stored() for use in new]
+        parts = [part for value in stored for part in value.parts]
+        heads = [
+            Put({**use.head, **value.attributes}, condition=Attr("PK").not_exists())
+            for use, value in zip(new, stored, strict=True)
+        ]
+        outcomes = self.table.write(parts, then=heads)[len(parts) :]
+        unused = [
+            delete
+            for head, outcome in zip(heads, outcomes, strict=True)
+            if outcome.status == "refused"
+            for delete in large.removal(head.item, CONTENTS)
+        ]
+        self.table.write(unused)
+        return new
+
+    def _search_datasets(self, experiment_ids: Sequence[str | int]) -> list[_DatasetSummary]:
+        """Name, digest and context of the datasets of some experiments, at most 1,000."""
+        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
+        places = [str(number) for number in numbers if self._is_in_workspace(str(number))]
+        found = self.table.map(self._summaries, places)
+        return [summary for summaries in found for summary in summaries][:MAX_SUMMARIES]
+
+    def _summaries(self, experiment_id: str) -> list[_DatasetSummary]:
+        query = Query(keys.experiment_pk(experiment_id), where=keys.DATASET_CONTEXTS.on())
+        return [
+            _DatasetSummary(experiment_id, item["name"], item["digest"], item.get("context"))
+            for item in islice(self.table.items(query), MAX_SUMMARIES)
+        ]
+
+
+def datasets_of(table: Table, records: Iterable[RunRecord]) -> dict[str, Dataset]:
+    """The datasets that runs name, by the names they have in the contents of a run."""
+    named = {name for record in records for name, *_ in record.contents.datasets}
+    wanted = {name: _dataset_key(name) for name in named}
+    found = table.get_many(wanted.values())
+    return {name: _dataset(table, found[key]) for name, key in wanted.items() if key in found}
+
+
+@dataclass(frozen=True)
+class Use:
+    """A dataset that a run read, with the items that say so."""
+
+    run: RunPlace
+    dataset: Dataset
+    tags: dict[str, str]
+
+    @cached_property
+    def hash(self) -> str:
+        """The dataset's name within its experiment."""
+        return dataset_hash(self.dataset.name, self.dataset.digest)
+
+    @property
+    def context(self) -> str | None:
+        return self.tags.get(MLFLOW_DATASET_CONTEXT)
+
+    @property
+    def head(self) -> Item:
+        """The dataset's own item, but for its contents."""
+        return {"PK": self.run.pk, "SK": keys.dataset(self.hash), **self._names}
+
+    @property
+    def entry_key(self) -> Key:
+        return Key(self.run.pk, keys.dataset_context(self.hash, self.context))
+
+    @property
+    def entry(self) -> Item:
+        """The item by which the dataset is listed in its context."""
+        context: Item = {} if self.context is None else {"context": self.context}
+        return {"PK": self.entry_key.pk, "SK": self.entry_key.sk, **self._names, **context}
+
+    def stored(self) -> large.Stored:
+        """The dataset's contents, ready to be written."""
+        dataset = self.dataset
+        contents: Value = {
+            "source_type": dataset.source_type,
+            "source": dataset.source,
+            "schema": dataset.schema,
+            "profile": dataset.profile,
+        }
+        return large.store(Key(self.run.pk, keys.dataset(self.hash)), CONTENTS, contents)
+
+    def writes(self) -> list[Put]:
+        """The input of the run, of which the first stays, and the link to the dataset."""
+        name, digest = self.dataset.name, self.dataset.digest
+        named: Value = f"{self.run.experiment_id}/{self.hash}"
+        used = self.run.child(
+            keys.run_input(self.run.run_id, name, digest),
+            name,
+            {"dataset": named, **self._names, "tags": {**self.tags}},
+        )
+        link = self.run.child(
+            keys.dataset_link(self.run.run_id, name, digest), name, {"dataset": named}
+        )
+        return [Put(used, condition=Attr("PK").not_exists()), Put(link)]
+
+    @property
+    def _names(self) -> Item:
+        return {"name": self.dataset.name, "digest": self.dataset.digest}
+
+
+def dataset_hash(name: str, digest: str) -> str:
+    """What names a dataset within an experiment."""
+    return hashlib.sha256(json.dumps([name, digest]).encode()).hexdigest()[:32]
+
+
+def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[Use]:
+    """The inputs, the first of each name and digest."""
+    uses: dict[str, Use] = {}
+    for given in inputs:
+        use = Use(run, given.dataset, {tag.key: tag.value for tag in given.tags})
+        uses.setdefault(use.hash, use)
+    return list(uses.values())
+
+
+def _model_input(run: RunPlace, model_id: str) -> Item:
+    return run.child(keys.run_model_input(run.run_id, model_id), model_id, {})
+
+
+def _model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
+    attributes: Item = {"model_id": model.model_id, "step": model.step}
+    return run.child(keys.run_output(run.run_id, model.model_id), model.model_id, attributes)
+
+
+def _dataset_key(named: str) -> Key:
+    """Where the dataset lies that a run's input names."""
+    experiment_id, _, name = named.partition("/")
+    return Key(keys.experiment_pk(experiment_id), keys.dataset(name))
+
+
+def _dataset(table: Table, item: Item) -> Dataset:
+    contents = large.load(table, item, CONTENTS)
+    assert isinstance(contents, dict)
+    return Dataset(name=item["name"], digest=item["digest"], **contents)
