@@ -56,7 +56,7 @@ EXPERIMENT_PARTITION = (
     Maker(keys.logged_model, (_text,)),
     Maker(keys.logged_model_tag, (_text, _text)),
     Maker(keys.logged_model_param, (_text, _text)),
-    Maker(keys.logged_model_metric, (_text, _text, int64, int64, _text)),
+    Maker(keys.logged_model_metric, (_text, _text, int64, int64, _text, st.none() | _text)),
     Maker(keys.trace, (_text,)),
     Maker(keys.trace_tag, (_text, _text)),
     Maker(keys.trace_spans, (_text,)),

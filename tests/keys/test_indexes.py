@@ -59,6 +59,22 @@ def test_a_trace_is_in_the_indexes_of_traces():
     assert keys.trace_index(**trace, name="chat") == {**nameless, "lsi4sk": "T#chat#tr-1"}
 
 
+def test_a_logged_model_is_found_by_its_id_and_by_creation_time_within_its_stage():
+    index = keys.logged_model_index(
+        model_id="m-1", experiment_id="7", lifecycle="active", creation_time=1000
+    )
+    assert index == {
+        "gsi1pk": "LM#m-1",
+        "gsi1sk": "EXP#7",
+        "lsi1sk": "LM#ACTIVE#1970-01-01T00:00:01.000Z#m-1",
+    }
+    assert index["lsi1sk"] in keys.logged_models_by_lifecycle("active")
+    assert index["lsi1sk"] in keys.logged_models_by_lifecycle("active", 1000, 1000)
+    assert index["lsi1sk"] not in keys.logged_models_by_lifecycle("active", 1001)
+    assert index["lsi1sk"] not in keys.logged_models_by_lifecycle("deleted")
+    assert index["lsi1sk"] not in keys.runs_by_lifecycle("active")
+
+
 def test_an_experiment_is_found_by_workspace_and_name():
     assert keys.experiment_index(experiment_id="7", name="nlp", workspace="team-a") == {
         "gsi2pk": "WS#team-a",

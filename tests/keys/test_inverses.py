@@ -87,6 +87,25 @@ def test_what_is_no_item_of_a_run_is_refused():
         keys.metric_point_of("R#a#TAG#k")
 
 
+@given(SHORT, SHORT, int64, int64, SHORT, st.none() | SHORT)
+def test_items_of_a_logged_model_are_taken_apart(model_id, key, step, timestamp, run_id, dataset):
+    item_of = keys.logged_model_item_of
+    assert item_of(keys.logged_model(model_id)) == (model_id, "", None, ())
+    assert item_of(keys.logged_model_param(model_id, key)) == (model_id, "PARAM", key, ())
+    assert item_of(keys.logged_model_tag(model_id, key)) == (model_id, "TAG", key, ())
+    value = keys.logged_model_metric(model_id, key, step, timestamp, run_id, dataset)
+    assert item_of(value)[:3] == (model_id, "METRIC", key)
+    assert keys.logged_model_step_of(value) == (step, timestamp)
+
+
+def test_what_is_no_item_of_a_logged_model_is_refused():
+    for sk in ("LM#a#METRIC", "R#a", "LM"):
+        with pytest.raises(ValueError):
+            keys.logged_model_item_of(sk)
+    with pytest.raises(ValueError):
+        keys.logged_model_step_of("LM#a#TAG#k")
+
+
 @given(SHORT, doubles, SHORT, SHORT)
 def test_ranks_are_taken_apart(key, value, text, run_id):
     assert keys.metric_rank_of(keys.metric_rank(key, value, run_id)) == (key, value, run_id)

@@ -16,6 +16,7 @@ DEFAULT_WORKSPACE = "default"
 # the suffix of a part, and under 2,048 for partition keys; a test adds them up.
 ID = 128
 KEY = 640
+MEASURED = 560  # the key of a metric that shares its sort key with a model, a run and a dataset
 NAME = 640
 LONE_NAME = 900  # a name that has a sort key to itself
 PARTITION_NAME = 1600

@@ -174,12 +174,17 @@ def model_list(workspace: str = DEFAULT_WORKSPACE) -> str:
     return in_workspace("RM_LIST", workspace)
 
 
-# --- LSI1 to LSI5: runs and traces of an experiment ---------------------------------------------
+# --- LSI1 to LSI5: runs, logged models and traces of an experiment -------------------------------
 
 
 def lsi1_run(run_id: str, lifecycle: str, start_time: int | None) -> str:
     """A run by lifecycle stage, then start time."""
     return join(_word(lifecycle), _timed(start_time, run_id))
+
+
+def lsi1_logged_model(model_id: str, lifecycle: str, creation_time: int) -> str:
+    """A logged model by lifecycle stage, then creation time."""
+    return join("LM", _word(lifecycle), _timed(creation_time, model_id))
 
 
 def lsi2_run(run_id: str, start_time: int | None) -> str:
@@ -225,6 +230,13 @@ def lsi5_run(run_id: str, key: str, value: float) -> str:
 def runs_by_lifecycle(lifecycle: str, since: int | None = None, until: int | None = None) -> Range:
     """In LSI1: runs of a lifecycle stage, started in a span of time with both ends included."""
     return _in_time(_word(lifecycle), since, until)
+
+
+def logged_models_by_lifecycle(
+    lifecycle: str, since: int | None = None, until: int | None = None
+) -> Range:
+    """In LSI1: logged models of a lifecycle stage, made in a span of time, both ends included."""
+    return _in_time(join("LM", _word(lifecycle)), since, until)
 
 
 def runs_by_time(since: int | None = None, until: int | None = None) -> Range:
@@ -315,6 +327,16 @@ def run_index(
     elif primary_metric is not None:
         attributes["lsi5sk"] = lsi5_run(run_id, *primary_metric)
     return attributes
+
+
+def logged_model_index(
+    *, model_id: str, experiment_id: str, lifecycle: str, creation_time: int
+) -> Attributes:
+    """All index attributes of a logged model."""
+    return {
+        **gsi1_logged_model(model_id, experiment_id),
+        "lsi1sk": lsi1_logged_model(model_id, lifecycle, creation_time),
+    }
 
 
 def trace_index(

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded, ordered_int
-from mlflow_dynamodbstore.keys.base import ID, KEY, Range, children, join, key_text, pieces_of
+from typing import NamedTuple
+
+from mlflow_dynamodbstore.encoding import bounded, int_of, ordered_int
+from mlflow_dynamodbstore.keys.base import (
+    ID,
+    KEY,
+    MEASURED,
+    WORD,
+    Range,
+    children,
+    join,
+    key_text,
+    pieces_of,
+)
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.table.values import Key
 
 LOGGED_MODELS = children("LM")
 """All logged models of an experiment with everything below them."""
+
+
+class LoggedModelItem(NamedTuple):
+    """What a sort key in a logged model's range says."""
+
+    model_id: str | None  # None: cut, the item holds it
+    kind: str  # "" for the logged model itself, else METRIC, PARAM or TAG
+    name: str | None  # the key after the kind; None: cut, the item holds it
+    rest: tuple[str, ...] = ()  # further pieces, as they stand
 
 
 def logged_model(model_id: str) -> str:
@@ -31,10 +52,16 @@ def logged_model_param(model_id: str, key: str) -> str:
     return join(logged_model(model_id), "PARAM", bounded(key, KEY))
 
 
-def logged_model_metric(model_id: str, key: str, step: int, timestamp: int, run_id: str) -> str:
-    """A value of a metric that some run measured on a logged model."""
-    place = (bounded(key, KEY), ordered_int(step), ordered_int(timestamp), bounded(run_id, ID))
-    return join(logged_model(model_id), "METRIC", *place)
+def logged_model_metric(
+    model_id: str, key: str, step: int, timestamp: int, run_id: str, dataset: str | None = None
+) -> str:
+    """A value of a metric that some run measured on a logged model.
+
+    The dataset tells apart what one run measured at one moment on several.
+    """
+    place = (bounded(key, MEASURED), ordered_int(step), ordered_int(timestamp), bounded(run_id, ID))
+    value = join(logged_model(model_id), "METRIC", *place)
+    return value if dataset is None else join(value, bounded(dataset, WORD))
 
 
 def logged_model_children(model_id: str) -> Range:
@@ -60,9 +87,27 @@ def logged_model_params(model_id: str) -> Range:
 def logged_model_metrics(model_id: str, key: str | None = None) -> Range:
     """The metrics of a logged model, or all values of one of them."""
     metrics = join(logged_model(model_id), "METRIC")
-    return children(metrics if key is None else join(metrics, bounded(key, KEY)))
+    return children(metrics if key is None else join(metrics, bounded(key, MEASURED)))
 
 
 def logged_model_id_of(sk: str) -> str | None:
     """The logged model that a sort key belongs to, or None when its id was cut."""
     return key_text(pieces_of(sk, "LM")[0])
+
+
+def logged_model_item_of(sk: str) -> LoggedModelItem:
+    """A sort key in a logged model's range, taken apart."""
+    pieces = pieces_of(sk, "LM")
+    model_id = key_text(pieces[0])
+    if len(pieces) == 1:
+        return LoggedModelItem(model_id, "", None)
+    _, kind, name, *rest = pieces
+    return LoggedModelItem(model_id, kind, key_text(name), tuple(rest))
+
+
+def logged_model_step_of(sk: str) -> tuple[int, int]:
+    """Step and timestamp of a value of a logged model's metric."""
+    item = logged_model_item_of(sk)
+    if item.kind != "METRIC" or len(item.rest) not in (3, 4):
+        raise ValueError(f"not a value of a logged model's metric: {sk!r}")
+    return int_of(item.rest[0]), int_of(item.rest[1])

@@ -122,7 +122,7 @@ _LOGGED_MODELS = (
     ),
     Pattern(
         "SK",
-        "LM#<model_id>#METRIC#<key>#<step>#<ts>#<run_id>",
+        "LM#<model_id>#METRIC#<key>#<step>#<ts>#<run_id>[#<dataset>]",
         "Logged model metric",
         logged_models.logged_model_metric,
         (_MODEL, "auc", 0, _TIME, _RUN),
@@ -309,6 +309,13 @@ _GLOBAL = tuple(
 _LOCAL = (
     Pattern(
         "lsi1sk", "<lifecycle>#<time>#<run_id>", "Run", indexes.lsi1_run, (_RUN, "active", _TIME)
+    ),
+    Pattern(
+        "lsi1sk",
+        "LM#<lifecycle>#<time>#<model_id>",
+        "Logged model",
+        indexes.lsi1_logged_model,
+        (_MODEL, "active", _TIME),
     ),
     Pattern("lsi2sk", "R#<time>#<run_id>", "Run", indexes.lsi2_run, (_RUN, _TIME)),
     Pattern("lsi2sk", "T#<time>#<trace_id>", "Trace", indexes.lsi2_trace, (_TRACE, _TIME)),
