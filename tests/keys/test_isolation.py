@@ -21,6 +21,7 @@ from tests.keys.strategies import (
     call_near,
     doubles,
     int64,
+    parts,
     versions,
 )
 
@@ -158,6 +159,18 @@ def test_a_range_holds_nothing_of_others(owned, makers, data):
     make, theirs = data.draw(call_near(makers, arguments))
     assume(make not in owned.of or theirs[: len(arguments)] != arguments)
     assert make(*theirs) not in owned.range(*arguments)
+
+
+def sample(kind: st.SearchStrategy) -> object:
+    """The same value for everything of one kind."""
+    return 1 if kind in (int64, versions, parts) else 0.5 if kind is doubles else "a"
+
+
+@pytest.mark.parametrize(("owned", "makers"), RANGES)
+def test_a_range_holds_its_own_kinds_and_no_other_of_the_same_owner(owned, makers):
+    ours = owned.range(*map(sample, owned.arguments))
+    held = {m.function for m in makers if m.function(*map(sample, m.arguments)) in ours}
+    assert held == set(owned.of)
 
 
 @given(any_texts, any_texts, any_texts)

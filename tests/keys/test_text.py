@@ -72,6 +72,10 @@ def test_a_bounded_text_fits_its_limit_and_is_whole_whenever_it_can_be(text, lim
 
 
 @given(crowded, st.integers(37, 80))
+@example("#" * 60, 37)
+@example("#" * 60, 38)
+@example("#" * 60, 39)
+@example("\U0001f600" * 60, 37)
 def test_a_cut_text_keeps_the_longest_whole_beginning(text, limit):
     made = bounded(text, limit)
     if is_cut(made):
