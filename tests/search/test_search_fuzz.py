@@ -1,0 +1,79 @@
+"""Searches give the same runs in the same order as MLflow's SqlAlchemyStore, on every path."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+from mlflow_dynamodbstore.search import run_paths
+from mlflow_dynamodbstore.tracking.run_search import forced_path, parse_run_query
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.search.populations import TwoStores, random_filter, random_order, random_view
+
+RUNS = 120
+SEARCHES = int(os.environ.get("SEARCH_FUZZ", "400"))
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def stores(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TwoStores:
+    folder: Path = tmp_path_factory.mktemp("fuzz")
+    ours = DynamoDBTrackingStore(f"dynamodb:///{folder}/ours.ddb?synchronous=NORMAL", str(folder))
+    theirs = SqlAlchemyStore(f"sqlite:///{folder}/theirs.db", str(folder))
+    two = TwoStores(ours, theirs, random.Random(request.param))
+    for name in ("one", "two", "three"):
+        two.experiment(name)
+    for _ in range(RUNS):
+        two.run()
+    return two
+
+
+def walk(store: Any, page_size: int, *search: Any) -> list[str] | str:
+    """The ids a search gives, page after page, or the words it is refused with."""
+    experiments, filter_string, view, order_by = search
+    token, ids = None, []
+    while True:
+        try:
+            found = store.search_runs(experiments, filter_string, view, page_size, order_by, token)
+        except MlflowException as error:
+            return f"{error.error_code}: {error.message}"
+        ids += [run.info.run_id for run in found]
+        token = found.token
+        if not token:
+            return ids
+
+
+def test_random_searches_agree_with_mlflow_page_by_page(stores: TwoStores) -> None:
+    """Whatever is asked, in pages of whatever size, the ids and their order are MLflow's."""
+    rng = random.Random(stores.rng.random())
+    for _ in range(SEARCHES):
+        experiments = rng.sample(stores.experiments, rng.choice((1, 1, 2, 3)))
+        search = (experiments, random_filter(rng), random_view(rng), random_order(rng))
+        theirs = walk(stores.theirs, 1000, *search)
+        assert walk(stores.ours, rng.choice((1, 3, 7, 50)), *search) == theirs, search
+
+
+def test_every_path_able_to_answer_gives_the_same_answer(stores: TwoStores) -> None:
+    """The choice of a path changes what is read, never what is found."""
+    rng = random.Random(stores.rng.random())
+    used = set()
+    for _ in range(SEARCHES // 2):
+        search = (stores.experiments[:2], random_filter(rng), random_view(rng), random_order(rng))
+        expected = walk(stores.ours, 1000, *search)
+        if isinstance(expected, str):
+            continue
+        query = parse_run_query(search[1], search[3], search[2])
+        for name in {path.name for path in query.paths()}:
+            token = forced_path.set(name)
+            try:
+                assert walk(stores.ours, 5, *search) == expected, (name, search)
+            finally:
+                forced_path.reset(token)
+            used.add(name)
+    assert used >= {"ByTime", "ByMetric", "ByParam", "ByName", "ByStatus"}
+    assert used <= {cls.__name__ for cls in run_paths.Path.__subclasses__()} | {"ByMetric", "ByParam"}
