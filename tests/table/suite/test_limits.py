@@ -1,0 +1,163 @@
+"""How large things may be, and what is said when they are larger."""
+
+from __future__ import annotations
+
+import pytest
+from boto3.dynamodb.conditions import Attr
+
+from mlflow_dynamodbstore.table.contract import (
+    MAX_ITEM_BYTES,
+    MAX_PK_BYTES,
+    MAX_SK_BYTES,
+    Check,
+    Delete,
+    Patch,
+    Put,
+    Query,
+)
+from mlflow_dynamodbstore.table.errors import (
+    CollectionFull,
+    InvalidRequest,
+    ItemTooLarge,
+    TransactionCancelled,
+)
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Key
+from tests.table.suite.samples import fill, item, walk
+
+KEY = Key("p", "s")
+
+
+def of_size(size: int, *, body: str = "body"):
+    """An item that DynamoDB counts as so many bytes."""
+    return item("p", "s", **{body: "x" * (size - len("PKpSKs") - len(body))})
+
+
+def test_an_item_well_under_400_kb_fits(engine):
+    """An item of 390 KB is written and read."""
+    engine.apply(Put(of_size(390 * 1024)))
+    assert engine.get(KEY) == of_size(390 * 1024)
+
+
+@pytest.mark.requires("exact_limits")
+def test_an_item_of_exactly_400_kb_fits(engine):
+    """The limit is 400 KB to the byte, names and values counted in UTF-8."""
+    engine.apply(Put(of_size(MAX_ITEM_BYTES)))
+    with pytest.raises(ItemTooLarge):
+        engine.apply(Put(of_size(MAX_ITEM_BYTES + 1)))
+    assert engine.get(KEY) == of_size(MAX_ITEM_BYTES)
+
+
+def test_an_item_too_large_is_refused(engine):
+    """An item past 400 KB is refused and nothing is written."""
+    with pytest.raises(ItemTooLarge):
+        engine.apply(Put(of_size(MAX_ITEM_BYTES + 4096)))
+    assert engine.get(KEY) is None
+
+
+def test_an_item_cannot_grow_too_large(engine):
+    """A patch that would take an item past 400 KB is refused and changes nothing."""
+    engine.apply(Put(of_size(390 * 1024)))
+    with pytest.raises(ItemTooLarge):
+        engine.apply(Patch(KEY, Update(set={"more": "x" * 20 * 1024})))
+    assert engine.get(KEY) == of_size(390 * 1024)
+
+
+def test_keys_of_the_longest_kind(engine):
+    """A partition key of 2,048 bytes and a sort key of 1,024 bytes are keys like any other."""
+    key = Key("é" * (MAX_PK_BYTES // 2), "é" * (MAX_SK_BYTES // 2))
+    engine.apply(Put(item(*key, a=1)))
+    assert engine.get(key) == item(*key, a=1)
+
+
+BAD_KEYS = {
+    "empty pk": Key("", "s"),
+    "empty sk": Key("p", ""),
+    "long pk": Key("é" * (MAX_PK_BYTES // 2) + "x", "s"),
+    "long sk": Key("p", "é" * (MAX_SK_BYTES // 2) + "x"),
+}
+
+
+@pytest.mark.requires("key_checks")
+@pytest.mark.parametrize("key", BAD_KEYS.values(), ids=BAD_KEYS.keys())
+def test_other_keys_are_refused(engine, key):
+    """An empty key and a key too long are invalid requests in every operation."""
+    for request in (
+        lambda: engine.apply(Put(item(*key))),
+        lambda: engine.apply(Patch(key, Update(set={"a": 1}))),
+        lambda: engine.apply(Delete(key)),
+        lambda: engine.get(key),
+        lambda: engine.get_many([Key("p", "s"), key]),
+        lambda: engine.transact([Put(item("p", "t")), Delete(key)], "token"),
+    ):
+        with pytest.raises(InvalidRequest):
+            request()
+    assert walk(engine, Query("p")) == []
+
+
+@pytest.mark.parametrize("missing", ["PK", "SK"])
+def test_an_item_without_its_key_is_refused(engine, missing):
+    """An item must bring both halves of its key, as text."""
+    whole = item("p", "s")
+    for wrong in ({k: v for k, v in whole.items() if k != missing}, {**whole, missing: 1}):
+        with pytest.raises(InvalidRequest):
+            engine.apply(Put(wrong))
+
+
+@pytest.mark.requires("index_key_limits")
+@pytest.mark.parametrize(
+    ("name", "length"), [("gsi1pk", MAX_PK_BYTES), ("gsi1sk", MAX_SK_BYTES), ("lsi1sk", 1024)]
+)
+def test_index_keys_have_limits_too(engine, name, length):
+    """Index keys may be as long as the table's, and no longer."""
+    rest = {"gsi1pk": "g", "gsi1sk": "h", "lsi1sk": "l"}
+    engine.apply(Put(item("p", "s", **{**rest, name: "x" * length})))
+    with pytest.raises(InvalidRequest):
+        engine.apply(Put(item("p", "s", **{**rest, name: "x" * (length + 1)})))
+    assert engine.get(KEY)[name] == "x" * length
+
+
+def test_a_transaction_of_nothing_is_refused(engine):
+    """A transaction holds at least one operation."""
+    with pytest.raises(InvalidRequest):
+        engine.transact([], "token")
+
+
+@pytest.mark.requires("collection_limit")
+def test_a_full_partition_refuses_to_grow(misbehaving):
+    """A partition past its limit refuses growth, and takes deletes and other partitions' writes."""
+    engine = misbehaving("collection_limit=50000")
+    fill(engine, [item("p", f"{n}", body="x" * 10_000) for n in range(4)])
+    for growth in (
+        Put(item("p", "more", body="x" * 20_000)),
+        Patch(Key("p", "0"), Update(set={"more": "x" * 20_000})),
+    ):
+        with pytest.raises(CollectionFull):
+            engine.apply(growth)
+        outcome, beside = engine.apply_many([growth, Put(item("q", "s"))])
+        assert (outcome.status, beside.status) == ("failed", "applied")
+        assert isinstance(outcome.error, CollectionFull)
+    engine.apply(Delete(Key("p", "1")))
+    engine.apply(Put(item("p", "0", body="small")))
+    engine.apply(Put(item("p", "more", body="x" * 20_000)))
+
+
+@pytest.mark.requires("collection_limit")
+def test_a_full_partition_cancels_a_transaction(misbehaving):
+    """In a transaction the operation that would overfill a partition is named."""
+    engine = misbehaving("collection_limit=50000")
+    with pytest.raises(TransactionCancelled) as cancelled:
+        engine.transact(
+            [
+                Put(item("q", "s")),
+                Put(item("p", "s", body="x" * 60_000)),
+                Check(Key("p", "t"), Attr("PK").not_exists()),
+            ],
+            "token",
+        )
+    assert [r.code if r else None for r in cancelled.value.reasons] == [
+        None,
+        "CollectionFull",
+        None,
+    ]
+    assert engine.get(Key("q", "s")) is None
