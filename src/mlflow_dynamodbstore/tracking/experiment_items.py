@@ -1,0 +1,226 @@
+"""The items that make up an experiment, built and read in one place.
+
+Beside the experiment's own item (META) stands its *entry*: the guard of its name, in the partition
+of its workspace. It repeats what a listing filters and sorts by, and changes in the same
+transactions as META does, so that a page of a long list costs one small item for each experiment
+and a whole one only for each that is shown.
+
+Tags are attributes of META as well as items of their own. Long ones, and those beyond what META
+should hold, are only items, and META says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlflow.entities import Experiment, ExperimentTag
+from mlflow.entities.lifecycle_stage import LifecycleStage
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.encoding import is_cut
+from mlflow_dynamodbstore.search.filters import TAG
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.tracking.items import NAME, experiment_id_of
+
+SCHEMA_VERSION = 1
+LONG_TAGS = "long_tags"
+"""Attribute of META: some tags are items only."""
+
+MAX_INLINE_TAG = 1024
+MAX_INLINE_TAGS = 200 * 1024
+
+_TAG = "t:"
+
+Tags = Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class NewExperiment:
+    """An experiment that is about to be written."""
+
+    experiment_id: str
+    name: str
+    workspace: str
+    artifact_location: str
+    created: int
+    tags: Tags = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return keys.experiment_key(self.experiment_id)
+
+    def meta(self) -> Item:
+        """The experiment's own item."""
+        return {
+            "PK": self.key.pk,
+            "SK": self.key.sk,
+            "v": SCHEMA_VERSION,
+            "name": self.name,
+            "workspace": self.workspace,
+            "artifact_location": self.artifact_location,
+            **self._listed(),
+            **keys.experiment_index(
+                experiment_id=self.experiment_id, name=self.name, workspace=self.workspace
+            ),
+            **_inline(self.tags),
+        }
+
+    def entry(self) -> Item:
+        """The guard of its name."""
+        attributes = {"experiment_id": self.experiment_id, **self._listed()}
+        return entry_item(self.name, self.workspace, attributes)
+
+    def tag_items(self) -> list[Item]:
+        return [tag_item(self.key.pk, key, value) for key, value in self.tags.items()]
+
+    def _listed(self) -> Item:
+        return {
+            "lifecycle": LifecycleStage.ACTIVE,
+            "creation_time": self.created,
+            "last_update_time": self.created,
+        }
+
+
+@dataclass
+class Entry:
+    """An experiment as a search sees it; its tags are filled in where they are asked for."""
+
+    experiment_id: str
+    name: str
+    lifecycle: str
+    times: Mapping[str, Value]
+    tags: Tags = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, guard: Item) -> Entry:
+        return cls(str(guard["experiment_id"]), name_of(guard), str(guard["lifecycle"]), guard)
+
+    @classmethod
+    def of_meta(cls, meta: Item) -> Entry:
+        return cls(experiment_id_of(meta), str(meta["name"]), str(meta["lifecycle"]), meta)
+
+    @property
+    def key(self) -> Key:
+        return keys.experiment_key(self.experiment_id)
+
+    def values(self, kind: str, name: str) -> Sequence[Any]:
+        """What a search finds under a name: see ``search.filters.Searchable``."""
+        if kind == TAG:
+            value = self.tags.get(name)
+            return () if value is None else (value,)
+        if name == "experiment_id":
+            return (int(self.experiment_id),)
+        return (self.name if name == "name" else self.times[name],)
+
+
+# --- entries ------------------------------------------------------------------------------------
+
+
+def entry_item(name: str, workspace: str, attributes: Mapping[str, Value]) -> Item:
+    """The guard of a name, with what it says about the experiment."""
+    key = keys.experiment_name_guard(name, workspace)
+    item: Item = {"PK": key.pk, "SK": key.sk, **attributes}
+    if is_cut(key.sk):
+        item[NAME] = name
+    return item
+
+
+def entry_key(meta: Item) -> Key:
+    """Where the entry of an experiment lies."""
+    return keys.experiment_name_guard(str(meta["name"]), str(meta["workspace"]))
+
+
+def name_of(guard: Item) -> str:
+    """The name that a guard stands for."""
+    name = keys.guarded_name_of(str(guard["SK"]))
+    return str(guard[NAME]) if name is None else name
+
+
+def name_rev_item(experiment_id: str, name: str) -> Item:
+    """The experiment's name spelled backwards."""
+    pk = keys.experiment_pk(experiment_id)
+    return {"PK": pk, "SK": keys.experiment_name_rev(), "value": name[::-1]}
+
+
+# --- tags ---------------------------------------------------------------------------------------
+
+
+def tag_item(pk: str, key: str, value: str | None) -> Item:
+    """A tag as an item of its own."""
+    sk = keys.experiment_tag(key)
+    return {"PK": pk, "SK": sk, "value": value, **({NAME: key} if is_cut(sk) else {})}
+
+
+def tag_change(meta: Item, key: str, value: str | None) -> Update:
+    """The change of META that sets a tag."""
+    name = _TAG + key
+    others = sum(_size(n, v) for n, v in meta.items() if n.startswith(_TAG) and n != name)
+    if _fits(name, value, others):
+        return Update(set={name: value})
+    return Update(set={LONG_TAGS: True}, remove=(name,))
+
+
+def tag_removal(key: str) -> Update:
+    """The change of META that removes a tag."""
+    return Update(remove=(_TAG + key,))
+
+
+def tags_of(table: Table, meta: Item) -> Tags:
+    """All tags of an experiment."""
+    inline = {name[len(_TAG) :]: value for name, value in meta.items() if name.startswith(_TAG)}
+    if LONG_TAGS not in meta:
+        return inline  # type: ignore[return-value]
+    query = Query(str(meta["PK"]), where=keys.EXPERIMENT_TAGS.on())
+    items = {_tag_name(item): item["value"] for item in table.items(query)}
+    return {**items, **inline}  # type: ignore[dict-item]
+
+
+def _tag_name(item: Item) -> str:
+    key = keys.experiment_tag_key(str(item["SK"]))
+    return str(item[NAME]) if key is None else key
+
+
+def _inline(tags: Tags) -> Item:
+    """The tags that META holds, and whether there are others."""
+    attributes: Item = {}
+    size = 0
+    for key, value in tags.items():
+        name = _TAG + key
+        if _fits(name, value, size):
+            attributes[name] = value
+            size += _size(name, value)
+        else:
+            attributes[LONG_TAGS] = True
+    return attributes
+
+
+def _fits(name: str, value: Value, others: int) -> bool:
+    own = _size("", value)
+    return own <= MAX_INLINE_TAG and others + own + _size(name, None) <= MAX_INLINE_TAGS
+
+
+def _size(name: str, value: Value) -> int:
+    return len(name.encode()) + (len(value.encode()) if isinstance(value, str) else 0)
+
+
+# --- as MLflow shows it -------------------------------------------------------------------------
+
+
+def experiment_entity(meta: Item, tags: Tags, trace_retention: str | None) -> Experiment:
+    """The experiment as MLflow shows it."""
+    return Experiment(
+        experiment_id=experiment_id_of(meta),
+        name=meta["name"],
+        artifact_location=meta["artifact_location"],
+        lifecycle_stage=meta["lifecycle"],
+        tags=[ExperimentTag(key, value) for key, value in tags.items()],
+        creation_time=meta["creation_time"],
+        last_update_time=meta["last_update_time"],
+        workspace=meta["workspace"],
+        effective_trace_archival_retention=trace_retention,
+    )

@@ -1,0 +1,167 @@
+"""Where things go and what they inherit, with workspaces switched on and off.
+
+Switched off, everything lies in the default workspace. Switched on, a provider (this table's own,
+unless another is configured) says where a workspace keeps its artifacts, and its traces how long.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import PurePath
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from mlflow.entities.workspace import TraceArchivalConfig
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, INVALID_STATE
+from mlflow.store.tracking.utils.trace_archival import _resolve_effective_trace_archival_retention
+from mlflow.store.workspace.abstract_store import AbstractStore, ResolvedTraceArchivalConfig
+from mlflow.tracing.trace_archival_config import get_trace_archival_server_config
+from mlflow.tracking._workspace.registry import get_workspace_store
+from mlflow.utils.file_utils import local_file_uri_to_path
+from mlflow.utils.uri import append_to_uri_path, is_local_uri
+from mlflow.utils.validation import _validate_trace_archival_retention_string
+from mlflow.utils.workspace_utils import WORKSPACES_DIR_NAME, resolve_workspace_store_uri
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.tracking.base import TrackingBase
+from mlflow_dynamodbstore.tracking.experiment_items import Tags
+from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+
+_logger = logging.getLogger(__name__)
+
+
+class TraceRetention(NamedTuple):
+    """How long traces are kept before they are archived, and who may keep them longer."""
+
+    default: str
+    longer: set[str]
+
+    def of(self, experiment_id: str, tags: Tags) -> str:
+        """What is in force for an experiment."""
+        retention: str = _resolve_effective_trace_archival_retention(
+            experiment_id=experiment_id,
+            experiment_tags=dict(tags),  # type: ignore[arg-type]  # a value may be None
+            broader_retention=self.default,
+            long_retention_allowlist=self.longer,
+        )
+        return retention
+
+
+class WorkspaceMode(TrackingBase):
+    """What depends on whether workspaces are in use."""
+
+    def _open(self, table: Table, artifact_root_uri: str) -> None:
+        super()._open(table, artifact_root_uri)
+        self._noted_workspaces: set[str] = set()
+
+    def _workspace_provider(self) -> AbstractStore:
+        """Who knows the workspaces."""
+        own = self.table.engine.uri
+        uri = resolve_workspace_store_uri(tracking_uri=own)
+        if uri == own:
+            return DynamoDBWorkspaceStore(own, table=self.table)
+        provider: AbstractStore = get_workspace_store(str(uri))
+        return provider
+
+    # --- artifacts ------------------------------------------------------------------------------
+
+    def _artifact_location(self, experiment_id: str, workspace: str) -> str:
+        """Where a new experiment keeps its artifacts, unless it was told."""
+        root: str | None = self.artifact_root_uri
+        if self._workspaces_enabled():
+            root, append = self._workspace_provider().resolve_artifact_root(root, workspace)
+            if not root:
+                raise MlflowException(
+                    f"Cannot determine an artifact root for workspace '{workspace}'. "
+                    "Set --default-artifact-root when starting the server or configure the "
+                    "workspace's default_artifact_root.",
+                    INVALID_PARAMETER_VALUE,
+                )
+            if append:
+                root = append_to_uri_path(root, WORKSPACES_DIR_NAME, workspace)
+        return str(append_to_uri_path(root, experiment_id))
+
+    def _check_artifact_root(self) -> None:
+        """Refuse a root whose end would be taken for the folder of a workspace."""
+        *_, last_but_one, last = ["", "", *_segments(self.artifact_root_uri or "")]
+        if last == WORKSPACES_DIR_NAME:
+            fault = f"ends with the reserved '{WORKSPACES_DIR_NAME}' segment"
+        elif last_but_one == WORKSPACES_DIR_NAME:
+            fault = f"is already scoped under the reserved '{WORKSPACES_DIR_NAME}/<name>' prefix"
+        else:
+            return
+        raise MlflowException(
+            "Cannot enable workspace mode because the default artifact root "
+            f"{self.artifact_root_uri} {fault}. Choose a different artifact root before enabling "
+            "workspaces.",
+            INVALID_STATE,
+        )
+
+    # --- workspaces in use ----------------------------------------------------------------------
+
+    def _note_workspace(self, workspace: str) -> None:
+        """Remember, before its first experiment is written, that a workspace is in use."""
+        if workspace not in self._noted_workspaces:
+            if workspace != keys.DEFAULT_WORKSPACE:
+                key = keys.workspace_entry_key(workspace)
+                self.table.write([Put({"PK": key.pk, "SK": key.sk})])
+            self._noted_workspaces.add(workspace)
+
+    def _check_nothing_is_hidden(self) -> None:
+        """Refuse to work without workspaces while there are experiments outside the default one."""
+        entries = self.table.items(Query(keys.CONFIG_PK, where=keys.WORKSPACES.on()))
+        for entry in entries:
+            workspace = str(keys.workspace_entry_of(str(entry["SK"])))
+            if workspace == keys.DEFAULT_WORKSPACE:
+                continue
+            names = Query(keys.workspace_pk(workspace), where=keys.EXPERIMENT_NAMES.on(), limit=100)
+            if next(self.table.items(names), None) is not None:
+                raise MlflowException(
+                    "Cannot disable workspaces because experiments exist outside the default "
+                    "workspace (i.e., assigned to non-default workspaces). Enable workspace "
+                    "support (MLFLOW_ENABLE_WORKSPACES=true) or move those experiments back to "
+                    "the default workspace before starting the tracking store in single-tenant "
+                    "mode.",
+                    INVALID_STATE,
+                )
+
+    # --- traces ---------------------------------------------------------------------------------
+
+    def resolve_trace_archival_config(
+        self, *, default_trace_archival_location: str, default_retention: str
+    ) -> ResolvedTraceArchivalConfig:
+        if self._workspaces_enabled():
+            return self._workspace_provider().resolve_trace_archival_config(
+                default_trace_archival_location, default_retention, self._get_active_workspace()
+            )
+        return ResolvedTraceArchivalConfig(
+            config=TraceArchivalConfig(default_trace_archival_location, default_retention),
+            append_workspace_prefix=False,
+        )
+
+    def _trace_retention(self) -> TraceRetention | None:
+        """What the server says about keeping traces; None when it archives none."""
+        try:
+            server = get_trace_archival_server_config()
+            if server is None or not server.enabled:
+                return None
+            resolved = self.resolve_trace_archival_config(
+                default_trace_archival_location=server.location, default_retention=server.retention
+            )
+            retention = resolved.config.retention or server.retention
+            valid = _validate_trace_archival_retention_string(retention)
+        except MlflowException:
+            _logger.warning("Ignoring an invalid trace archival configuration.", exc_info=True)
+            return None
+        return TraceRetention(valid, set(server.long_retention_allowlist))
+
+
+def _segments(uri: str) -> list[str]:
+    """The folders that an artifact URI leads through."""
+    if is_local_uri(uri):
+        path = PurePath(local_file_uri_to_path(uri) if uri.startswith("file:") else uri)
+        return [part for part in path.parts if part != path.anchor]
+    return [part for part in urlsplit(uri).path.split("/") if part]

@@ -1,0 +1,1 @@
+"""Workspaces: MLflow's tenants within one table."""

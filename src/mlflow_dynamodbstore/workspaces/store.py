@@ -1,0 +1,229 @@
+"""The workspace store that MLflow sees.
+
+A workspace is one item in its own partition. CONFIG lists the names under which workspaces may be
+found, so that all of them are listed by consistent reads. The default workspace exists without
+being created.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import Workspace
+from mlflow.entities.workspace import TraceArchivalConfig, WorkspaceDeletionMode
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import (
+    INVALID_STATE,
+    RESOURCE_ALREADY_EXISTS,
+    RESOURCE_DOES_NOT_EXIST,
+)
+from mlflow.store.workspace.abstract_store import (
+    AbstractStore,
+    ResolvedTraceArchivalConfig,
+    WorkspaceNameValidator,
+)
+from mlflow.utils.validation import (
+    _validate_trace_archival_repository_support,
+    _validate_trace_archival_retention_string,
+)
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.errors import translates_errors
+from mlflow_dynamodbstore.opening import open_table
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.workspaces.resources import KINDS, conflicts, guards
+
+_logger = logging.getLogger(__name__)
+
+DEFAULT_DESCRIPTION = "Default workspace"
+SETTINGS = (
+    "description",
+    "default_artifact_root",
+    "trace_archival_location",
+    "trace_archival_retention",
+)
+
+
+@translates_errors
+class DynamoDBWorkspaceStore(AbstractStore):
+    """MLflow's workspaces on one DynamoDB table, or on a file of the embedded engine."""
+
+    def __init__(self, workspace_uri: str, *, table: Table | None = None):
+        self.table = table or open_table(workspace_uri)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def list_workspaces(self) -> Iterable[Workspace]:
+        query = Query(keys.CONFIG_PK, where=keys.WORKSPACES.on())
+        names = {str(keys.workspace_entry_of(str(e["SK"]))) for e in self.table.items(query)}
+        wanted = {name: keys.workspace_key(name) for name in names | {keys.DEFAULT_WORKSPACE}}
+        found = self.table.get_many(wanted.values())
+        listed = [_workspace(name, found.get(key)) for name, key in sorted(wanted.items())]
+        return [workspace for workspace in listed if workspace is not None]
+
+    def get_workspace(self, workspace_name: str) -> Workspace:
+        item = self.table.get(keys.workspace_key(workspace_name))
+        workspace = _workspace(workspace_name, item)
+        if workspace is None:
+            raise _not_found(workspace_name)
+        return workspace
+
+    def get_default_workspace(self) -> Workspace:
+        return self.get_workspace(keys.DEFAULT_WORKSPACE)
+
+    def resolve_artifact_root(
+        self, default_artifact_root: str | None, workspace_name: str
+    ) -> tuple[str | None, bool]:
+        own = self._settings(workspace_name).get("default_artifact_root")
+        return (str(own), False) if own else (default_artifact_root, True)
+
+    def resolve_trace_archival_config(
+        self, default_trace_archival_root: str, default_retention: str, workspace_name: str
+    ) -> ResolvedTraceArchivalConfig:
+        settings = self._settings(workspace_name)
+        location = settings.get("trace_archival_location")
+        retention = settings.get("trace_archival_retention")
+        return ResolvedTraceArchivalConfig(
+            config=TraceArchivalConfig(
+                location=str(location or default_trace_archival_root),
+                retention=str(retention or default_retention),
+            ),
+            append_workspace_prefix=not location,
+        )
+
+    def _settings(self, workspace_name: str) -> Item:
+        return self.table.get(keys.workspace_key(workspace_name)) or {}
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def create_workspace(self, workspace: Workspace) -> Workspace:
+        WorkspaceNameValidator.validate(workspace.name)
+        settings = _changes(workspace).set
+        taken = MlflowException(
+            f"Workspace '{workspace.name}' already exists.", RESOURCE_ALREADY_EXISTS
+        )
+        if workspace.name == keys.DEFAULT_WORKSPACE:
+            raise taken
+        key, entry = keys.workspace_key(workspace.name), keys.workspace_entry_key(workspace.name)
+        # The entry first: an entry without a workspace is passed over, the reverse would hide one.
+        self.table.put({"PK": entry.pk, "SK": entry.sk})
+        try:
+            self.table.put(
+                {"PK": key.pk, "SK": key.sk, **settings}, condition=Attr("PK").not_exists()
+            )
+        except ConditionFailed as error:
+            raise taken from error
+        _logger.info("Created workspace '%s'", workspace.name)
+        return self.get_workspace(workspace.name)
+
+    def update_workspace(self, workspace: Workspace) -> Workspace:
+        changes = _changes(workspace)
+        is_default = workspace.name == keys.DEFAULT_WORKSPACE
+        try:
+            item = self.table.update(
+                keys.workspace_key(workspace.name),
+                changes,
+                condition=None if is_default else Attr("PK").exists(),
+                returns="new",
+            )
+        except ConditionFailed as error:
+            raise _not_found(workspace.name) from error
+        updated = _workspace(workspace.name, item)
+        assert updated is not None
+        _logger.info("Updated workspace '%s'", workspace.name)
+        return updated
+
+    # --- deleting -------------------------------------------------------------------------------
+
+    def delete_workspace(
+        self,
+        workspace_name: str,
+        mode: WorkspaceDeletionMode = WorkspaceDeletionMode.RESTRICT,
+    ) -> None:
+        if workspace_name == keys.DEFAULT_WORKSPACE:
+            raise MlflowException(
+                f"Cannot delete the reserved '{workspace_name}' workspace", INVALID_STATE
+            )
+        self.get_workspace(workspace_name)
+        if mode == WorkspaceDeletionMode.RESTRICT:
+            self._check_is_empty(workspace_name)
+        elif mode == WorkspaceDeletionMode.CASCADE:
+            self._remove_all(workspace_name)
+        elif mode == WorkspaceDeletionMode.SET_DEFAULT:
+            self._check_names_are_free(workspace_name)
+            self._move_all(workspace_name)
+        else:
+            raise MlflowException.invalid_parameter_value(
+                f"Invalid workspace deletion mode {mode!r}. "
+                "Expected one of: RESTRICT, CASCADE, SET_DEFAULT."
+            )
+        self.table.delete(keys.workspace_key(workspace_name))
+        _logger.info("Deleted workspace '%s' (mode=%s)", workspace_name, mode.value)
+
+    def _check_is_empty(self, workspace_name: str) -> None:
+        for kind in KINDS:
+            count = sum(1 for _ in guards(kind, self.table, workspace_name))
+            if count:
+                raise MlflowException(
+                    f"Cannot delete workspace '{workspace_name}': table '{kind.label}' still "
+                    f"contains {count} resource(s). Remove or reassign them before deleting the "
+                    "workspace.",
+                    INVALID_STATE,
+                )
+
+    def _check_names_are_free(self, workspace_name: str) -> None:
+        taken = [
+            f"  - {kind.label}: {name!r}"
+            for kind in KINDS
+            for name in conflicts(kind, self.table, workspace_name)
+        ]
+        if taken:
+            raise MlflowException(
+                f"Cannot reassign resources from workspace '{workspace_name}' to "
+                f"'{keys.DEFAULT_WORKSPACE}': the following names already exist in the default "
+                "workspace and would cause conflicts:\n" + "\n".join(taken) + "\n"
+                "Rename or remove the conflicting resources before retrying.",
+                INVALID_STATE,
+            )
+
+    def _remove_all(self, workspace_name: str) -> None:
+        for kind in KINDS:
+            for guard in list(guards(kind, self.table, workspace_name)):
+                kind.remove(self.table, guard)
+
+    def _move_all(self, workspace_name: str) -> None:
+        for kind in KINDS:
+            for guard in list(guards(kind, self.table, workspace_name)):
+                kind.move(self.table, guard)
+
+
+def _changes(workspace: Workspace) -> Update:
+    """The settings that a caller gave; an empty one is to be cleared. Raises for invalid ones."""
+    given = {name: value for name in SETTINGS if (value := getattr(workspace, name)) is not None}
+    if location := given.get("trace_archival_location"):
+        given["trace_archival_location"] = _validate_trace_archival_repository_support(
+            location, parameter_name="trace_archival_location"
+        )
+    if retention := given.get("trace_archival_retention"):
+        given["trace_archival_retention"] = _validate_trace_archival_retention_string(retention)
+    kept = {name: value for name, value in given.items() if value or name == "description"}
+    return Update(set=kept, remove=tuple(name for name in given if name not in kept))
+
+
+def _workspace(name: str, item: Item | None) -> Workspace | None:
+    """The workspace as MLflow shows it, or None when there is none."""
+    if name == keys.DEFAULT_WORKSPACE:
+        item = {"description": DEFAULT_DESCRIPTION, **(item or {})}
+    if item is None:
+        return None
+    return Workspace(name, **{setting: item.get(setting) for setting in SETTINGS})
+
+
+def _not_found(workspace_name: str) -> MlflowException:
+    return MlflowException(f"Workspace '{workspace_name}' not found", RESOURCE_DOES_NOT_EXIST)
