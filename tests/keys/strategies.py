@@ -79,6 +79,7 @@ WORKSPACE_PARTITION = (
     Maker(keys.workspace_meta, ()),
     Maker(lambda name: keys.experiment_name_guard(name).sk, (_text,)),
     Maker(lambda name: keys.model_name_guard(name).sk, (_text,)),
+    Maker(lambda webhook_id: keys.webhook_key(webhook_id).sk, (_text,)),
 )
 USER_PARTITION = (
     Maker(keys.user_meta, ()),
@@ -90,9 +91,11 @@ CONFIG_PARTITION = (
     Maker(keys.sequence, (_text,)),
     Maker(keys.workspace_entry, (_text,)),
 )
+RUN_LINK_PARTITION = (Maker(keys.model_run_link, (_text, versions)),)
 PARTITIONS = {
     "experiment": EXPERIMENT_PARTITION,
     "model": MODEL_PARTITION,
+    "run links": RUN_LINK_PARTITION,
     "workspace": WORKSPACE_PARTITION,
     "user": USER_PARTITION,
     "config": CONFIG_PARTITION,
@@ -100,6 +103,7 @@ PARTITIONS = {
 PARTITION_KEYS = (
     Maker(keys.experiment_pk, (_text,)),
     Maker(keys.model_pk, (_text, _text)),
+    Maker(keys.model_run_pk, (_text, _text)),
     Maker(keys.workspace_pk, (_text,)),
     Maker(keys.user_pk, (_text,)),
 )

@@ -126,6 +126,12 @@ def test_versions_are_read_from_their_items_and_tags(version, key):
     assert keys.model_version_of(keys.model_version_tag(version, key)) == version
 
 
+@given(SHORT, versions)
+def test_a_run_link_tells_model_and_version(name, version):
+    assert keys.model_run_link_of(keys.model_run_link(name, version)) == (name, version)
+    assert keys.model_run_link_of(keys.model_run_link(LONG, version)) == (None, version)
+
+
 @given(SHORT, SHORT)
 def test_a_model_partition_tells_name_and_workspace(name, workspace):
     assert keys.model_pk_of(keys.model_pk(name, workspace)) == (name, workspace)

@@ -128,6 +128,11 @@ IN_MODEL = {
     "versions": Owned(
         lambda: keys.MODEL_VERSIONS, (keys.model_version, keys.model_version_tag), ()
     ),
+    "model and versions": Owned(
+        lambda: keys.MODEL_AND_VERSIONS,
+        (keys.model_meta, keys.model_tag, keys.model_version, keys.model_version_tag),
+        (),
+    ),
     "version and children": Owned(
         keys.model_version_and_children, (keys.model_version, keys.model_version_tag), (versions,)
     ),

@@ -33,6 +33,7 @@ MODEL_NAMES = children("RMNAME")
 USER_EXPERIMENT_PERMISSIONS = children("U#PERM")
 USER_MODEL_PERMISSIONS = children("U#RPERM")
 SETTINGS = children("CFG")
+WEBHOOKS = children("WEBHOOK")
 WORKSPACES = children("WS")
 """In CONFIG: the names under which there are workspaces, or were."""
 
@@ -98,6 +99,11 @@ def guarded_name_of(sk: str) -> str | None:
     if word not in ("EXPNAME", "RMNAME"):
         raise ValueError(f"not the guard of a name: {sk!r}")
     return key_text(piece)
+
+
+def webhook_key(webhook_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """A webhook of a workspace."""
+    return Key(workspace_pk(workspace), join("WEBHOOK", bounded(webhook_id, ID)))
 
 
 def user_pk(username: str) -> str:

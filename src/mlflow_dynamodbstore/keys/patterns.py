@@ -46,6 +46,13 @@ _TIME = 1_700_000_000_000
 _PARTITIONS = (
     Pattern("PK", "EXP#<experiment_id>", "Experiment partition", experiments.experiment_pk, ("7",)),
     Pattern("PK", "RM#[<workspace>#]<model_name>", "Model partition", registry.model_pk, ("iris",)),
+    Pattern(
+        "PK",
+        "RMRUN#[<workspace>#]<run_id>",
+        "Model versions of a run",
+        registry.model_run_pk,
+        (_RUN,),
+    ),
     Pattern("PK", "WORKSPACE#<name>", "Workspace partition", access.workspace_pk, ("default",)),
     Pattern("PK", "USER#<username>", "User partition", access.user_pk, ("ada",)),
     Pattern("PK", "CONFIG", "Global configuration", lambda: access.CONFIG_PK),
@@ -189,12 +196,16 @@ _REGISTRY = (
         registry.model_alias_change,
         ("champion", _TIME, "0197c9b6"),
     ),
+    Pattern(
+        "SK", "RM#<model_name>#<version>", "Run's version", registry.model_run_link, ("iris", 3)
+    ),
 )
 
 _ACCESS = (
     Pattern("SK", "WS#META", "Workspace", access.workspace_meta),
     Pattern("SK", "EXPNAME#<name>", "Experiment name", access.experiment_name_guard, ("nlp",)),
     Pattern("SK", "RMNAME#<name>", "Model name", access.model_name_guard, ("iris",)),
+    Pattern("SK", "WEBHOOK#<webhook_id>", "Webhook", access.webhook_key, ("5d1c",)),
     Pattern("SK", "U#META", "User", access.user_meta),
     Pattern(
         "SK",

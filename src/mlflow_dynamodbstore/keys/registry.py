@@ -9,6 +9,7 @@ from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
     KEY,
+    NAME,
     PARTITION_NAME,
     Range,
     children,
@@ -24,6 +25,8 @@ MODEL_VERSIONS = children("M#V")
 """All versions of a model, each followed by what lies below it."""
 MODEL_TAGS = children("M#TAG")
 MODEL_ALIASES = children("M#ALIAS")
+MODEL_AND_VERSIONS = Range(MODEL_META, MODEL_VERSIONS.high)
+"""A model's own item, its tags and its versions, in one range."""
 
 
 class ModelPartition(NamedTuple):
@@ -31,6 +34,13 @@ class ModelPartition(NamedTuple):
 
     name: str | None
     workspace: str | None
+
+
+class RunLink(NamedTuple):
+    """The version of a model that a run produced; None stands for a name that was cut."""
+
+    name: str | None
+    version: int
 
 
 def model_pk(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
@@ -114,3 +124,19 @@ def model_alias_change(alias: str, timestamp: int, change_id: str) -> str:
 def model_alias_changes(alias: str | None = None) -> Range:
     """The recorded changes of one alias, the oldest first, or of all of them."""
     return children("M#ALIASHIST" if alias is None else join("M#ALIASHIST", bounded(alias, KEY)))
+
+
+def model_run_pk(run_id: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition that lists the model versions a run produced."""
+    return in_workspace("RMRUN", workspace, bounded(run_id, ID))
+
+
+def model_run_link(name: str, version: int) -> str:
+    """A version of a model among those that a run produced."""
+    return join("RM", bounded(name, NAME), ordered_version(version))
+
+
+def model_run_link_of(sk: str) -> RunLink:
+    """The version that a link leads to."""
+    name, version = pieces_of(sk, "RM")
+    return RunLink(key_text(name), version_of(version))
