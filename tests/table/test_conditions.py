@@ -244,10 +244,9 @@ def test_text_is_ordered_by_its_utf8_bytes(a: str, b: str) -> None:
         A("n").is_in([]),
         A("n").is_in(list(range(101))),
         A("n").eq({1, 2}),
-        A("n").eq(object()),
         A("n").size(),
         A("[0]").eq(1),
-        And(A("n").eq(1), Between(A("n"), 1, object())),
+        And(A("n").eq(1), Between(A("n"), 1, {2})),
     ],
     ids=_label,
 )

@@ -162,7 +162,7 @@ def _size_of(attribute: Operand) -> Operand:
 
 def _equals(left: Any, right: Any) -> Predicate:
     read, expected = _operand(left), _operand(right)
-    if isinstance(right, str):  # the common case: only a str can equal a str
+    if type(right) is str:  # the common case: only a string equals a string
         return lambda item: bool(read(item) == right)
     return lambda item: _same(read(item), expected(item))
 
@@ -175,13 +175,14 @@ def _not_equals(left: Any, right: Any) -> Predicate:
 def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Predicate]:
     def build(left: Any, right: Any) -> Predicate:
         read_left, read_right = _operand(left), _operand(right)
+        constant = None if isinstance(right, boto.AttributeBase) else _rank(right)
 
         def judge(item: Item) -> bool:
             a, b = read_left(item), read_right(item)
             kind = _type_of(a)
             if kind not in _ORDERED or kind != _type_of(b):
                 return False
-            return compare(_rank(a), _rank(b))
+            return compare(_rank(a), _rank(b) if constant is None else constant)
 
         return judge
 

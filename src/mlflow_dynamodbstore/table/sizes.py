@@ -8,13 +8,14 @@ element. Our floats are nine bytes on the wire and bytes carry one byte in front
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
 
 MAX_DIGITS = 38
 MAX_DEPTH = 32
+FLOAT_BYTES = 9
 
 _DIGITS_LIMIT = 10**MAX_DIGITS
 
@@ -24,13 +25,23 @@ def item_size(item: Item) -> int:
 
     Raises ``InvalidRequest`` naming the attribute for a value that a table cannot hold.
     """
+    # Every write comes through here, so the common types are spelled out.
     total = 0
-    for name, value in item.items():
-        try:
-            total += _name_size(name)
-            total += text_size(value) if type(value) is str else _size_of(value, 1)
-        except (TypeError, ValueError) as error:
-            raise InvalidRequest(f"attribute {name!r} cannot be stored: {error}") from error
+    name = ""
+    try:
+        for name, value in item.items():
+            if type(name) is not str:
+                _refuse_name(name)
+            total += len(name) if name.isascii() else len(name.encode())
+            kind = type(value)
+            if kind is str:
+                total += len(value) if value.isascii() else len(value.encode())
+            elif kind is float:
+                total += FLOAT_BYTES
+            else:
+                total += _size_of(value, 1)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"attribute {name!r} cannot be stored: {error}") from error
     return total
 
 
@@ -40,48 +51,54 @@ def text_size(text: str) -> int:
 
 
 def _size_of(value: Any, depth: int) -> int:
-    kind = type(value)
-    if kind is list or kind is dict:
-        return _nested_size(value, depth)
-    size = _SCALARS.get(kind)
+    size = _SIZES.get(type(value))
     if size is None:
-        raise TypeError(f"a table holds no values of type {kind.__name__}")
-    return size(value)
+        raise TypeError(f"a table holds no values of type {type(value).__name__}")
+    return size(value, depth)
 
 
-def _nested_size(value: Any, depth: int) -> int:
-    if depth >= MAX_DEPTH:
-        raise ValueError(f"lists and maps are nested deeper than {MAX_DEPTH} levels")
-    total = 3 + len(value)
-    if type(value) is list:
-        for element in value:
-            total += _size_of(element, depth + 1)
-        return total
-    for name, element in value.items():
-        total += _name_size(name) + _size_of(element, depth + 1)
+def _list_size(elements: list[Any], depth: int) -> int:
+    _check_depth(depth)
+    total = 3 + len(elements)
+    for element in elements:
+        total += text_size(element) if type(element) is str else _size_of(element, depth + 1)
     return total
 
 
-def _name_size(name: str) -> int:
-    if type(name) is not str:
-        raise TypeError(f"names are strings, not {type(name).__name__}")
-    return text_size(name)
+def _map_size(elements: dict[str, Any], depth: int) -> int:
+    _check_depth(depth)
+    total = 3 + len(elements)
+    for name, element in elements.items():
+        if type(name) is not str:
+            _refuse_name(name)
+        total += len(name) if name.isascii() else len(name.encode())
+        total += text_size(element) if type(element) is str else _size_of(element, depth + 1)
+    return total
 
 
-def _number_size(number: int) -> int:
-    if number == 0:
-        return 1
+def _number_size(number: int, _depth: int) -> int:
     if not -_DIGITS_LIMIT < number < _DIGITS_LIMIT:
         raise ValueError(f"whole numbers end at {MAX_DIGITS} digits")
     digits = len(str(number).strip("-0"))
-    return (digits + 1) // 2 + (1 if number > 0 else 2)
+    return (digits + 1) // 2 + (1 if number >= 0 else 2)
 
 
-_SCALARS: dict[type, Callable[[Any], int]] = {
-    str: text_size,
+def _check_depth(depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise ValueError(f"lists and maps are nested deeper than {MAX_DEPTH} levels")
+
+
+def _refuse_name(name: object) -> NoReturn:
+    raise TypeError(f"names are strings, not {type(name).__name__}")
+
+
+_SIZES: dict[type, Callable[[Any, int], int]] = {
+    str: lambda value, _depth: text_size(value),
     int: _number_size,
-    float: lambda _value: 9,
-    bytes: lambda value: len(value) + 1,
-    bool: lambda _value: 1,
-    type(None): lambda _value: 1,
+    float: lambda _value, _depth: FLOAT_BYTES,
+    bytes: lambda value, _depth: len(value) + 1,
+    bool: lambda _value, _depth: 1,
+    type(None): lambda _value, _depth: 1,
+    list: _list_size,
+    dict: _map_size,
 }

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgpack
 from boto3.dynamodb.conditions import AttributeBase, ConditionBase
@@ -20,12 +20,14 @@ _WIDE_INT = 1  # msgpack ends at 64 bits; wider whole numbers are decimal text i
 
 def pack(item: Item) -> bytes:
     """An item as msgpack; every double and every whole number comes back as it was."""
-    return cast("bytes", msgpack.packb(item, default=_wide))
+    body: bytes = msgpack.packb(item, default=_wide)
+    return body
 
 
 def unpack(body: bytes) -> Item:
     """The item that :func:`pack` wrote."""
-    return cast("Item", msgpack.unpackb(body, ext_hook=_narrow))
+    item: Item = msgpack.unpackb(body, ext_hook=_narrow)
+    return item
 
 
 def _wide(value: Any) -> msgpack.ExtType:
@@ -62,7 +64,8 @@ def read_cursor(kind: str, length: int, cursor: str) -> list[str]:
 
 def fingerprint(writes: Sequence[TransactWrite]) -> bytes:
     """A digest that tells one transaction from another under the same token."""
-    return hashlib.blake2b(pack(cast("Item", [_plain(w) for w in writes])), digest_size=16).digest()
+    plain = msgpack.packb([_plain(write) for write in writes], default=_wide)
+    return hashlib.blake2b(plain, digest_size=16).digest()
 
 
 def _plain(write: TransactWrite) -> list[Any]:

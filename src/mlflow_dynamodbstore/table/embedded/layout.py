@@ -68,7 +68,7 @@ class Layout:
             return self._no_index_keys
         for name in self._names & item.keys():
             check_text(item[name], f"index key {name!r}", self._limits[name])
-        return tuple(item.get(name) for name in self._attributes)  # type: ignore[misc]
+        return tuple(item.get(name) for name in self._attributes)
 
     def index_name(self, index: Index) -> str:
         """The SQLite index behind one of ours."""

@@ -31,17 +31,21 @@ class Pool:
         self._all: set[sqlite3.Connection] = set()
         self._gate = threading.Lock()  # held to open a connection, and while the process forks
         self._closed = False
+        self._forking = False
         # For whoever writes. Taken after a connection, so that a fork, which waits for all
         # connections, never copies it locked.
         self.writer = threading.Lock()
-        _pools.add(self)
+        with _fork_lock:  # not while a fork goes through them
+            _pools.add(self)
 
     def take(self) -> sqlite3.Connection:
         """A connection that nobody else uses until it is given back."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._open()
+        if not self._forking:
+            try:
+                return self._idle.pop()
+            except IndexError:
+                pass
+        return self._open()
 
     def give(self, connection: sqlite3.Connection) -> None:
         """Take a connection back, unless an interrupt left it inside a transaction."""
@@ -63,6 +67,7 @@ class Pool:
     def hold(self) -> None:
         """Close every connection, waiting for those in use, and let none be opened."""
         self._gate.acquire()
+        self._forking = True
         deadline = time.monotonic() + FORK_PATIENCE
         self._close_idle()
         while self._all and time.monotonic() < deadline:
@@ -71,6 +76,7 @@ class Pool:
 
     def release(self) -> None:
         """Let connections be opened again."""
+        self._forking = False
         self._gate.release()
 
     def begin_anew(self) -> None:
@@ -78,6 +84,7 @@ class Pool:
         _abandoned.extend(self._all)
         self._all.clear()
         self._idle.clear()
+        self._forking = False
         self._gate = threading.Lock()
         self.writer = threading.Lock()
 

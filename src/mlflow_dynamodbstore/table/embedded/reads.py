@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.table.embedded.layout import Layout
 from mlflow_dynamodbstore.table.embedded.ranges import beyond, range_of
 from mlflow_dynamodbstore.table.embedded.views import Reading, View
 from mlflow_dynamodbstore.table.errors import InvalidRequest
-from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.sizes import item_size, text_size
 from mlflow_dynamodbstore.table.values import Item
 
 Sized = tuple[int, Item]
@@ -94,12 +94,14 @@ def _current(
     sql = view.statement(reading)
     with closing(connection.execute(sql, reading.values(query.partition, limit))) as rows:
         if not reading.bare:
-            yield from _unpacked(rows)
+            for size, body in rows:
+                yield size, unpack(body)
             return
         names = view.keys
         for size, *keys in rows:
-            item = dict(zip(names, keys, strict=True))
-            yield (item_size(item) if reading.entries else size), item
+            # The row of an entry gives no size; it is that of its keys and their names.
+            entry = view.names_size + sum(map(text_size, keys)) if reading.entries else size
+            yield entry, dict(zip(names, keys, strict=True))
 
 
 def _shown(

@@ -23,12 +23,15 @@ MAX_TOKEN = 36
 
 def check_key(key: Key) -> None:
     """Raise ``InvalidRequest`` unless this can be the key of an item."""
-    check_text(key[0], "partition key", MAX_PK_BYTES)
-    check_text(key[1], "sort key", MAX_SK_BYTES)
+    pk, sk = key
+    check_text(pk, "partition key", MAX_PK_BYTES)
+    check_text(sk, "sort key", MAX_SK_BYTES)
 
 
 def check_text(text: Any, role: str, limit: int) -> None:
     """Raise ``InvalidRequest`` unless this can be part of a key."""
+    if type(text) is str and text.isascii() and 0 < len(text) <= limit:
+        return  # nearly all of them
     if type(text) is not str:
         raise InvalidRequest(f"the {role} is a string, not {type(text).__name__}")
     if not text:

@@ -82,7 +82,7 @@ class Sweeper:
         except TableError as error:
             # Nobody waits for it, and the next round tries again. A table closed meanwhile is fine.
             if table in self._tables:
-                logger.warning("expired items could not be removed: %s", error)
+                logger.warning("expired items could not be removed: %s", str(error))
         else:
             logger.debug("removed %d expired items", removed)
 

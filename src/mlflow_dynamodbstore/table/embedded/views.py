@@ -12,6 +12,7 @@ from mlflow_dynamodbstore.table.embedded.layout import Layout
 from mlflow_dynamodbstore.table.embedded.ranges import Range
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.schema import Index
+from mlflow_dynamodbstore.table.sizes import text_size
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -73,6 +74,11 @@ class View:
     def keys(self) -> tuple[str, ...]:
         """The attributes that are keys of an entry, and that a cursor is made of."""
         return tuple(dict.fromkeys((self.partition, *self.places)))
+
+    @cached_property
+    def names_size(self) -> int:
+        """What the names of the keys add to the size of an entry."""
+        return sum(map(text_size, self.keys))
 
     @cached_property
     def is_global(self) -> bool:

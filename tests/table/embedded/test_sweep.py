@@ -1,0 +1,158 @@
+"""Expired items are taken out of the file in the background."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time as real_time
+
+import pytest
+
+from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.embedded.expiry import BATCH
+from mlflow_dynamodbstore.table.embedded.sweeper import Sweeper
+from mlflow_dynamodbstore.table.errors import Unavailable
+from mlflow_dynamodbstore.table.values import Key
+from tests.table.embedded.opened import KEY, item, open_file
+
+NOW = 2_000_000_000
+
+
+def test_only_what_has_expired_is_removed(embedded):
+    """An item goes from its second on, and one without a time or with another type never."""
+    items = {
+        "past": item(sk="past", ttl=NOW - 1),
+        "now": item(sk="now", ttl=NOW),
+        "future": item(sk="future", ttl=NOW + 1),
+        "none": item(sk="none"),
+        "float": item(sk="float", ttl=1.0),
+        "text": item(sk="text", ttl="1"),
+        "huge": item(sk="huge", ttl=10**30),
+    }
+    embedded.apply_many([Put(i) for i in items.values()])
+    assert embedded.sweep(NOW) == 2
+    left = {i["SK"] for i in embedded.query(Query("p")).items}
+    assert left == set(items) - {"past", "now"}
+
+
+def test_a_time_years_ago_is_taken_for_a_mistake(embedded):
+    """As on DynamoDB, a time more than five years back removes nothing."""
+    embedded.apply_many([Put(item(sk="old", ttl=NOW - 6 * 365 * 86400)), Put(item(ttl=12))])
+    assert embedded.sweep(NOW) == 0
+
+
+def test_many_are_removed_in_several_rounds(embedded):
+    """More items than one round takes all go, from the indexes too."""
+    count = 2 * BATCH + 5
+    embedded.apply_many(
+        [Put(item(sk=f"{n}", ttl=NOW, gsi1pk="g", gsi1sk=f"{n}")) for n in range(count)]
+    )
+    assert embedded.sweep(NOW) == count
+    assert embedded.query(Query("p")).items == []
+    assert embedded.query(Query("g", index="GSI1")).items == []
+
+
+def test_tokens_of_transactions_are_forgotten(embedded):
+    """A token is kept for ten minutes."""
+    embedded.transact([Put(item())], "token")
+    count = "SELECT count(*) FROM tokens"
+    embedded.sweep(real_time.time() + 590)
+    assert embedded._file.read(lambda c: c.execute(count).fetchone()) == (1,)
+    embedded.sweep(real_time.time() + 610)
+    assert embedded._file.read(lambda c: c.execute(count).fetchone()) == (0,)
+
+
+class Counting:
+    """A table that counts its sweeps, and fails the first."""
+
+    def __init__(self):
+        self.sweeps = 0
+        self.swept = threading.Event()
+
+    def sweep(self):
+        self.sweeps += 1
+        if self.sweeps == 1:
+            raise Unavailable("the disk is full")
+        self.swept.set()
+        return 0
+
+
+def test_a_failed_round_is_logged_and_the_next_goes_on(caplog):
+    """An error in the background is told in the log and stops nothing."""
+    sweeper = Sweeper(first=0.01, every=0.01)
+    table = Counting()
+    sweeper.watch(table)
+    assert table.swept.wait(10)
+    sweeper.forget(table)
+    assert "expired items could not be removed: the disk is full" in caplog.text
+
+
+def test_the_thread_ends_with_the_last_table():
+    """Closing all tables leaves no thread, and a new table starts one again."""
+    sweeper = Sweeper(first=0.01, every=0.01)
+    one, other = Counting(), Counting()
+    sweeper.watch(one)
+    sweeper.watch(other)
+    thread = sweeper._thread
+    assert thread is not None
+    assert thread.daemon
+    sweeper.forget(one)
+    assert sweeper._thread is thread
+    sweeper.forget(other)
+    thread.join(10)
+    assert not thread.is_alive()
+    sweeper.watch(one)
+    assert sweeper._thread is not None
+    sweeper.forget(one)
+
+
+def test_a_dropped_table_is_let_go():
+    """The sweeper does not keep a table alive that nobody else holds."""
+    sweeper = Sweeper(first=0.01, every=0.01)
+    table = Counting()
+    sweeper.watch(table)
+    table.swept.wait(10)
+    del table
+    gc.collect()
+    deadline = real_time.monotonic() + 10
+    while len(sweeper._tables) and real_time.monotonic() < deadline:
+        real_time.sleep(0.01)
+    assert len(sweeper._tables) == 0
+
+
+def test_an_open_table_is_watched_until_closed(path):
+    """A table joins the process's sweeper with its first use and leaves it with ``close``."""
+    from mlflow_dynamodbstore.table.embedded.sweeper import sweeper
+
+    engine = open_file(path)
+    assert engine.get(KEY) is None
+    assert engine in sweeper._tables
+    engine.close()
+    assert engine not in sweeper._tables
+
+
+@pytest.mark.parametrize("rounds", [30])
+def test_sweeping_disturbs_nobody(embedded, rounds):
+    """Writers and readers at work while items expire see no error and lose nothing."""
+    stop = threading.Event()
+    errors: list[BaseException] = []
+
+    def sweep() -> None:
+        try:
+            while not stop.is_set():
+                embedded.sweep(NOW)
+        except BaseException as error:  # noqa: BLE001 - reported below
+            errors.append(error)
+
+    thread = threading.Thread(target=sweep)
+    thread.start()
+    for n in range(rounds):
+        embedded.apply_many([Put(item(sk=f"{n}-{m}", ttl=NOW)) for m in range(20)])
+        embedded.apply(Put(item("kept", f"{n:03}")))
+        assert embedded.get(Key("kept", f"{n:03}")) is not None
+    stop.set()
+    thread.join()
+    embedded.sweep(NOW)
+    assert errors == []
+    assert len(embedded.query(Query("kept")).items) == rounds
+    assert embedded.query(Query("p")).items == []
