@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
@@ -111,6 +111,11 @@ class TrackingBase(WorkspaceAwareMixin):
             )
         return item
 
+    if TYPE_CHECKING:
+
+        def _experiment_ids(self) -> list[str]:
+            """All experiments of the active workspace: in ``experiment_search.py``."""
+
     def _is_in_workspace(self, experiment_id: str) -> bool:
         """Whether an experiment belongs to the active workspace."""
         if not MLFLOW_ENABLE_WORKSPACES.get():
@@ -127,7 +132,14 @@ class TrackingBase(WorkspaceAwareMixin):
     # --- runs -----------------------------------------------------------------------------------
 
     def _run_item(self, run_id: str) -> Item:
-        """A run's own item, whatever its lifecycle stage.
+        """A run's own item, whatever its lifecycle stage."""
+        item = self._find_run(run_id)
+        if item is None:
+            raise run_not_found(run_id)
+        return item
+
+    def _find_run(self, run_id: str) -> Item | None:
+        """A run's own item, or None when the active workspace has no such run.
 
         Our own ids name their experiment; those of imported runs are looked up in GSI1.
         """
@@ -136,9 +148,8 @@ class TrackingBase(WorkspaceAwareMixin):
         item = None if guess is None else self._run_in(guess, run_id)
         if item is None and (place := self._look_up(run_id)) not in (None, guess):
             item = self._run_in(str(place), run_id)
-        if item is None:
-            raise run_not_found(run_id)
-        self._note(item)
+        if item is not None:
+            self._note(item)
         return item
 
     def _run_in(self, experiment_id: str, run_id: str) -> Item | None:
@@ -156,6 +167,14 @@ class TrackingBase(WorkspaceAwareMixin):
         if facts is None or not self._is_in_workspace(facts.place.experiment_id):
             facts = _facts_of(self._run_item(run_id))
         return facts
+
+    def _find_place(self, run_id: str) -> RunPlace | None:
+        """Where a run lies, or None when the active workspace has no such run."""
+        facts = self._known_facts.get(run_id)
+        if facts is not None and self._is_in_workspace(facts.place.experiment_id):
+            return facts.place
+        item = self._find_run(run_id)
+        return None if item is None else place_of(item)
 
     def _note(self, item: Item) -> None:
         facts = _facts_of(item)

@@ -1,0 +1,316 @@
+"""Logged models: create, get, finalize, tag, measure, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TypeVar
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import (
+    LoggedModel,
+    LoggedModelParameter,
+    LoggedModelStatus,
+    LoggedModelTag,
+    Metric,
+)
+from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.name_utils import _generate_random_name
+from mlflow.utils.time import get_current_time_millis
+from mlflow.utils.uri import append_to_uri_path
+from mlflow.utils.validation import _validate_logged_model_name
+
+from mlflow_dynamodbstore import ids, keys
+from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.tracking.base import PLACES_KEPT, Recent, batched
+from mlflow_dynamodbstore.tracking.gate import Gate
+from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of
+from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
+from mlflow_dynamodbstore.tracking.model_records import (
+    MEASURED,
+    MORE,
+    ModelPlace,
+    ModelRecord,
+    exists,
+    model_place_of,
+    new_texts,
+    read_children,
+    remove_text,
+    set_texts,
+    texts_on,
+)
+
+SCHEMA_VERSION = 1
+WRITE_PAGE = 500
+MEASURED_SECONDS = 60.0
+
+R = TypeVar("R")
+
+
+class LoggedModels(LoggedModelSearch, Gate):
+    """The logged models of an experiment."""
+
+    def create_logged_model(
+        self,
+        experiment_id: str,
+        name: str | None = None,
+        source_run_id: str | None = None,
+        tags: list[LoggedModelTag] | None = None,
+        params: list[LoggedModelParameter] | None = None,
+        model_type: str | None = None,
+    ) -> LoggedModel:
+        _validate_logged_model_name(name)
+        experiment = self._active_experiment(experiment_id)
+        home = experiment_id_of(experiment)
+        place = ModelPlace(home, ids.new_model_id(home))
+        now = get_current_time_millis()
+        values = {"TAG": _texts(tags), "PARAM": _texts(params)}
+        texts = new_texts(place, values)  # type: ignore[arg-type]  # the two kinds there are
+        item: Item = {
+            "PK": place.pk,
+            "SK": place.key.sk,
+            "v": SCHEMA_VERSION,
+            "name": name or _generate_random_name(),
+            "artifact_location": append_to_uri_path(
+                experiment["artifact_location"],
+                self.MODELS_FOLDER_NAME,
+                place.model_id,
+                self.ARTIFACTS_FOLDER_NAME,
+            ),
+            "created": now,
+            "updated": now,
+            "status": LoggedModelStatus.PENDING.to_int(),
+            "lifecycle": LifecycleStage.ACTIVE,
+            **_given(model_type=model_type, source_run_id=source_run_id),
+            **texts.attributes,
+            **keys.logged_model_index(
+                model_id=place.model_id,
+                experiment_id=home,
+                lifecycle=LifecycleStage.ACTIVE,
+                creation_time=now,
+            ),
+        }
+        # The model last: a crash leaves items of a model that does not exist, never half a model.
+        self.table.write(
+            [*texts.children, *self._model_entry_of_run(source_run_id, item)],
+            then=[Put(item, condition=Attr("PK").not_exists())],
+        )
+        return ModelRecord(item, [put.item for put in texts.children]).to_entity()
+
+    def get_logged_model(self, model_id: str, allow_deleted: bool = False) -> LoggedModel:
+        record = self._find_model(model_id, self._read_model)
+        if not allow_deleted and record.item["lifecycle"] == LifecycleStage.DELETED:
+            raise model_not_found(model_id)
+        return record.to_entity()
+
+    def finalize_logged_model(self, model_id: str, status: LoggedModelStatus) -> LoggedModel:
+        changes = {"status": status.to_int(), "updated": get_current_time_millis()}
+        item = self._update_model(model_id, Update(set=changes))
+        return ModelRecord(item, read_children(self.table, item)).to_entity()
+
+    # --- tags and params ------------------------------------------------------------------------
+
+    def set_logged_model_tags(self, model_id: str, tags: list[LoggedModelTag]) -> None:
+        values = _texts(tags)
+        if not values:
+            self._model_item(model_id)
+            return
+        self._find_model(model_id, lambda place: set_texts(self.table, place, "TAG", values))
+
+    def delete_logged_model_tag(self, model_id: str, key: str) -> None:
+        if not self._find_model(model_id, lambda place: remove_text(self.table, place, "TAG", key)):
+            raise MlflowException(
+                f"No tag with key {key!r} found for model with ID {model_id!r}.",
+                RESOURCE_DOES_NOT_EXIST,
+            )
+
+    def log_logged_model_params(self, model_id: str, params: list[LoggedModelParameter]) -> None:
+        """Add params to a model. One that has a value keeps it: the same again is fine."""
+        item = self._model_item(model_id)
+        known = self._params_of_model(item)
+        values = _texts(params)
+        _check_unchanged(model_id, values, known)
+        new = {name: value for name, value in values.items() if name not in known}
+        if new:
+            place = model_place_of(item)
+            after = set_texts(self.table, place, "PARAM", new, keep=True)
+            if after is None:
+                raise model_not_found(model_id)
+            _check_unchanged(model_id, values, texts_on(after, "PARAM"))
+
+    def _params_of_model(self, item: Item) -> dict[str, str]:
+        if MORE not in item:
+            return texts_on(item, "PARAM")
+        place = model_place_of(item)
+        query = Query(place.pk, where=keys.logged_model_params(place.model_id).on())
+        return ModelRecord(item, list(self.table.items(query))).params
+
+    # --- metrics --------------------------------------------------------------------------------
+
+    def _log_model_metrics(self, run: RunPlace, metrics: Sequence[Metric]) -> None:
+        """Write the values that a run measured on logged models."""
+        places = {m.model_id: self._mark_measured(m.model_id) for m in metrics if m.model_id}
+        if not places:
+            return
+        items = [places[m.model_id].metric(run, m) for m in metrics if m.model_id]
+        self.table.write([Put(item) for item in {item["SK"]: item for item in items}.values()])
+
+    @cached_property
+    def _measured_models(self) -> Recent[str, ModelPlace]:
+        return Recent(PLACES_KEPT, MEASURED_SECONDS)
+
+    def _mark_measured(self, model_id: str) -> ModelPlace:
+        """Note on a model that it has metrics, unless that was done a moment ago."""
+        known = self._measured_models.get(model_id)
+        if known is not None and self._is_in_workspace(known.experiment_id):
+            return known
+        place = model_place_of(self._update_model(model_id, Update(set={MEASURED: True})))
+        self._measured_models.put(model_id, place)
+        return place
+
+    # --- deleting -------------------------------------------------------------------------------
+
+    def delete_logged_model(self, model_id: str) -> None:
+        item = self._model_item(model_id)
+        ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
+        deleted = LifecycleStage.DELETED
+        changes: Item = {
+            "lifecycle": deleted,
+            "updated": get_current_time_millis(),
+            "lsi1sk": keys.lsi1_logged_model(model_id, deleted, item["created"]),
+            **_given(ttl=ttl),
+        }
+        self._update_model(model_id, Update(set=changes))
+        if ttl is not None:
+            expiry = Update(set={TTL: ttl})
+            for chunk in batched(self._below_model(item), WRITE_PAGE):
+                self.table.write([Patch(k, expiry, condition=Attr("PK").exists()) for k in chunk])
+
+    def _hard_delete_logged_model(self, model_id: str) -> None:
+        """Remove a logged model and all that belongs to it, for good."""
+        item = self._model_item(model_id)
+        # The model last: until then a second try finds it and goes on.
+        for chunk in batched(self._below_model(item), WRITE_PAGE):
+            self.table.write([Delete(key) for key in chunk])
+        self.table.write(
+            [
+                Delete(Key(entry.item["PK"], entry.item["SK"]), Attr("model_id").eq(model_id))
+                for entry in self._model_entry_of_run(item.get("source_run_id"), item)
+            ]
+        )
+        self.table.delete(self.table.schema.key_of(item))
+        self._measured_models.forget(model_id)
+
+    def _get_deleted_logged_models(self, older_than: int = 0) -> list[str]:
+        """The ids of logged models deleted at least ``older_than`` milliseconds ago."""
+        latest = get_current_time_millis() - older_than
+        queries = [
+            Query(
+                keys.experiment_pk(experiment_id),
+                where=keys.logged_models_by_lifecycle(LifecycleStage.DELETED).on("lsi1sk"),
+                index="LSI1",
+            )
+            for experiment_id in self._experiment_ids()
+        ]
+        found = self.table.map(lambda query: list(self.table.items(query)), queries)
+        return [
+            model_place_of(item).model_id
+            for items in found
+            for item in items
+            if item["updated"] <= latest
+        ]
+
+    def _below_model(self, item: Item) -> Iterable[Key]:
+        place = model_place_of(item)
+        below = keys.logged_model_children(place.model_id)
+        query = Query(place.pk, where=below.on(), keys_only=True)
+        return (self.table.schema.key_of(found) for found in self.table.items(query))
+
+    # --- finding a model ------------------------------------------------------------------------
+
+    def _find_model(self, model_id: str, look: Callable[[ModelPlace], R | None]) -> R:
+        """What ``look`` finds of a model where it lies; raises when it is nowhere.
+
+        Our own ids name their experiment; those of imported models are looked up in GSI1.
+        """
+        guess = ids.experiment_of(model_id)
+        found = self._look_at_model(guess, model_id, look)
+        if found is None and (place := self._locate_model(model_id)) != guess:
+            found = self._look_at_model(place, model_id, look)
+        if found is None:
+            raise model_not_found(model_id)
+        return found
+
+    def _look_at_model(
+        self, experiment_id: str | None, model_id: str, look: Callable[[ModelPlace], R | None]
+    ) -> R | None:
+        if experiment_id is None or not self._is_in_workspace(experiment_id):
+            return None
+        return look(ModelPlace(experiment_id, model_id))
+
+    def _locate_model(self, model_id: str) -> str | None:
+        page = self.table.query(Query(keys.logged_model_locator(model_id), index="GSI1", limit=1))
+        return experiment_id_of(page.items[0]) if page.items else None
+
+    def _model_item(self, model_id: str) -> Item:
+        """A logged model's own item, whatever its lifecycle stage."""
+        return self._find_model(model_id, lambda place: self.table.get(place.key))
+
+    def _read_model(self, place: ModelPlace) -> ModelRecord | None:
+        """A logged model with all that lies below it, in one range read."""
+        within = keys.logged_model_and_children(place.model_id)
+        items = list(self.table.items(Query(place.pk, where=within.on())))
+        if not items or items[0]["SK"] != place.key.sk:
+            return None
+        return ModelRecord(items[0], items[1:])
+
+    def _update_model(self, model_id: str, update: Update) -> Item:
+        """Change a logged model's own item; returns it as it is now."""
+
+        def change(place: ModelPlace) -> Item | None:
+            try:
+                return self.table.update(place.key, update, condition=exists(), returns="new")
+            except ConditionFailed:
+                return None
+
+        return self._find_model(model_id, change)
+
+    # --- what a run knows of its models ---------------------------------------------------------
+
+    def _model_entry_of_run(self, run_id: str | None, model: Item) -> list[Put]:
+        """The item of a run that names the latest model of a name logged in it."""
+        run = None if run_id is None else self._find_place(run_id)
+        if run is None:
+            return []
+        sk = keys.run_logged_model(run.run_id, model["name"])
+        model_id = model_place_of(model).model_id
+        return [Put(run.child(sk, model["name"], {"model_id": model_id}))]
+
+
+def _texts(pairs: Sequence[LoggedModelTag | LoggedModelParameter] | None) -> dict[str, str]:
+    return {pair.key: pair.value for pair in pairs or []}
+
+
+def _given(**attributes: str | int | None) -> Item:
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _check_unchanged(model_id: str, values: Mapping[str, str], known: Mapping[str, str]) -> None:
+    changed = {name: known[name] for name, v in values.items() if known.get(name, v) != v}
+    if changed:
+        raise MlflowException(
+            f"Changing param values is not allowed. Params {changed} were already logged for "
+            f"model with ID {model_id!r}.",
+            INVALID_PARAMETER_VALUE,
+        )
+
+
+def model_not_found(model_id: str) -> MlflowException:
+    """What MLflow says when there is no such logged model."""
+    return MlflowException(f"Logged model with ID '{model_id}' not found.", RESOURCE_DOES_NOT_EXIST)

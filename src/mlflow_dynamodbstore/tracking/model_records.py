@@ -1,0 +1,261 @@
+"""A logged model as it lies in the table, and as MLflow's entities show it.
+
+Its own item carries its tags (``t:<key>``) and params (``p:<key>``), so that one item is a model as
+far as most searches ask. Values longer than 1 KB, and all further ones of a model that has grown to
+the size of an item, are items of their own below it; the model is then marked ``more``. Metrics
+are items below it too, and a model that has some is marked ``measured``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.encoding import is_cut
+from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed, ItemTooLarge
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.tracking.items import NAME, RunPlace, experiment_id_of
+
+MORE, MEASURED = "more", "measured"
+INLINE_BYTES = 1024
+"""How long a tag or param may be to stand on the model's own item."""
+INLINE_ROOM = 128 * 1024
+"""How much room tags and params get on the item of a new model."""
+
+TextKind = Literal["TAG", "PARAM"]
+_PREFIX: Mapping[str, str] = {"TAG": "t:", "PARAM": "p:"}
+
+
+class ModelPlace(NamedTuple):
+    """Which logged model, and in which experiment."""
+
+    experiment_id: str
+    model_id: str
+
+    @property
+    def pk(self) -> str:
+        return keys.experiment_pk(self.experiment_id)
+
+    @property
+    def key(self) -> Key:
+        return keys.logged_model_key(self.experiment_id, self.model_id)
+
+    def text_key(self, kind: TextKind, name: str) -> Key:
+        """Where a tag or param lies that has an item of its own."""
+        make = keys.logged_model_tag if kind == "TAG" else keys.logged_model_param
+        return Key(self.pk, make(self.model_id, name))
+
+    def text(self, kind: TextKind, name: str, value: str) -> Item:
+        """A tag or param as an item of its own."""
+        return self._child(self.text_key(kind, name).sk, name, {"value": value})
+
+    def metric(self, run: RunPlace, metric: Metric) -> Item:
+        """A value that a run measured on the model."""
+        attributes: dict[str, Value] = {"value": float(metric.value), "run_id": run.run_id}
+        dataset = None
+        if metric.dataset_name is not None:
+            attributes["dataset_name"] = metric.dataset_name
+            attributes["dataset_digest"] = metric.dataset_digest
+            named = f"{metric.dataset_name}\0{metric.dataset_digest}".encode()
+            dataset = hashlib.blake2b(named, digest_size=8).hexdigest()
+        sk = keys.logged_model_metric(
+            self.model_id, metric.key, metric.step, metric.timestamp, run.run_id, dataset
+        )
+        return self._child(sk, metric.key, attributes)
+
+    def _child(self, sk: str, name: str, attributes: dict[str, Value]) -> Item:
+        item: Item = {"PK": self.pk, "SK": sk, **attributes}
+        if is_cut(sk):
+            item[NAME] = name
+        return item
+
+
+def model_place_of(item: Item) -> ModelPlace:
+    """The logged model that an item is, or belongs to."""
+    model_id = keys.logged_model_id_of(item["SK"])
+    assert model_id is not None  # ids are short
+    return ModelPlace(experiment_id_of(item), model_id)
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+@dataclass
+class ModelRecord:
+    """A logged model's own item, and what lies below it."""
+
+    item: Item
+    children: list[Item] = field(default_factory=list)
+
+    @property
+    def place(self) -> ModelPlace:
+        return model_place_of(self.item)
+
+    @cached_property
+    def tags(self) -> dict[str, str]:
+        return self._texts("TAG")
+
+    @cached_property
+    def params(self) -> dict[str, str]:
+        return self._texts("PARAM")
+
+    @cached_property
+    def metrics(self) -> list[Metric]:
+        """Every value measured on the model, by key, step and time."""
+        model_id = self.place.model_id
+        found = []
+        for child in self.children:
+            item = keys.logged_model_item_of(child["SK"])
+            if item.kind == "METRIC":
+                step, timestamp = keys.logged_model_step_of(child["SK"])
+                found.append(
+                    Metric(
+                        key=child[NAME] if item.name is None else item.name,
+                        value=child["value"],
+                        timestamp=timestamp,
+                        step=step,
+                        model_id=model_id,
+                        dataset_name=child.get("dataset_name"),
+                        dataset_digest=child.get("dataset_digest"),
+                        run_id=child["run_id"],
+                    )
+                )
+        return found
+
+    def to_entity(self) -> LoggedModel:
+        """The model as MLflow shows it."""
+        item, place = self.item, self.place
+        return LoggedModel(
+            experiment_id=place.experiment_id,
+            model_id=place.model_id,
+            name=item["name"],
+            artifact_location=item["artifact_location"],
+            creation_timestamp=item["created"],
+            last_updated_timestamp=item["updated"],
+            model_type=item.get("model_type"),
+            source_run_id=item.get("source_run_id"),
+            status=LoggedModelStatus.from_int(item["status"]),
+            status_message=item.get("status_message"),
+            tags=self.tags,
+            params=self.params,
+            metrics=self.metrics or None,
+        )
+
+    def _texts(self, kind: TextKind) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for child in self.children:
+            below = keys.logged_model_item_of(child["SK"])
+            if below.kind == kind:
+                found[child[NAME] if below.name is None else below.name] = child["value"]
+        # What stands on the item is newer than an item of its own: see set_texts.
+        return {**found, **texts_on(self.item, kind)}
+
+
+def texts_on(item: Item, kind: TextKind) -> dict[str, str]:
+    """The tags or params that stand on a model's own item."""
+    prefix = _PREFIX[kind]
+    return {name[len(prefix) :]: value for name, value in item.items() if name.startswith(prefix)}
+
+
+def read_children(table: Table, item: Item) -> list[Item]:
+    """What lies below a model, read only where something does."""
+    if MORE not in item and MEASURED not in item:
+        return []
+    place = model_place_of(item)
+    below = keys.logged_model_children(place.model_id)
+    return list(table.items(Query(place.pk, where=below.on())))
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NewTexts:
+    """The tags and params of a new model: attributes for its item, and items below it."""
+
+    attributes: Item
+    children: list[Put]
+
+
+def new_texts(place: ModelPlace, texts: Mapping[TextKind, Mapping[str, str]]) -> NewTexts:
+    """Lay out the tags and params of a model that is about to be written."""
+    attributes: Item = {}
+    children: list[Put] = []
+    room = INLINE_ROOM
+    for kind, values in texts.items():
+        for name, value in values.items():
+            size = len(value.encode())
+            room -= size + len(name.encode())
+            if size <= INLINE_BYTES and room >= 0:
+                attributes[_PREFIX[kind] + name] = value
+            else:
+                children.append(Put(place.text(kind, name, value)))
+                attributes[MORE] = True
+    return NewTexts(attributes, children)
+
+
+def set_texts(
+    table: Table,
+    place: ModelPlace,
+    kind: TextKind,
+    values: Mapping[str, str],
+    *,
+    keep: bool = False,
+    inline_bytes: int = INLINE_BYTES,
+) -> Item | None:
+    """Set tags or params of a model; returns its item after that, None when there is none.
+
+    With ``keep``, a value that already stands on the item is left as it is. A value that was long
+    and is now short leaves its old item behind, hidden by the new value: removing it could meet
+    another writer who is just making it long again, and both values would be gone.
+    """
+    prefix = _PREFIX[kind]
+    short = {name: v for name, v in values.items() if len(v.encode()) <= inline_bytes}
+    long = {name: v for name, v in values.items() if name not in short}
+    if long:
+        if table.get(place.key) is None:
+            return None
+        table.write([Put(place.text(kind, name, value)) for name, value in long.items()])
+    inline = {prefix + name: value for name, value in short.items()}
+    update = Update(
+        set={**({} if keep else inline), **({MORE: True} if long else {})},
+        if_absent=inline if keep else {},
+        remove=tuple(prefix + name for name in long),
+    )
+    try:
+        return table.update(place.key, update, condition=exists(), returns="new")
+    except ConditionFailed:
+        return None
+    except ItemTooLarge:
+        if not short:
+            raise
+        return set_texts(table, place, kind, values, keep=keep, inline_bytes=-1)
+
+
+def remove_text(table: Table, place: ModelPlace, kind: TextKind, name: str) -> bool | None:
+    """Remove a tag or param; tells whether there was one, None when there is no such model."""
+    attribute = _PREFIX[kind] + name
+    try:
+        old = table.update(
+            place.key, Update(remove=(attribute,)), condition=exists(), returns="old"
+        )
+    except ConditionFailed:
+        return None
+    assert old is not None
+    below = table.delete(place.text_key(kind, name), returns="old") if MORE in old else None
+    return attribute in old or below is not None
+
+
+def exists() -> Attr:
+    """The condition that a logged model is there."""
+    return Attr("lifecycle").exists()
