@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.search.fulltext import TextField
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Value
@@ -14,14 +16,24 @@ SOFT_DELETED_RETENTION = "soft_deleted_retention_days"
 TRACE_RETENTION = "trace_retention_days"
 METRIC_HISTORY_RETENTION = "metric_history_retention_days"
 PRIMARY_METRIC = "primary_metric"
+TEXT_FIELDS = "fts_fields"
 
 DEFAULTS: Mapping[str, Value] = {
     SOFT_DELETED_RETENTION: 90,
     TRACE_RETENTION: 30,
     METRIC_HISTORY_RETENTION: 365,
+    TEXT_FIELDS: {},
 }
 REFRESH_SECONDS = 30.0
 DAY = 24 * 60 * 60
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What an operator chose to have derived from a run when it is sealed."""
+
+    primary_metric: str | None = None
+    text_fields: tuple[TextField, ...] = ()
 
 
 class Policies:
@@ -53,6 +65,18 @@ class Policies:
         key = keys.setting_key(name)
         self._table.put({"PK": key.pk, "SK": key.sk, "value": value})
         self._read_at = None
+
+    def sealing_rules(self) -> Rules:
+        """What is derived from a run when it is sealed."""
+        return Rules(self.get(PRIMARY_METRIC) or None, tuple(self.text_fields()))
+
+    def text_fields(self) -> list[TextField]:
+        """The texts that are indexed for full-text search."""
+        chosen = self.get(TEXT_FIELDS)
+        return [
+            TextField(name, tuple(field["levels"]), field["complete"])
+            for name, field in sorted(chosen.items())
+        ]
 
     def expiry(self, policy: str, now: float | None = None) -> int | None:
         """The second at which something written or deleted now expires; None for never."""

@@ -15,6 +15,8 @@ from typing import Any
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.keys import Comparison, Range
+from mlflow_dynamodbstore.policies import Rules
+from mlflow_dynamodbstore.search.fulltext import TextField
 from mlflow_dynamodbstore.search.ordering import MISSING, NOT_A_NUMBER, PRESENT, Ordering, Position
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -36,6 +38,7 @@ class Runs:
     experiment_id: str
     stages: frozenset[str]
     batch: int
+    rules: Rules = field(default_factory=Rules)
     _live: list[RunRecord] | None = None
 
     @property
@@ -56,7 +59,7 @@ class Runs:
     def records(self, items: Iterable[Item]) -> list[RunRecord]:
         """Runs with their contents, those of other lifecycle stages left out."""
         wanted = [item for item in items if item["lifecycle"] in self.stages]
-        return sealing.read_all(self.table, wanted)
+        return sealing.read_all(self.table, wanted, self.rules)
 
     def items(
         self, within: Range, index: str | None = None, *, descending: bool
@@ -327,6 +330,38 @@ class ByParam(Ranked):
 
     def _group(self, sk: str) -> Any:
         return keys.param_rank_group(sk)
+
+
+@dataclass(frozen=True)
+class ByText(Path):
+    """Runs whose name or tag has some words or letters: FTS, live runs beside them."""
+
+    lazy: bool = True
+    field: TextField = field(default_factory=lambda: TextField(""))
+    level: str = ""
+    tokens: tuple[str, ...] = ()
+    most: int | None = None
+
+    def __str__(self) -> str:
+        return f"FTS {self.level} {'+'.join(self.tokens)} of {self.field.name}, live merged"
+
+    def is_cheap(self, runs: Runs) -> bool:
+        within = keys.fts_entries(self.level, self.tokens[0])
+        query = Query(runs.pk, within.on(), limit=self.most, keys_only=True)
+        return runs.table.query(query).cursor is None
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        del ordering, after
+        live = {record.run_id for record in runs.live()}
+        found = runs.table.map(lambda token: self._having(runs, token), self.tokens)
+        for record in runs.named(sorted(set.intersection(*found) - live)):
+            yield None, record
+
+    def _having(self, runs: Runs, token: str) -> set[str]:
+        """The runs whose text has a token; the entries of other fields stand among them."""
+        query = Query(runs.pk, keys.fts_entries(self.level, token).on(), keys_only=True)
+        places = (keys.fts_of(item["SK"]) for item in runs.table.items(query))
+        return {str(p.entity_id) for p in places if p.entity_type == self.field.name}
 
 
 def _time_in(ordering: Ordering, after: Position) -> int | None:

@@ -15,6 +15,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.search.filters import ATTRIBUTE, METRIC, PARAM, TAG, Comparison
+from mlflow_dynamodbstore.search.fulltext import TextField, needed
 from mlflow_dynamodbstore.search.like import fixed_prefix
 from mlflow_dynamodbstore.search.ordering import Ordering
 from mlflow_dynamodbstore.search.run_paths import (
@@ -24,24 +25,30 @@ from mlflow_dynamodbstore.search.run_paths import (
     ByName,
     ByParam,
     ByStatus,
+    ByText,
     ByTime,
     Path,
 )
+from mlflow_dynamodbstore.tracking.sealing import tag_of
 
 MOST_EQUAL = 1000
 """Runs that an equality may bring and still be preferred to reading in order."""
 MOST_IN_RANGE = 200
 """The same for a range or a prefix, which is seldom as selective as it looks."""
 
+MOST_TOKENS = 3
 FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 
 ACTIVE_ONLY = frozenset({LifecycleStage.ACTIVE})
 
 
 def able_paths(
-    comparisons: Sequence[Comparison], ordering: Ordering, stages: frozenset[str]
+    comparisons: Sequence[Comparison],
+    ordering: Ordering,
+    stages: frozenset[str],
+    text_fields: Sequence[TextField] = (),
 ) -> list[Path]:
-    """Every path that can answer, best first. RANK items exist for active runs only."""
+    """Every path that can answer, best first. RANK and FTS items exist for active runs only."""
     ranked = stages == ACTIVE_ONLY
     return [
         *_by_id(comparisons),
@@ -49,6 +56,7 @@ def able_paths(
         *(_equal(comparisons) if ranked else ()),
         *_named(comparisons),
         *_in_status(comparisons, ordering),
+        *(_having_text(comparisons, text_fields) if ranked else ()),
         *(_in_range(comparisons, ordering) if ranked else ()),
         *_named_in_order(ordering),
         _by_time(comparisons, ordering),
@@ -123,6 +131,24 @@ def _in_range(comparisons: Sequence[Comparison], ordering: Ordering) -> Iterator
             yield ByParam(
                 ordered=False, key=c.name, within=within, most=MOST_IN_RANGE, missing=False
             )
+
+
+def _having_text(
+    comparisons: Sequence[Comparison], text_fields: Sequence[TextField]
+) -> Iterator[Path]:
+    """Words or letters of a name or tag whose index is complete, the longest tokens first."""
+    for field in text_fields:
+        tag = tag_of(field.name)
+        for c in comparisons:
+            if (c.kind, c.name) != (TAG, tag) or not field.complete:
+                continue
+            for level in field.levels:
+                tokens = sorted(needed(level, c), key=lambda token: (-len(token), token))
+                if tokens:
+                    few = tuple(tokens[:MOST_TOKENS])
+                    yield ByText(
+                        ordered=False, field=field, level=level, tokens=few, most=MOST_EQUAL
+                    )
 
 
 def _named(comparisons: Sequence[Comparison]) -> Iterator[Path]:

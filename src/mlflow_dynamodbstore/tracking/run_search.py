@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlflow.entities import Run
 from mlflow.entities.lifecycle_stage import LifecycleStage
@@ -16,6 +16,7 @@ from mlflow.utils.search_utils import SearchUtils
 from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.search.filters import ATTRIBUTE, METRIC, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.search.fulltext import TextField
 from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.search.pages import in_order, merged, page, settled, started
 from mlflow_dynamodbstore.search.run_paths import START_TIME, Path, Runs
@@ -37,10 +38,11 @@ class RunQuery:
     comparisons: tuple[Comparison, ...]
     ordering: Ordering
     stages: frozenset[str]
+    text_fields: tuple[TextField, ...] = ()
 
     def paths(self) -> list[Path]:
         """The paths able to answer, best first; the forced one alone where there is one."""
-        able = able_paths(self.comparisons, self.ordering, self.stages)
+        able = able_paths(self.comparisons, self.ordering, self.stages, self.text_fields)
         forced = [path for path in able if path.name == forced_path.get()]
         return forced or able
 
@@ -58,7 +60,7 @@ class RunSearch(TrackingBase):
         page_token: str | None,
     ) -> tuple[list[Run], str | None]:
         validate_max_results(max_results, allow_null=True)
-        query = parse_run_query(filter_string, order_by, run_view_type)
+        query = self._run_query(filter_string, order_by, run_view_type)
         after = query.ordering.after(page_token)
         places = [str(number) for number in _parse_experiment_ids(list(experiment_ids))]
         places = [place for place in dict.fromkeys(places) if self._is_in_workspace(place)]
@@ -67,6 +69,12 @@ class RunSearch(TrackingBase):
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token
+
+    def _run_query(
+        self, filter_string: str | None, order_by: Sequence[str] | None, view_type: int
+    ) -> RunQuery:
+        query = parse_run_query(filter_string, order_by, view_type)
+        return replace(query, text_fields=tuple(self.policies.text_fields()))
 
     def _streams(
         self,
@@ -82,8 +90,9 @@ class RunSearch(TrackingBase):
             if len(experiment_ids) == 1
             else max(SMALLEST_BATCH, 2 * want // len(experiment_ids))
         )
+        rules = self.policies.sealing_rules()
         streams = [
-            run_stream(Runs(self.table, experiment_id, query.stages, batch), query, after)
+            run_stream(Runs(self.table, experiment_id, query.stages, batch, rules), query, after)
             for experiment_id in experiment_ids
         ]
         return streams if len(streams) == 1 else self.table.map(started, streams)

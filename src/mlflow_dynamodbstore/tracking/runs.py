@@ -14,7 +14,7 @@ from mlflow.utils.name_utils import _generate_random_name
 from mlflow.utils.uri import append_to_uri_path
 
 from mlflow_dynamodbstore import ids, keys, large
-from mlflow_dynamodbstore.policies import PRIMARY_METRIC, SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -120,7 +120,7 @@ class Runs(TrackingBase):
             changes.update({"status": status, "lsi3sk": in_status})
         if status in TERMINAL_STATUSES:
             item = self._update_active(facts.place, sealing.marked_sealing(changes))
-            sealing.finish(self.table, dict(item), self._primary_metric())
+            sealing.finish(self.table, dict(item), self.policies.sealing_rules())
         else:
             live = sealing.marked_live(run_id, self.table.clock(), changes)
             item = self._update_active(facts.place, live)
@@ -139,20 +139,16 @@ class Runs(TrackingBase):
         assert item is not None
         return item
 
-    def _primary_metric(self) -> str | None:
-        name = self.policies.get(PRIMARY_METRIC)
-        return name if isinstance(name, str) else None
-
     # --- deleting and restoring -----------------------------------------------------------------
 
     def delete_run(self, run_id: str) -> None:
         item = self._run_item(run_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         # The run first: from here on writers are refused, so what follows sees all there is.
-        self._mark_deleted(item, ttl, unranked=True)
-        ranks = self._ranks(item)
+        self._mark_deleted(item, ttl, underived=True)
+        derived = self._derived(item)
         dated = self._dated_children(item, ttl) if ttl is not None else []
-        self.table.write([*dated, *(Delete(key) for key in ranks)])
+        self.table.write([*dated, *(Delete(key) for key in derived)])
 
     def restore_run(self, run_id: str) -> None:
         item = self._run_item(run_id)
@@ -163,12 +159,12 @@ class Runs(TrackingBase):
     def _restore(self, item: Item) -> None:
         # The run last: were it first, a crash would leave an active run whose items expire.
         undated = self._dated_children(item, None) if TTL in item else []
-        ranks = self._ranks(item) if "unranked" in item else []
-        self.table.write([*undated, *(sealing.rank_item(key) for key in ranks)])
+        derived = self._derived(item) if "underived" in item else []
+        self.table.write([*undated, *(sealing.derived_item(key) for key in derived)])
         self._mark_active(item)
 
-    def _mark_deleted(self, item: Item, ttl: int | None, *, unranked: bool) -> None:
-        """Mark a run deleted; ``unranked`` notes that its RANK items go too."""
+    def _mark_deleted(self, item: Item, ttl: int | None, *, underived: bool) -> None:
+        """Mark a run deleted; ``underived`` notes that its RANK and FTS items go too."""
         run_id = run_id_of(item)
         changes: Item = {
             "lifecycle": LifecycleStage.DELETED,
@@ -177,8 +173,8 @@ class Runs(TrackingBase):
         }
         if ttl is not None:
             changes[TTL] = ttl
-        if unranked:
-            changes["unranked"] = True
+        if underived:
+            changes["underived"] = True
         self._update_existing(run_id, item, Update(set=changes))
         self._admitted.forget(run_id)
 
@@ -189,7 +185,7 @@ class Runs(TrackingBase):
             "lsi1sk": keys.lsi1_run(run_id, LifecycleStage.ACTIVE, start_time_of(item)),
         }
         self._update_existing(
-            run_id, item, Update(set=changes, remove=("deleted_time", "unranked", TTL))
+            run_id, item, Update(set=changes, remove=("deleted_time", "underived", TTL))
         )
 
     def _update_existing(self, run_id: str, item: Item, update: Update) -> None:
@@ -200,12 +196,13 @@ class Runs(TrackingBase):
         except ConditionFailed as error:
             raise run_not_found(run_id) from error
 
-    def _ranks(self, item: Item) -> list[Key]:
-        """The RANK items that a sealed run has or, while deleted, had; a live run has none."""
+    def _derived(self, item: Item) -> list[Key]:
+        """The RANK and FTS items that a sealed run has, or had before it was deleted."""
         if item["state"] != SEALED:
             return []
         record = sealing.read(self.table, item)
-        return list(sealing.rank_keys(str(item["PK"]), record.run_id, record.contents))
+        rules = self.policies.sealing_rules()
+        return list(sealing.derived_keys(item["PK"], record.run_id, record.contents, rules))
 
     def _dated_children(self, item: Item, ttl: int | None) -> list[Write]:
         """A run's items with this expiry, or with none; history keeps the expiry of its own."""
@@ -237,7 +234,7 @@ class Runs(TrackingBase):
     def _everything_of(self, item: Item) -> Iterator[Key]:
         """The keys of all that belongs to a run, history and search items included."""
         pk, run_id = str(item["PK"]), run_id_of(item)
-        yield from self._ranks(item)
+        yield from self._derived(item)
         for below in (keys.run_children(run_id), keys.dataset_links(run_id)):
             query = Query(pk, where=below.on(), keys_only=True)
             yield from (self.table.schema.key_of(found) for found in self.table.items(query))

@@ -10,8 +10,8 @@ search reads one item a run. What makes the change safe without locks:
   live marks it live again, which raises the generation.
 
 Whoever comes second sees the other: either the sealer reads the new item, or its publishing
-fails and the run stays live. RANK items are written before the summary is published and never
-trusted alone: a search compares them with the run they name.
+fails and the run stays live. RANK and FTS items are written before the summary is published and
+never trusted alone: a search compares them with the run they name.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
 from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.policies import Rules
+from mlflow_dynamodbstore.search import fulltext
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
@@ -38,6 +41,8 @@ from mlflow_dynamodbstore.tracking.records import (
 )
 
 SUMMARY = "summary"
+RUN_NAME_FIELD = "run.name"
+RUN_TAG_FIELDS = "run.tags."
 REST_BEFORE_SEALING = 10.0
 """Seconds an ended run stays live after a late write before a reader seals it again."""
 IDLE_BEFORE_SEALING = 300.0
@@ -94,12 +99,12 @@ def read(table: Table, item: Item) -> RunRecord:
     return RunRecord(item, RunContents.from_children(children(table, key, run_id)))
 
 
-def read_all(table: Table, items: Sequence[Item]) -> list[RunRecord]:
+def read_all(table: Table, items: Sequence[Item], rules: Rules) -> list[RunRecord]:
     """Many runs, the live ones read side by side, and those left lying sealed on the way."""
     records = table.map(lambda item: read(table, item), items)
     for record in records:
         if should_seal(table, record.item):
-            seal(table, record.item)
+            seal(table, record.item, rules)
     return records
 
 
@@ -115,7 +120,7 @@ def should_seal(table: Table, item: Item) -> bool:
 # --- sealing ------------------------------------------------------------------------------------
 
 
-def seal(table: Table, item: Item) -> None:
+def seal(table: Table, item: Item, rules: Rules) -> None:
     """Seal a run that is live."""
     try:
         marked = table.update(
@@ -127,11 +132,11 @@ def seal(table: Table, item: Item) -> None:
     except ConditionFailed:
         return  # deleted for good meanwhile
     assert marked is not None
-    finish(table, marked)
+    finish(table, marked, rules)
 
 
-def finish(table: Table, marked: Item, primary_metric: str | None = None) -> bool:
-    """Read, rank and publish a run that has been marked ``sealing``.
+def finish(table: Table, marked: Item, rules: Rules) -> bool:
+    """Read, index and publish a run that has been marked ``sealing``.
 
     LSI5 orders the runs by one metric: the primary one, or the first by name. Returns whether
     the run is sealed now. If not, a writer was faster; the run is live and correct.
@@ -140,11 +145,10 @@ def finish(table: Table, marked: Item, primary_metric: str | None = None) -> boo
     contents = RunContents.from_children(children(table, key, run_id))
     before = _published(table, marked)
     summary = large.store(key, SUMMARY, contents.to_summary())
-    ranks = set(rank_keys(key.pk, run_id, contents)) if is_ranked(marked) else set()
-    stale = set(rank_keys(key.pk, run_id, before)) - ranks if before else set()
-    known = set(rank_keys(key.pk, run_id, before)) & ranks if before else set()
-    table.write([rank_item(rank) for rank in sorted(ranks - known)] + summary.parts)
-    place = _lsi5(run_id, contents, primary_metric)
+    derived = set(derived_keys(key.pk, run_id, contents, rules)) if is_active(marked) else set()
+    known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
+    table.write([derived_item(key) for key in sorted(derived - known)] + summary.parts)
+    place = _lsi5(run_id, contents, rules.primary_metric)
     try:
         table.update(
             key,
@@ -156,7 +160,7 @@ def finish(table: Table, marked: Item, primary_metric: str | None = None) -> boo
         )
     except ConditionFailed:
         return False
-    table.write([Delete(rank) for rank in sorted(stale)] + large.removal(marked, SUMMARY))
+    table.write([Delete(key) for key in sorted(known - derived)] + large.removal(marked, SUMMARY))
     return True
 
 
@@ -174,22 +178,34 @@ def _published(table: Table, item: Item) -> RunContents | None:
     return RunContents.from_summary(large.load(table, item, SUMMARY))
 
 
-# --- ranking ------------------------------------------------------------------------------------
+# --- what is derived from a run for searching ---------------------------------------------------
 
 
-def is_ranked(item: Item) -> bool:
-    """Whether a run's values stand in RANK: deleted runs are found by lifecycle instead."""
+def is_active(item: Item) -> bool:
+    """Whether a run is searched by derived items: deleted runs are found by lifecycle instead."""
     return bool(item["lifecycle"] == LifecycleStage.ACTIVE)
 
 
-def rank_keys(pk: str, run_id: str, contents: RunContents) -> Iterable[Key]:
-    """The RANK items that a run's latest metrics and its params ask for."""
+def derived_keys(pk: str, run_id: str, contents: RunContents, rules: Rules) -> Iterable[Key]:
+    """The RANK items of a run's latest metrics and params, and the FTS items of its texts."""
     for name, (value, _, _) in contents.metrics.items():
         yield Key(pk, keys.metric_rank(name, value, run_id))
     for name, text in contents.params.items():
         yield Key(pk, keys.param_rank(name, text, run_id))
+    for field in rules.text_fields:
+        text = contents.tags.get(tag_of(field.name) or "")
+        if text is not None:
+            yield from fulltext.entries(pk, field, run_id, text)
 
 
-def rank_item(key: Key) -> Put:
-    """A RANK item: its key says it all."""
+def derived_item(key: Key) -> Put:
+    """A RANK or FTS item: its key says it all."""
     return Put({"PK": key.pk, "SK": key.sk})
+
+
+def tag_of(field: str) -> str | None:
+    """The tag that a text field of runs stands for; a run's name is one of its tags."""
+    if field == RUN_NAME_FIELD:
+        return str(MLFLOW_RUN_NAME)
+    prefix, _, tag = field.partition(RUN_TAG_FIELDS)
+    return tag if tag and not prefix else None
