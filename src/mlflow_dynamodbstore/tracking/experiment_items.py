@@ -88,12 +88,13 @@ class NewExperiment:
 
 @dataclass
 class Entry:
-    """An experiment as a search sees it; its tags are filled in where they are asked for."""
+    """An experiment as a search sees it; META and tags are filled in where they are needed."""
 
     experiment_id: str
     name: str
     lifecycle: str
     times: Mapping[str, Value]
+    meta: Item | None = None
     tags: Tags = field(default_factory=dict)
 
     @classmethod
@@ -102,7 +103,7 @@ class Entry:
 
     @classmethod
     def of_meta(cls, meta: Item) -> Entry:
-        return cls(experiment_id_of(meta), str(meta["name"]), str(meta["lifecycle"]), meta)
+        return cls(experiment_id_of(meta), str(meta["name"]), str(meta["lifecycle"]), meta, meta)
 
     @property
     def key(self) -> Key:
@@ -170,14 +171,16 @@ def tag_removal(key: str) -> Update:
     return Update(remove=(_TAG + key,))
 
 
-def tags_of(table: Table, meta: Item) -> Tags:
-    """All tags of an experiment."""
-    inline = {name[len(_TAG) :]: value for name, value in meta.items() if name.startswith(_TAG)}
-    if LONG_TAGS not in meta:
-        return inline  # type: ignore[return-value]
+def inline_tags(meta: Item) -> Tags:
+    """The tags that META holds: all of them, unless it says that some are long."""
+    return {name[len(_TAG) :]: value for name, value in meta.items() if name.startswith(_TAG)}
+
+
+def all_tags(table: Table, meta: Item) -> Tags:
+    """The tags of an experiment that has long ones."""
     query = Query(str(meta["PK"]), where=keys.EXPERIMENT_TAGS.on())
     items = {_tag_name(item): item["value"] for item in table.items(query)}
-    return {**items, **inline}  # type: ignore[dict-item]
+    return {**items, **inline_tags(meta)}
 
 
 def _tag_name(item: Item) -> str:
@@ -218,7 +221,7 @@ def experiment_entity(meta: Item, tags: Tags, trace_retention: str | None) -> Ex
         name=meta["name"],
         artifact_location=meta["artifact_location"],
         lifecycle_stage=meta["lifecycle"],
-        tags=[ExperimentTag(key, value) for key, value in tags.items()],
+        tags=[ExperimentTag(key, value) for key, value in tags.items()],  # type: ignore[arg-type]
         creation_time=meta["creation_time"],
         last_update_time=meta["last_update_time"],
         workspace=meta["workspace"],
