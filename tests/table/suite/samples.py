@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 
 from mlflow_dynamodbstore.table.contract import Engine, Outcome, Put, Query, Write
+from mlflow_dynamodbstore.table.errors import Refusal, TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.table.wrappers.costs import same_value
 
@@ -31,6 +33,18 @@ def walk(engine: Engine, query: Query) -> list[Item]:
         if page.cursor is None:
             return found
         query = replace(query, cursor=page.cursor)
+
+
+def token() -> str:
+    """A token that no transaction has used."""
+    return uuid.uuid4().hex
+
+
+def refusal(error: TransactionCancelled, operation: int) -> Refusal:
+    """Why an operation of a transaction was refused, which it must have been."""
+    reason = error.reasons[operation]
+    assert reason is not None
+    return reason
 
 
 def sort_keys(items: Iterable[Item]) -> list[str]:

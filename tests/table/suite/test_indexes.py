@@ -13,8 +13,8 @@ from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Key
-from tests.table.suite.samples import fill, item, keys_of, sort_keys, walk
+from mlflow_dynamodbstore.table.values import Key, Value
+from tests.table.suite.samples import fill, item, keys_of, sort_keys, token, walk
 
 INDEXES = [pytest.param(index, id=index.name) for index in MLFLOW_TABLE.indexes]
 GLOBAL = [pytest.param(index, id=index.name) for index in MLFLOW_TABLE.indexes if index.pk]
@@ -41,7 +41,7 @@ def test_an_item_moves_with_its_index_key(engine, index):
     """Puts, patches and deletes move an item within an index, into it and out of it."""
     query = Query("p", index=index.name, keys_only=True)
 
-    def places() -> list:
+    def places() -> list[Value]:
         return [one[index.sk] for one in walk(engine, query)]
 
     engine.apply(Put(entry(index, "s", "b")))
@@ -199,7 +199,7 @@ def test_transactions_and_bulk_writes_keep_indexes(engine):
             Delete(Key("p", "2")),
             Check(Key("p", "3"), Attr("PK").exists()),
         ],
-        "a-token",
+        token(),
     )
     found = walk(engine, Query("p", index="GSI1"))
     assert sorted((one["gsi1sk"], one["SK"]) for one in found) == [

@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.table.errors import (
 )
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
-from tests.table.suite.samples import fill, item, walk
+from tests.table.suite.samples import fill, item, token, walk
 
 KEY = Key("p", "s")
 
@@ -88,7 +88,7 @@ def test_other_keys_are_refused(engine, key):
         lambda: engine.apply(Delete(key)),
         lambda: engine.get(key),
         lambda: engine.get_many([Key("p", "s"), key]),
-        lambda: engine.transact([Put(item("p", "t")), Delete(key)], "token"),
+        lambda: engine.transact([Put(item("p", "t")), Delete(key)], token()),
     ):
         with pytest.raises(InvalidRequest):
             request()
@@ -120,7 +120,7 @@ def test_index_keys_have_limits_too(engine, name, length):
 def test_a_transaction_of_nothing_is_refused(engine):
     """A transaction holds at least one operation."""
     with pytest.raises(InvalidRequest):
-        engine.transact([], "token")
+        engine.transact([], token())
 
 
 @pytest.mark.requires("collection_limit")
@@ -153,7 +153,7 @@ def test_a_full_partition_cancels_a_transaction(misbehaving):
                 Put(item("p", "s", body="x" * 60_000)),
                 Check(Key("p", "t"), Attr("PK").not_exists()),
             ],
-            "token",
+            token(),
         )
     assert [r.code if r else None for r in cancelled.value.reasons] == [
         None,

@@ -10,13 +10,13 @@ from boto3.dynamodb.conditions import Key as SortKey
 
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import InvalidRequest
-from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.table.values import Item, Key
 from tests.table.suite.samples import fill, item, sort_keys, walk
 
 KIB = 1024
 
 
-def numbered(count: int, pk: str = "p", **attributes) -> list:
+def numbered(count: int, pk: str = "p", **attributes) -> list[Item]:
     return [item(pk, f"{n:03}", n=n, **attributes) for n in range(count)]
 
 

@@ -9,11 +9,12 @@ from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.table.contract import Scan
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.values import Item
 from tests.table.suite.samples import fill, item, keys_of
 
 
-def scan_all(engine, scan: Scan) -> list:
-    found = []
+def scan_all(engine, scan: Scan) -> list[Item]:
+    found: list[Item] = []
     while True:
         page = engine.scan(scan)
         found += page.items

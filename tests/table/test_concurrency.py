@@ -1,0 +1,33 @@
+"""Several processes on one table."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+
+import pytest
+
+from mlflow_dynamodbstore.table.contract import Query
+from tests.table.suite.samples import walk
+from tests.table.workers import start
+
+PROCESSES = 4
+INCREMENTS = int(os.environ.get("TABLE_TEST_INCREMENTS", "2000"))
+SHARED_ITEMS = 8
+
+
+@pytest.mark.requires("parallel_processes")
+def test_four_processes_lose_no_increment(subject, engine):
+    """Four processes that add to shared items, each on condition, lose nothing between them."""
+    workers = [
+        start("increment", subject.uri, f"{SHARED_ITEMS}", f"{INCREMENTS}", f"{seed}")
+        for seed in range(PROCESSES)
+    ]
+    done: Counter[str] = Counter()
+    for worker in workers:
+        answer, _ = worker.communicate()
+        assert worker.returncode == 0
+        done.update(json.loads(answer))
+    assert done.total() == PROCESSES * INCREMENTS
+    assert {one["SK"]: one["n"] for one in walk(engine, Query("shared"))} == dict(done)
