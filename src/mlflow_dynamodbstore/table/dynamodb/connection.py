@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import NoCredentialsError
 from botocore.httpsession import URLLib3Session
+from botocore.loaders import create_loader
 from botocore.utils import get_environ_proxies
 
 from mlflow_dynamodbstore import __version__
@@ -72,8 +74,9 @@ class Connector:
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
             max_pool_connections=self.max_connections,
-            # Retrying is the table's business, which knows what may be repeated.
-            retries={"mode": "standard", "total_max_attempts": 1},
+            # Retrying is the table's business, which knows what may be repeated. The legacy mode is
+            # the one that holds an answer against its checksum, so that half an answer is noticed.
+            retries={"mode": "legacy", "total_max_attempts": 1},
             # The service checks its requests; checking them here too doubles the cost of building.
             parameter_validation=False,
             tcp_keepalive=True,
@@ -105,6 +108,8 @@ class Connector:
 
 def _session(location: Location) -> Any:
     session = botocore.session.get_session()
+    data_path = session.get_config_variable("data_path")
+    session.register_component("data_loader", _loader(data_path))
     if location.is_aws:
         return session
     # An emulator asks for credentials but not for true ones. Asking the metadata service of a
@@ -113,3 +118,9 @@ def _session(location: Location) -> Any:
     if session.get_credentials() is None:
         session.set_credentials("local", "local")
     return session
+
+
+@cache
+def _loader(data_path: str | None) -> Any:
+    """The service models, read from disk once: six times the work of making a client."""
+    return create_loader(data_path)

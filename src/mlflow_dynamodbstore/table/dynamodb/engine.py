@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.table.contract import (
     Got,
     Outcome,
     Page,
+    Patch,
     Put,
     Query,
     Scan,
@@ -194,12 +195,14 @@ def _location(table: str, region: str | None, endpoint_url: str | None) -> Locat
 
 
 def _too_large(writes: Sequence[TransactWrite], message: str) -> list[Refusal | None]:
-    return [
-        Refusal("ItemTooLarge", message)
+    """Reasons that name the puts which are too large or, where none is, all that may have grown."""
+    blamed = {
+        n
+        for n, write in enumerate(writes)
         if isinstance(write, Put) and item_size(write.item) > MAX_ITEM_BYTES
-        else None
-        for write in writes
-    ]
+    }
+    blamed = blamed or {n for n, w in enumerate(writes) if isinstance(w, Patch)}
+    return [Refusal("ItemTooLarge", message) if n in blamed else None for n in range(len(writes))]
 
 
 def _error_answer(error: Exception, failure: TableError) -> Body:

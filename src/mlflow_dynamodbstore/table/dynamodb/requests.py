@@ -118,6 +118,8 @@ def query(table: str, schema: Schema, query: Query) -> Body:
 
 def scan(table: str, schema: Schema, scan: Scan) -> Body:
     """A Scan."""
+    if not 0 <= scan.segment < scan.segments:
+        raise InvalidRequest(f"there is no segment {scan.segment} of {scan.segments}")
     request: Body = {"TableName": table, "ConsistentRead": True}
     if scan.segments > 1:
         request["Segment"], request["TotalSegments"] = scan.segment, scan.segments
