@@ -74,7 +74,7 @@ def test_a_cursor_that_is_none_is_refused(engine, cursor):
         engine.scan(Scan(cursor=cursor))
 
 
-@pytest.mark.parametrize(("segment", "segments"), [(2, 2), (-1, 2)])
+@pytest.mark.parametrize(("segment", "segments"), [(1, 1), (2, 2), (-1, 2), (0, 0)])
 def test_a_segment_out_of_range_is_refused(engine, segment, segments):
     """Segments count from 0 up to their number."""
     with pytest.raises(InvalidRequest):

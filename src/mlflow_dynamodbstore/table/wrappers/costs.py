@@ -105,7 +105,7 @@ def same_value(one: Value, other: Value) -> bool:
         return one.keys() == other.keys() and all(same_value(one[k], other[k]) for k in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same_value, one, other))
-    return one == other
+    return bool(one == other)
 
 
 def _size(item: Item | None) -> int:

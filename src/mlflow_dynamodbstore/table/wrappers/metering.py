@@ -93,6 +93,11 @@ class Meter:
             self._total.read_units += read
             self._total.write_units += write
 
+    def add_writes(self, units: float) -> None:
+        """Count units of a request that is itself counted elsewhere."""
+        with self._lock:
+            self._total.write_units += units
+
     @contextmanager
     def measure(self) -> Iterator[Usage]:
         """Gives a usage that holds, once the block has ended, what was consumed inside it."""
@@ -146,6 +151,26 @@ class _Reported(WrappedEngine):
             else:
                 write += table["CapacityUnits"]
         self._meter.add(operation, read=read, write=write)
+
+    def apply(self, write: Write) -> Item | None:
+        try:
+            return self.inner.apply(write)
+        except ConditionFailed as refused:
+            self._meter.add_writes(costs.refused_units(refused.old))
+            raise
+
+    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
+        outcomes = self.inner.apply_many(writes)
+        refused = [outcome.image for outcome in outcomes if outcome.status == "refused"]
+        self._meter.add_writes(sum(map(costs.refused_units, refused)))
+        return outcomes
+
+    def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
+        try:
+            self.inner.transact(writes, token)
+        except TransactionCancelled as cancelled:
+            self._meter.add_writes(cancelled_units(cancelled))
+            raise
 
 
 class _Computed(WrappedEngine):
@@ -209,9 +234,8 @@ class _Computed(WrappedEngine):
         olds = [self.inner.get(key_of(self.schema, write)) for write in writes]
         try:
             self.inner.transact(writes, token)
-        except TransactionCancelled:
-            units = sum(costs.refused_units(old, transactional=True) for old in olds)
-            self._meter.add("TransactWriteItems", write=units)
+        except TransactionCancelled as cancelled:
+            self._meter.add("TransactWriteItems", write=cancelled_units(cancelled))
             raise
         units = sum(map(self._transact_units, writes, olds))
         self._meter.add("TransactWriteItems", write=units)
@@ -235,6 +259,12 @@ def after(schema: Schema, write: Write, old: Item | None) -> Item | None:
     if isinstance(write, Delete):
         return None
     return write.update.apply(old or {schema.pk: write.key.pk, schema.sk: write.key.sk})
+
+
+def cancelled_units(cancelled: TransactionCancelled) -> int:
+    """Units of a transaction that wrote nothing, as far as its reasons tell the items' sizes."""
+    olds = [None if reason is None else reason.old for reason in cancelled.reasons]
+    return sum(costs.refused_units(old, transactional=True) for old in olds)
 
 
 def operation_of(write: Write) -> str:
