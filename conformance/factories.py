@@ -1,0 +1,40 @@
+"""Stores for MLflow's own test suite: each takes an artifact root and a directory.
+
+The same directory opens the same data again. ``CONFORMANCE_URI`` may name another engine, with
+``{name}`` where a table name made from the directory goes, for instance
+``dynamodb://localhost:8000/{name}`` or ``dynamodb:///{path}?index_lag=2``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+DEFAULT_URI = "dynamodb:///{path}?synchronous=NORMAL"
+
+# Each store is imported when it is asked for, so that one can be tested while another is broken.
+
+
+def uri_for(directory: Path) -> str:
+    """The table of a directory."""
+    path = directory / "mlflow.ddb"
+    return os.environ.get("CONFORMANCE_URI", DEFAULT_URI).format(path=path, name=directory.name)
+
+
+def make_tracking(artifact_root: str | None, directory: Path) -> Any:
+    from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+
+    return DynamoDBTrackingStore(uri_for(directory), artifact_root)
+
+
+def make_registry(_artifact_root: str | None, directory: Path) -> Any:
+    from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+
+    return DynamoDBRegistryStore(uri_for(directory))
+
+
+def make_workspace(_artifact_root: str | None, directory: Path) -> Any:
+    from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+
+    return DynamoDBWorkspaceStore(uri_for(directory))
