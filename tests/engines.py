@@ -10,12 +10,14 @@ import platform
 import shutil
 import socket
 import subprocess
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTALLED = ROOT / ".dynoxide/node_modules/@dynoxide/linux-x64/dynoxide"
@@ -60,17 +62,33 @@ def dynoxide_server(db_path: Path | None = None) -> Iterator[str]:
 
 @contextmanager
 def moto_server() -> Iterator[str]:
-    """A moto server in a thread of this process; gives ``host:port``."""
+    """A moto server in threads of this process; gives ``host:port``.
+
+    Requests are answered one at a time: moto judges a condition and then writes without holding
+    anybody else back.
+    """
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # else a line for each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    assert server._server is not None
+    server._server.app = _one_at_a_time(server._server.app)
     try:
         host, port = server.get_host_and_port()
         yield f"{host}:{port}"
     finally:
         server.stop()
+
+
+def _one_at_a_time(application: Any) -> Any:
+    lock = threading.Lock()
+
+    def guarded(environ: Any, start_response: Any) -> list[bytes]:
+        with lock:
+            return list(application(environ, start_response))
+
+    return guarded
 
 
 def free_port() -> int:
