@@ -59,6 +59,8 @@ def text_of(segment_text: str) -> str:
     """The text that a segment was made from; ``ValueError`` when it was cut or is none."""
     if segment_text == "%":
         return ""
+    if segment_text and _RESERVED.search(segment_text) is None:
+        return segment_text
     text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), segment_text)
     if not text or segment(text) != segment_text:
         raise ValueError(f"not the whole segment of a text: {segment_text!r}")

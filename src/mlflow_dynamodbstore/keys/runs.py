@@ -192,8 +192,9 @@ def run_item_of(sk: str) -> RunItem:
 
 def metric_point_of(sk: str) -> MetricPoint:
     """Step, timestamp and suffix of a point of a metric's history."""
-    item = run_item_of(sk)
-    if item.kind != "MHIST" or len(item.rest) not in (2, 3):
+    # Called for every point of a history, so the run's id and the metric's key are not decoded.
+    pieces = pieces_of(sk, "R")
+    if len(pieces) not in (5, 6) or pieces[1] != "MHIST":
         raise ValueError(f"not a point of a metric's history: {sk!r}")
-    suffix = key_text(item.rest[2]) if item.rest[2:] else None
-    return MetricPoint(int_of(item.rest[0]), int_of(item.rest[1]), suffix)
+    suffix = key_text(pieces[5]) if len(pieces) == 6 else None
+    return MetricPoint(int_of(pieces[3]), int_of(pieces[4]), suffix)

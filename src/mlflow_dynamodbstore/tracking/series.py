@@ -1,0 +1,319 @@
+"""The history of one metric, read in order without holding it all.
+
+History items are in the order of their first points. Items of several writers, or of one that
+logged backwards, may overlap, and a point may have been logged twice; here they come in order by
+step, time and value, and each once.
+
+Nothing here reads more than it is asked for: a page goes on from where the last one ended, and a
+sample of a long history is counted by keys alone, then read where its points are.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from operator import lt
+from typing import NamedTuple
+
+from boto3.dynamodb.conditions import Attr
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.items import RunPlace
+from mlflow_dynamodbstore.tracking.metrics import DISORDERED
+from mlflow_dynamodbstore.tracking.points import Place, Point, Span, order, points_of, span_of
+
+CHUNK_POINTS = 10_000
+"""How many points are unpacked at a time."""
+FIRST_PAGE = 16
+"""How many items are asked for while it is not known how many points they hold."""
+BLOCK_POINTS = 1_000
+"""How many points a part of a long history holds at least."""
+WHOLE_POINTS = 200_000
+"""How many points are held at once for a sample, when they come in one answer."""
+_FIRST_TIME = -(1 << 63)
+
+Entry = tuple[Span, Item]
+
+
+class Chunk(NamedTuple):
+    """Points in order, each once, and the extents of the items they and later ones come from."""
+
+    points: list[Point]
+    spans: list[Span]
+
+
+@dataclass
+class Block:
+    """Neighbouring items, all of whose points come before those of the next block."""
+
+    low: str
+    high: str
+    last: Place
+    count: int
+    is_certain: bool  # whether the count is right by the keys alone
+    is_packed: bool  # whether an item holds several points
+
+    def takes(self, span: Span) -> bool:
+        """Whether the item that follows belongs to this block."""
+        return self.count < BLOCK_POINTS or span.first <= self.last
+
+    def add(self, sk: str, span: Span, inside: bool) -> None:
+        packed = self.is_packed or span.size > 1
+        # Lone points of one place differ in their keys; a pack may repeat what stands beside it.
+        apart = span.first > self.last or not packed
+        self.is_certain = self.is_certain and inside and apart
+        self.is_packed = packed
+        self.high = sk
+        self.last = max(self.last, span.last)
+        self.count += span.size
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A range of steps, both ends included."""
+
+    first: int | None = None
+    last: int | None = None
+
+    def hold(self, span: Span) -> bool:
+        """Whether all points of an item lie in the range."""
+        begins = self.first is None or span.first[0] >= self.first
+        return begins and (self.last is None or span.last[0] <= self.last)
+
+    def cut(self, points: list[Point]) -> list[Point]:
+        """Those of some ordered points that lie in the range."""
+        start = 0 if self.first is None else bisect_left(points, (self.first,))
+        end = len(points) if self.last is None else bisect_left(points, (self.last + 1,))
+        return points[start:end]
+
+
+ALL_STEPS = Steps()
+
+
+@dataclass(frozen=True)
+class Series:
+    """The history of one metric of one run."""
+
+    table: Table
+    run: RunPlace
+    name: str
+
+    def latest(self) -> Item | None:
+        """The item with the greatest point by step, time and value."""
+        return self.table.get(Key(self.run.pk, keys.run_metric(self.run.run_id, self.name)))
+
+    def chunks(
+        self,
+        low: Place | None = None,
+        last_step: int | None = None,
+        *,
+        want: int | None = None,
+        density: float | None = None,
+    ) -> Iterator[Chunk]:
+        """The points of the items from a place on, in order, in lists.
+
+        ``want`` tells how many points will be asked for, ``density`` how many an item holds, so
+        that little more is read.
+        """
+        within = self._within(low, last_step)
+        size = CHUNK_POINTS if want is None else max(BLOCK_POINTS, min(want, CHUNK_POINTS))
+        return ordered(self._entries(within, want, density), size)
+
+    def start(self, step: int) -> Place:
+        """A place from which on all items lie that reach a step.
+
+        A pack may begin before the step and reach it. While a history is in order only the item
+        just before can; otherwise all keys before are looked through.
+        """
+        low = (step, _FIRST_TIME)
+        before = keys.Range(self._within().low, self._within(low).low)
+        latest = self.latest()
+        if latest is None:
+            return low
+        if DISORDERED in latest:
+            spans: Iterable[Span] = (span for _, span in self._outline(before))
+        else:
+            query = Query(self.run.pk, where=before.on(), descending=True, limit=1)
+            spans = [span_of(item["SK"]) for item in self.table.query(query).items]
+        return min((span.first for span in spans if span.last[0] >= step), default=low)
+
+    # --- sampling -------------------------------------------------------------------------------
+
+    def sample(self, count: int, steps: Steps = ALL_STEPS) -> list[Point]:
+        """At most ``count`` points spread evenly over a range of steps, the last one always."""
+        if count == 1 and steps == ALL_STEPS:
+            latest = self.latest()
+            return [] if latest is None else [point_of(latest)]
+        low = None if steps.first is None else self.start(steps.first)
+        within = self._within(low, steps.last)
+        if within.is_empty:
+            return []
+        page = self.table.query(Query(self.run.pk, where=within.on()))
+        entries = [(span_of(item["SK"]), item) for item in page.items]
+        if page.cursor is None and sum(span.size for span, _ in entries) <= WHOLE_POINTS:
+            points = steps.cut([p for c in ordered(entries, WHOLE_POINTS) for p in c.points])
+            return [points[n] for n in sampled(len(points), count)]
+        return self._sample_of_many(count, steps, within)
+
+    def _sample_of_many(self, count: int, steps: Steps, within: keys.Range) -> list[Point]:
+        """The same for a history that is not to be held: count by keys, then read what is asked."""
+        blocks = list(self._blocks(within, steps))
+        wanted = sampled(sum(block.count for block in blocks), count)
+        offsets: list[tuple[Block, list[int]]] = []
+        start, n = 0, 0
+        for block in blocks:
+            end = start + block.count
+            first = n
+            while n < len(wanted) and wanted[n] < end:
+                n += 1
+            if n > first:
+                offsets.append((block, [index - start for index in wanted[first:n]]))
+            start = end
+        return [p for some in batched(offsets, MAX_BATCH_GET) for p in self._picked(some, steps)]
+
+    def _blocks(self, within: keys.Range, steps: Steps) -> Iterator[Block]:
+        block: Block | None = None
+        for sk, span in self._outline(within):
+            inside = steps.hold(span)
+            if block is not None and block.takes(span):
+                block.add(sk, span, inside)
+                continue
+            if block is not None:
+                yield self._counted(block, steps)
+            block = Block(sk, sk, span.last, span.size, inside, span.size > 1)
+        if block is not None:
+            yield self._counted(block, steps)
+
+    def _counted(self, block: Block, steps: Steps) -> Block:
+        """A block with its right count; points that may repeat or lie outside have to be read."""
+        if block.is_certain:
+            return block
+        return replace(block, count=sum(len(points) for points in self._read(block, steps)))
+
+    def _picked(self, wanted: Sequence[tuple[Block, list[int]]], steps: Steps) -> Iterator[Point]:
+        """The points at some offsets of some blocks."""
+        lone = [Key(self.run.pk, block.low) for block, _ in wanted if block.low == block.high]
+        items = self.table.get_many(lone)
+        for block, offsets in wanted:
+            item = items.get(Key(self.run.pk, block.low))
+            if item is not None:
+                points = steps.cut(points_of(item, span_of(block.low)))
+                yield from (points[n] for n in offsets if n < len(points))
+                continue
+            start = 0
+            for points in self._read(block, steps):
+                end = start + len(points)
+                yield from (points[n - start] for n in offsets if start <= n < end)
+                start = end
+
+    def _read(self, block: Block, steps: Steps) -> Iterator[list[Point]]:
+        entries = self._entries(keys.Range(block.low, block.high), None, None)
+        return (steps.cut(chunk.points) for chunk in ordered(entries, CHUNK_POINTS))
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _within(self, low: Place | None = None, last_step: int | None = None) -> keys.Range:
+        whole = keys.metric_history(self.run.run_id, self.name, last_step=last_step)
+        if low is None:
+            return whole
+        return keys.Range(keys.run_metric_point(self.run.run_id, self.name, *low), whole.high)
+
+    def _entries(
+        self, within: keys.Range, want: int | None, density: float | None
+    ) -> Iterator[Entry]:
+        """History items, no more at a time than the points still wanted are likely to take."""
+        if within.is_empty:
+            return
+        query = Query(self.run.pk, where=within.on())
+        items, points = 0, 0
+        if want is not None:
+            first = FIRST_PAGE if density is None else math.ceil(want / density) + 1
+            query = replace(query, limit=first)
+        while True:
+            page = self.table.query(query)
+            for item in page.items:
+                span = span_of(item["SK"])
+                items, points = items + 1, points + span.size
+                yield span, item
+            if page.cursor is None:
+                return
+            query = replace(query, cursor=page.cursor)
+            if want is not None:
+                missing = math.ceil(max(0, want - points) * items / max(1, points))
+                query = replace(query, limit=max(FIRST_PAGE, missing + 1))
+
+    def _outline(self, within: keys.Range) -> Iterator[tuple[str, Span]]:
+        """The keys of history items, and the extents they tell."""
+        # Keys do not say when an item expires, so the filter has to.
+        alive = Attr(TTL).not_exists() | Attr(TTL).gt(int(self.table.clock()))
+        query = Query(self.run.pk, where=within.on(), filter=alive, keys_only=True)
+        for item in self.table.items(query):
+            sk = item["SK"]
+            yield sk, span_of(sk)
+
+
+def ordered(entries: Iterable[Entry], size: int) -> Iterator[Chunk]:
+    """The points of history items in order, each once, about ``size`` at a time.
+
+    Every later item begins at or after the last one read, so what lies before that is final.
+    """
+    held: list[Point] = []
+    spans: list[Span] = []
+    for batch in _batches(entries, size):
+        for span, item in batch:
+            spans.append(span)
+            held += points_of(item, span)
+        held = _in_order(held)
+        edge = spans[-1].first
+        final = bisect_left(held, edge)
+        if final:
+            yield Chunk(held[:final], spans)
+            held = held[final:]
+            spans = [span for span in spans if span.last >= edge]
+    if held:
+        yield Chunk(held, spans)
+
+
+def _batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
+    batch: list[Entry] = []
+    count = 0
+    for entry in entries:
+        batch.append(entry)
+        count += entry[0].size
+        if count >= size:
+            yield batch
+            batch, count = [], 0
+    if batch:
+        yield batch
+
+
+def _in_order(points: list[Point]) -> list[Point]:
+    # NaN is below nothing, so a list that holds one beside its like takes the slow way.
+    if all(map(lt, points, islice(points, 1, None))):
+        return points
+    return [next(same) for _, same in groupby(sorted(points, key=order), key=order)]
+
+
+def sampled(total: int, count: int) -> Sequence[int]:
+    """Which of ``total`` ordered points make a sample of ``count``.
+
+    As MLflow's SQL store has it: ``count`` buckets as even as can be, larger ones first, of each
+    the first point, and in place of the last of these the very last point.
+    """
+    if total <= count:
+        return range(total)
+    size, larger = divmod(total, count)
+    firsts = [n * size + min(n, larger) for n in range(count - 1)]
+    return [*firsts, total - 1]
+
+
+def point_of(latest: Item) -> Point:
+    """The point of a latest metric's item."""
+    return Point(latest["step"], latest["ts"], latest["value"])
