@@ -54,7 +54,7 @@ def test_bulk_writes_end_exact(engine, seed):
     """Bulk puts, conditional puts, additions and deletes are each done exactly once."""
     fill(engine, [item("p", f"gone{n:02}") for n in range(30)])
     fill(engine, [item("p", f"taken{n:02}", own=1) for n in range(10)])
-    bad = faulty(engine, seed)
+    bad = faulty(engine, seed, timeout_before=0.1)
     writes: list[Write] = [
         *(Put(item("p", f"plain{n:02}", n=n)) for n in range(40)),
         *(Put(item("p", f"fresh{n:02}", n=n), ABSENT) for n in range(30)),
@@ -72,7 +72,7 @@ def test_bulk_writes_end_exact(engine, seed):
         *(item("p", f"plain{n:02}", n=n) for n in range(40)),
         *(item("p", f"taken{n:02}", own=1) for n in range(10)),
     ]
-    assert all(bad.injected[kind] for kind in ("partial", "timeout_after"))
+    assert all(bad.injected[kind] for kind in ("partial", "timeout_before", "timeout_after"))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -81,7 +81,8 @@ def test_refused_writes_are_refused_or_uncertain(engine, seed):
     fill(engine, [item("p", f"{n:02}", owner="other") for n in range(20)])
     writes: list[Write] = [Put(item("p", f"{n:02}", owner="us"), ABSENT) for n in range(40)]
     try:
-        outcomes = table_on(faulty(engine, seed)).write(writes)
+        bad = faulty(engine, seed, timeout_before=0.1)
+        outcomes = table_on(bad).write(writes)
         written = [w for w, o in zip(writes, outcomes, strict=True) if o.status == "applied"]
     except IncompleteWrite as error:
         written = error.written

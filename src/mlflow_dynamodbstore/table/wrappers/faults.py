@@ -93,11 +93,15 @@ class FaultyEngine(WrappedEngine):
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
         if self._happens("throttle", self._throttle):
             return [Outcome("unprocessed")] * len(writes)
-        taken, _ = self._cut(list(range(len(writes))))
         outcomes = [Outcome("unprocessed")] * len(writes)
-        applied = self.inner.apply_many([writes[n] for n in taken]) if taken else []
-        for n, outcome in zip(taken, applied, strict=True):
-            outcomes[n] = self._perhaps_lost(writes[n], outcome)
+        taken, _ = self._cut(list(range(len(writes))))
+        sent = [n for n in taken if not self._happens("timeout_before", self._timeout_before)]
+        for n in set(taken) - set(sent):
+            outcomes[n] = _lost(writes[n])
+        applied = self.inner.apply_many([writes[n] for n in sent]) if sent else []
+        for n, outcome in zip(sent, applied, strict=True):
+            lost = self._happens("timeout_after", self._timeout_after)
+            outcomes[n] = _lost(writes[n]) if lost else outcome
         return outcomes
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
@@ -131,14 +135,6 @@ class FaultyEngine(WrappedEngine):
         if self._happens("timeout_after", self._timeout_after):
             raise Unavailable("injected timeout, applied", maybe_applied=True)
 
-    def _perhaps_lost(self, write: Write, outcome: Outcome) -> Outcome:
-        """The outcome as the caller would see it if its answer did not arrive."""
-        if not self._happens("timeout_after", self._timeout_after):
-            return outcome
-        # An unconditional put or delete may simply be sent again; an engine says so.
-        harmless = isinstance(write, Put | Delete) and write.condition is None
-        return Outcome("unprocessed" if harmless else "uncertain")
-
     def _cut(self, batch: list[_T]) -> tuple[list[_T], list[_T]]:
         """A batch in two: what is taken, and what comes back unprocessed."""
         if len(batch) < 2 or not self._happens("partial", self._partial):
@@ -148,6 +144,13 @@ class FaultyEngine(WrappedEngine):
             [one for one, keep in zip(batch, kept, strict=True) if keep],
             [one for one, keep in zip(batch, kept, strict=True) if not keep],
         )
+
+
+def _lost(write: Write) -> Outcome:
+    """The outcome of a write whose answer did not arrive."""
+    # An unconditional put or delete may simply be sent again, and engines say so.
+    harmless = isinstance(write, Put | Delete) and write.condition is None
+    return Outcome("unprocessed" if harmless else "uncertain")
 
 
 class SimulatedCrash(BaseException):
