@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.embedded import EmbeddedEngine
 from mlflow_dynamodbstore.table.errors import (
     BadTableURI,
@@ -216,4 +216,22 @@ def test_a_returned_write_is_on_the_disk_by_default(path):
         return synchronous, journal
 
     assert engine._file.read(level) == (2, "wal")
+    engine.close()
+
+
+@pytest.mark.parametrize("synchronous", ["FULL", "NORMAL"])
+def test_a_change_reaches_the_log_before_it_is_acknowledged(path, synchronous):
+    """Each write that changes something adds to the log; one that changes nothing need not."""
+    engine = open_file(path, synchronous=synchronous)
+    log = path.with_name(path.name + "-wal")
+
+    def growth(write):
+        before = log.stat().st_size if log.exists() else 0
+        engine.apply(write)
+        return log.stat().st_size > before
+
+    assert growth(Put(item(a=1)))
+    assert growth(Put(item(a=2)))
+    assert not growth(Put(item(a=2)))
+    assert growth(Delete(KEY))
     engine.close()

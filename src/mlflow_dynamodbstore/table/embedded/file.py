@@ -12,6 +12,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -46,27 +47,21 @@ class File:
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some reading. What ``work`` reads in several statements may change between them."""
-        for _ in pauses():
-            connection = self._pool.take()
-            try:
-                return work(connection)
-            except sqlite3.Error as error:
-                if not is_busy(error):
-                    raise explain(error, self.path) from error
-                last = error
-            finally:
-                self._pool.give(connection)
-        raise explain(last, self.path) from last
+        connection = self._pool.take()
+        try:
+            return patiently(lambda: work(connection))
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+        finally:
+            self._pool.give(connection)
 
     def snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some reading of which every statement sees the same moment."""
-        return self.read(lambda connection: _in_transaction(connection, "BEGIN", work))
+        return self.read(lambda connection: in_transaction(connection, "BEGIN", work))
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some writing, all or none of it; it is durable when this returns."""
-        return self._written(
-            lambda connection: _in_transaction(connection, "BEGIN IMMEDIATE", work)
-        )
+        return self._written(lambda connection: in_transaction(connection, "BEGIN IMMEDIATE", work))
 
     def write_one(self, statement: str, values: Sequence[Any]) -> None:
         """Do one writing statement, which is a transaction of its own."""
@@ -80,21 +75,11 @@ class File:
         connection = self._pool.take()
         try:
             with self._pool.writer:
-                return self._patiently(connection, work)
+                return patiently(lambda: work(connection))
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
         finally:
             self._pool.give(connection)
-
-    def _patiently(
-        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]
-    ) -> T:
-        for _ in pauses():
-            try:
-                return work(connection)
-            except sqlite3.Error as error:
-                if not is_busy(error):
-                    raise explain(error, self.path) from error
-                last = error
-        raise explain(last, self.path) from last
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -119,24 +104,22 @@ def connect(path: Path, mode: Literal["rw", "rwc"], settings: Sequence[str]) -> 
     )
     try:
         for statement in settings:
-            patiently(connection, statement)
+            patiently(partial(connection.execute, statement))
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def patiently(connection: sqlite3.Connection, statement: str) -> Any:
-    """The first value of the answer to a statement, waiting while the file is locked."""
+def patiently(work: Callable[[], T]) -> T:
+    """Do some work from its beginning again while the file is locked."""
     for _ in pauses():
         try:
-            row = connection.execute(statement).fetchone()
-        except sqlite3.OperationalError as error:
+            return work()
+        except sqlite3.Error as error:
             if not is_busy(error):
                 raise
             last = error
-        else:
-            return row and row[0]
     raise last
 
 
@@ -155,9 +138,10 @@ def _crc32(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def _in_transaction(
+def in_transaction(
     connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]
 ) -> T:
+    """Do some work between the beginning and the end of a transaction."""
     connection.execute(begin)
     try:
         result = work(connection)

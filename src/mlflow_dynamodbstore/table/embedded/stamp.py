@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from mlflow_dynamodbstore.table.embedded.file import connect, patiently
+from mlflow_dynamodbstore.table.embedded.file import connect, in_transaction, patiently
 from mlflow_dynamodbstore.table.embedded.layout import APPLICATION_ID, FORMAT, Layout
 from mlflow_dynamodbstore.table.embedded.trouble import explain
 from mlflow_dynamodbstore.table.errors import BadTableURI, SchemaMismatch, TableMissing
+
+T = TypeVar("T")
 
 # Pages of 8 KB hold items of up to 2 KB whole; smaller ones cut them, larger ones make every
 # commit write more.
@@ -29,15 +33,22 @@ def prepare(path: Path, layout: Layout, *, create: bool) -> None:
     try:
         connection = connect(path, "rwc" if create else "rw", _FRESH)
         try:
-            if not _is_ours(connection, path, layout):
+            # Each look is one transaction: between two, another process may make the file.
+            if not _transaction(connection, "BEGIN", lambda c: _is_ours(c, path, layout)):
                 if not create:
                     raise _missing(path)
-                _make(connection, path, layout)
+                _transaction(connection, "BEGIN IMMEDIATE", lambda c: _make(c, path, layout))
             _use_log(connection, path)
         finally:
             connection.close()
     except sqlite3.Error as error:
         raise explain(error, path) from error
+
+
+def _transaction(
+    connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]
+) -> T:
+    return patiently(lambda: in_transaction(connection, begin, work))
 
 
 def _check_place(path: Path, *, create: bool) -> None:
@@ -68,11 +79,12 @@ def _check_writable(path: Path) -> None:
 
 def _is_ours(connection: sqlite3.Connection, path: Path, layout: Layout) -> bool:
     """Whether the file is a table of this schema; False when it is still empty."""
-    application = patiently(connection, "PRAGMA application_id")
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application == APPLICATION_ID:
         _check_meta(connection, path, layout)
         return True
-    if application or patiently(connection, "SELECT count(*) FROM sqlite_master"):
+    if application or tables:
         raise SchemaMismatch(
             f"{path} is a SQLite file of another program; name another file, for example "
             f"dynamodb:///{path.with_name('mlflow.ddb')}"
@@ -100,30 +112,17 @@ def _check_meta(connection: sqlite3.Connection, path: Path, layout: Layout) -> N
 
 
 def _make(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
-    patiently(connection, "BEGIN IMMEDIATE")
-    try:
-        # Somebody else may have made it while we waited.
-        if not _is_ours(connection, path, layout):
-            for statement in layout.definition():
-                connection.execute(statement)
-            connection.executemany(
-                "INSERT INTO meta VALUES (?, ?)",
-                [
-                    ("kind", layout.schema.kind),
-                    ("format", str(FORMAT)),
-                    ("indexes", layout.description),
-                ],
-            )
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        patiently(connection, "COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    if _is_ours(connection, path, layout):
+        return  # somebody else made it while we waited for the lock
+    for statement in layout.definition():
+        connection.execute(statement)
+    stamps = {"kind": layout.schema.kind, "format": FORMAT, "indexes": layout.description}
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", stamps.items())
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
 def _use_log(connection: sqlite3.Connection, path: Path) -> None:
-    mode = patiently(connection, "PRAGMA journal_mode = WAL")
+    (mode,) = patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
     if mode != "wal":
         raise BadTableURI(
             f"the file system of {path} offers no shared memory, which many processes need; "
