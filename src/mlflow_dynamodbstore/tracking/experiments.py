@@ -28,6 +28,7 @@ from mlflow_dynamodbstore.partitions import empty_partition
 from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, Refusal, TransactionCancelled
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.base import batched, start_time_of
@@ -179,7 +180,7 @@ class Experiments(ExperimentSearch, Runs):
         while True:
             meta = self._active_experiment(experiment_id)
             item = tag_item(str(meta["PK"]), tag.key, tag.value)
-            if self._change_tag(meta, tag_change(meta, tag.key, tag.value), Put(item)):
+            if _changed(self.table, meta, tag_change(meta, tag.key, tag.value), Put(item)):
                 return
 
     def delete_experiment_tag(self, experiment_id: str | int, key: str) -> None:
@@ -188,7 +189,7 @@ class Experiments(ExperimentSearch, Runs):
             place = Key(str(meta["PK"]), keys.experiment_tag(key))
             removal = Delete(place, condition=Attr("PK").exists())
             try:
-                if self._change_tag(meta, tag_removal(key), removal):
+                if _changed(self.table, meta, tag_removal(key), removal):
                     return
             except TransactionCancelled as error:
                 if not _refused(error.reasons[1]):
@@ -197,17 +198,6 @@ class Experiments(ExperimentSearch, Runs):
                     f"No tag with name: {key} in experiment with id {experiment_id}",
                     error_code=RESOURCE_DOES_NOT_EXIST,
                 ) from error
-
-    def _change_tag(self, meta: Item, change: Update, item: Put | Delete) -> bool:
-        """Change META and the tag's own item together; False when META is no longer active."""
-        active = Attr("lifecycle").eq(ACTIVE)
-        try:
-            self.table.transact([Patch(self.table.schema.key_of(meta), change, active), item])
-        except TransactionCancelled as error:
-            if _refused(error.reasons[0]):
-                return False
-            raise
-        return True
 
     # --- deleting and restoring -----------------------------------------------------------------
 
@@ -360,9 +350,21 @@ class Experiments(ExperimentSearch, Runs):
                 raise
 
 
+def _changed(table: Table, meta: Item, change: Update, item: Put | Delete) -> bool:
+    """Change META and a tag's own item together; False when META is no longer active."""
+    active = Attr("lifecycle").eq(ACTIVE)
+    try:
+        table.transact([Patch(table.schema.key_of(meta), change, condition=active), item])
+    except TransactionCancelled as error:
+        if _refused(error.reasons[0]):
+            return False
+        raise
+    return True
+
+
 def _was_deleted_by_itself(run: Item) -> bool:
     """Whether a run was deleted before its experiment was, which took more than a mark."""
-    return TTL in run or "unranked" in run
+    return TTL in run or "underived" in run
 
 
 def _run_in_stage(run: Item, stage: str, now_ms: int) -> Update:
