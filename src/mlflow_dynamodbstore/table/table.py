@@ -188,7 +188,7 @@ class Table:
                     guarded = [self._guarded(write) for write in writes]
                     token = uuid.uuid4().hex
                 elif not error.only_conflicts:
-                    raise
+                    raise _cleaned(error) from error.__cause__
                 last: TableError = error
             except (Throttled, Unavailable) as error:
                 self._note(error)
@@ -308,10 +308,7 @@ class Table:
     # --- expiry ---------------------------------------------------------------------------------
 
     def _is_expired(self, item: Item | None) -> bool:
-        if item is None:
-            return False
-        ttl = item.get(TTL)
-        return isinstance(ttl, int) and ttl <= self.clock()
+        return item is not None and _expires_by(item, self.clock())
 
     def _visible(self, item: Item | None) -> Item | None:
         return None if item is None or self._is_expired(item) else _clean(item)
@@ -320,8 +317,7 @@ class Table:
         now = self.clock()
         visible = []
         for item in items:
-            ttl = item.get(TTL)
-            if not (isinstance(ttl, int) and ttl <= now):
+            if not _expires_by(item, now):
                 item.pop(WRITE_TOKEN, None)
                 visible.append(item)
         return visible
@@ -409,6 +405,18 @@ class Table:
 
 def _alive_at(now: int) -> ConditionBase:
     return Attr(TTL).not_exists() | Attr(TTL).gt(now)
+
+
+def _expires_by(item: Item, now: float) -> bool:
+    ttl = item.get(TTL)
+    return ttl is not None and type(ttl) is int and ttl <= now  # a bool is no time
+
+
+def _cleaned(error: TransactionCancelled) -> TransactionCancelled:
+    for reason in error.reasons:
+        if reason is not None:
+            _clean(reason.old)
+    return error
 
 
 def _clean(item: Item | None) -> Item | None:
