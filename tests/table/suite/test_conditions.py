@@ -178,7 +178,7 @@ def test_condition(engine, condition, wanted):
     assert bool(engine.query(Query("p", filter=condition)).items) is wanted
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(one=doubles, other=doubles)
 def test_doubles_compare_by_one_total_order(engine, one, other):
     """Any two doubles compare: -0.0 below 0.0, NaN beyond infinity, never against whole numbers."""
@@ -188,7 +188,7 @@ def test_doubles_compare_by_one_total_order(engine, one, other):
     assert holds_on_write(engine, Attr("f").eq(other)) is (order_of(one) == order_of(other))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(one=st.integers(-(10**37), 10**37), other=st.integers(-(10**37), 10**37))
 def test_whole_numbers_compare_exactly(engine, one, other):
     """Whole numbers compare by value, to their last digit."""
