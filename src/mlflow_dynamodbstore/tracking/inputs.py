@@ -32,7 +32,7 @@ from mlflow.utils.validation import (
 )
 
 from mlflow_dynamodbstore import keys, large
-from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking.gate import Gate
@@ -64,13 +64,16 @@ class Inputs(Gate):
         if not uses and not model_ids:
             return
         new = self._store_datasets(uses)
-        self.table.write(
+        outcomes = self.table.write(
             [
-                *(put for use in uses for put in use.writes()),
-                *(Put(use.entry) for use in new),
+                *(use.input() for use in uses),
+                *(use.link() for use in uses),
                 *(Put(_model_input(run, model_id)) for model_id in model_ids),
             ]
         )
+        of_inputs = zip(uses, outcomes[: len(uses)], strict=True)
+        listed = {use.hash for use, outcome in of_inputs if use.is_in(outcome)}
+        self.table.write([Put(use.entry) for use in new if use.hash in listed])
         self._confirm(run)
 
     def log_outputs(self, run_id: str, models: list[LoggedModelOutput]) -> None:
@@ -166,19 +169,28 @@ class Use:
         }
         return large.store(Key(self.run.pk, keys.dataset(self.hash)), CONTENTS, contents)
 
-    def writes(self) -> list[Put]:
-        """The input of the run, of which the first stays, and the link to the dataset."""
+    def input(self) -> Put:
+        """The write of the run's input; the first one of a dataset stays."""
         name, digest = self.dataset.name, self.dataset.digest
-        named: Value = f"{self.run.experiment_id}/{self.hash}"
-        used = self.run.child(
-            keys.run_input(self.run.run_id, name, digest),
-            name,
-            {"dataset": named, **self._names, "tags": {**self.tags}},
-        )
-        link = self.run.child(
-            keys.dataset_link(self.run.run_id, name, digest), name, {"dataset": named}
-        )
-        return [Put(used, condition=Attr("PK").not_exists()), Put(link)]
+        attributes: Item = {"dataset": self._place, **self._names, "tags": {**self.tags}}
+        sk = keys.run_input(self.run.run_id, name, digest)
+        return Put(self.run.child(sk, name, attributes), condition=Attr("PK").not_exists())
+
+    def is_in(self, outcome: Outcome) -> bool:
+        """Whether the run has the dataset in this context now, by this write or by an earlier."""
+        if outcome.status == "applied":
+            return True
+        tags = (outcome.image or {}).get("tags")
+        return isinstance(tags, dict) and tags.get(MLFLOW_DATASET_CONTEXT) == self.context
+
+    def link(self) -> Put:
+        """The write of the link from the run to the dataset."""
+        sk = keys.dataset_link(self.run.run_id, self.dataset.name, self.dataset.digest)
+        return Put(self.run.child(sk, self.dataset.name, {"dataset": self._place}))
+
+    @property
+    def _place(self) -> str:
+        return f"{self.run.experiment_id}/{self.hash}"
 
     @property
     def _names(self) -> Item:

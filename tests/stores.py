@@ -1,0 +1,46 @@
+"""Tracking stores for tests: on a file, with a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from mlflow.exceptions import MlflowException
+
+from mlflow_dynamodbstore.table.contract import Scan
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.table.fakes import FakeTime, patient_retry
+
+ARTIFACTS = "s3://bucket/root"
+
+
+def open_tracking_store(
+    folder: Path, time: FakeTime, *, options: str = "synchronous=NORMAL"
+) -> DynamoDBTrackingStore:
+    """The store of a folder; opened again it holds the same data."""
+    uri = f"dynamodb:///{folder / 'mlflow.ddb'}?{options}"
+    table = Table(open_engine(uri), clock=time, retry=patient_retry(time))
+    return DynamoDBTrackingStore(uri, ARTIFACTS, table=table)
+
+
+def everything_in(table: Table) -> list[Item]:
+    """All items of a table, those that have expired left out."""
+    page = table.scan(Scan())
+    items = page.items
+    while page.cursor is not None:
+        page = table.scan(Scan(cursor=page.cursor))
+        items += page.items
+    return items
+
+
+@contextmanager
+def refused(code: str, match: str) -> Iterator[None]:
+    """That MLflow's error of this code is raised, with these words."""
+    with pytest.raises(MlflowException, match=match) as caught:
+        yield
+    assert caught.value.error_code == code
