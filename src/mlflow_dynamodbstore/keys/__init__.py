@@ -197,6 +197,7 @@ from mlflow_dynamodbstore.keys.registry import (
     model_version_key,
     model_version_of,
     model_version_tag,
+    model_version_tag_key,
     model_version_tags,
 )
 from mlflow_dynamodbstore.keys.runs import (
@@ -384,6 +385,7 @@ __all__ = [
     "model_version_key",
     "model_version_of",
     "model_version_tag",
+    "model_version_tag_key",
     "model_version_tags",
     "param_rank",
     "param_rank_group",

@@ -95,6 +95,12 @@ def model_version_of(sk: str) -> int:
     return version_of(pieces_of(sk, "M", "V")[0])
 
 
+def model_version_tag_key(sk: str) -> str | None:
+    """The key of a version's tag, or None when it was cut."""
+    _, _, key = pieces_of(sk, "M", "V")
+    return key_text(key)
+
+
 def model_tag(key: str) -> str:
     """A tag of a registered model."""
     return join("M#TAG", bounded(key, KEY))

@@ -1,0 +1,156 @@
+"""Aliases of versions, as MLflow has them; with weights, history and rollback beside that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.time import get_current_time_millis
+from mlflow.utils.validation import (
+    _REGISTERED_MODEL_ALIAS_LATEST,
+    _validate_model_alias_name,
+    _validate_model_alias_name_reserved,
+    _validate_model_version,
+)
+
+from mlflow_dynamodbstore.registry.alias_changes import AliasChange, recorded_changes
+from mlflow_dynamodbstore.registry.alias_routing import chosen_version
+from mlflow_dynamodbstore.registry.base import Change, Decision
+from mlflow_dynamodbstore.registry.errors import alias_not_found, version_not_found
+from mlflow_dynamodbstore.registry.items import Place, Target
+from mlflow_dynamodbstore.registry.model_versions import ModelVersions
+from mlflow_dynamodbstore.registry.records import Model
+from mlflow_dynamodbstore.registry.registered_models import RegisteredModels
+
+MAX_WEIGHT = 99
+
+
+class Aliases(RegisteredModels, ModelVersions):
+    """The aliases of a model."""
+
+    def set_registered_model_alias(self, name: str, alias: str, version: str | int) -> None:
+        place = self._place(name)
+        _validate_model_alias_name(alias)
+        _validate_model_alias_name_reserved(alias)
+        number = _validate_model_version(version)
+        decide = self._redirection(alias, lambda _: Target(number))
+        self._change(place, decide, lambda _: version_not_found(name, version))
+
+    def delete_registered_model_alias(self, name: str, alias: str) -> None:
+        place = self._place(name)
+        _validate_model_alias_name(alias)
+        self._change(place, self._redirection(alias, lambda _: None))
+
+    def get_model_version_by_alias(self, name: str, alias: str) -> ModelVersion:
+        place = self._place(name)
+        _validate_model_alias_name(alias)
+        if alias.lower() == _REGISTERED_MODEL_ALIAS_LATEST:
+            return self._newest(name)
+        model = self._model(place.name)
+        target = model.aliases.get(alias)
+        if target is None:
+            raise alias_not_found(alias)
+        version = self._version(model, chosen_version(target, name, alias))
+        return version.entity(model.aliases_of(version.number))
+
+    def _newest(self, name: str) -> ModelVersion:
+        versions = self.get_latest_versions(name)
+        if not versions:
+            raise MlflowException(
+                f"Latest version not found for model {name}.", RESOURCE_DOES_NOT_EXIST
+            )
+        return max(versions, key=lambda version: int(version.version))
+
+    def _redirection(self, alias: str, choose: Callable[[Model], Target | None]) -> Decision:
+        """The decision to let an alias lead where ``choose`` says."""
+        now = get_current_time_millis()
+
+        def decide(model: Model) -> Change | None:
+            target = choose(model)
+            for number in (target.version, target.secondary) if target else ():
+                if number is not None:
+                    self._version(model, number)
+            if target == model.aliases.get(alias):
+                return None
+            change = Change()
+            self._redirect(model, alias, target, change, now)
+            return change
+
+        return decide
+
+    # --- beyond MLflow --------------------------------------------------------------------------
+
+    def get_registered_model_alias(self, name: str, alias: str) -> Target:
+        """Where an alias leads: its version, and the second one with its weight if there is one."""
+        target = self._model(name).aliases.get(alias)
+        if target is None:
+            raise alias_not_found(alias)
+        return target
+
+    def split_registered_model_alias(
+        self, name: str, alias: str, version: str | int, weight: int
+    ) -> Target:
+        """Let an alias answer with a second version for a share of those who ask.
+
+        ``weight`` is that share in percent, 0 to 99. Setting the alias in the ordinary way, to
+        either version, ends it.
+        """
+        place = self._place(name)
+        _validate_model_alias_name(alias)
+        number = _validate_model_version(version)
+        if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
+            raise MlflowException.invalid_parameter_value(
+                f"A weight is a whole number of percent from 0 to {MAX_WEIGHT}, not {weight!r}."
+            )
+
+        def choose(model: Model) -> Target:
+            target = model.aliases.get(alias)
+            if target is None:
+                raise alias_not_found(alias)
+            if target.version == number:
+                raise MlflowException.invalid_parameter_value(
+                    f"Alias {alias} leads to version {number} already; "
+                    "its second version must be another one."
+                )
+            return Target(target.version, number, weight)
+
+        return self._change(place, self._redirection(alias, choose)).aliases[alias]
+
+    def list_registered_model_alias_changes(
+        self, name: str, alias: str | None = None
+    ) -> list[AliasChange]:
+        """The recorded changes of an alias, or of all aliases of a model, the newest first."""
+        return self._changes(self._model(name).place, alias)
+
+    def rollback_registered_model_alias(
+        self, name: str, alias: str, change_id: str | None = None
+    ) -> Target | None:
+        """Take back the last change of an alias, or return to what a recorded change had made.
+
+        Returns where the alias leads then; None when that is nowhere. The return is recorded as
+        a change itself, so that it can be taken back too.
+        """
+        place = self._place(name)
+        _validate_model_alias_name(alias)
+
+        def choose(model: Model) -> Target | None:
+            changes = self._changes(model.place, alias)
+            if change_id is None and changes:
+                return changes[0].before
+            for change in changes:
+                if change.change_id == change_id:
+                    return change.after
+            raise MlflowException(
+                f"There is no recorded change {change_id or ''} of alias {alias}.".replace(
+                    "  ", " "
+                ),
+                RESOURCE_DOES_NOT_EXIST,
+            )
+
+        return self._change(place, self._redirection(alias, choose)).aliases.get(alias)
+
+    def _changes(self, place: Place, alias: str | None) -> list[AliasChange]:
+        found = recorded_changes(self.table, place, alias)
+        return sorted(found, key=lambda change: (change.change_id, change.alias), reverse=True)

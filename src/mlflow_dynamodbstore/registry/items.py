@@ -1,0 +1,247 @@
+"""The items that make up a registered model, built and read in one place.
+
+A model's own item (META) says everything a listing shows: times, description, short tags, aliases,
+and which version is the latest in each stage. A version's item holds its fields and short tags.
+Attributes with user text in their name have a prefix:
+
+- ``t:<key>``: a tag whose value is short;
+- ``T:<key>``: a tag that is an item of its own only, being long or one too many;
+- ``a:<alias>``: where an alias leads (META);
+- ``l:<stage>``: the latest version in a stage (META).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mlflow.entities.model_registry.model_version_stages import STAGE_NONE
+from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.encoding import is_cut
+from mlflow_dynamodbstore.table.contract import Delete, Put
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+
+SCHEMA_VERSION = 1
+
+TAG = "t:"
+LONG_TAG = "T:"
+ALIAS = "a:"
+LATEST = "l:"
+
+NAME = "name"
+UID = "uid"
+"""Attribute of META: told apart from a model of the same name that was there before."""
+REVISION = "rev"
+"""Attribute of META: counts the changes of the model and of everything below it."""
+VERSIONS_REVISION = "vrev"
+"""Attribute of META: the revision in which one of the versions last changed."""
+LAST_VERSION = "last_version"
+PROMPT_VERSIONS = "prompt_versions"
+"""Attribute of META: how many versions were ever marked as prompts."""
+
+MAX_INLINE_TAG = 1024
+# META is written with every change of the model, so it should stay small.
+MAX_INLINE_MODEL_TAGS = 16 * 1024
+MAX_INLINE_VERSION_TAGS = 128 * 1024
+
+Tags = Mapping[str, "str | None"]
+
+
+class Place(NamedTuple):
+    """Where a registered model lies."""
+
+    name: str
+    workspace: str
+
+    @property
+    def pk(self) -> str:
+        return keys.model_pk(self.name, self.workspace)
+
+    @property
+    def key(self) -> Key:
+        """The key of META."""
+        return keys.model_key(self.name, self.workspace)
+
+    @property
+    def guard(self) -> Item:
+        """The item by which the model is listed in its workspace."""
+        return _named(keys.model_name_guard(self.name, self.workspace), NAME, self.name)
+
+    def version(self, number: int) -> Key:
+        return keys.model_version_key(self.name, number, self.workspace)
+
+    def tag(self, key: str, number: int | None = None) -> Key:
+        """The key of a tag of the model, or of one of its versions."""
+        if number is None:
+            return Key(self.pk, keys.model_tag(key))
+        return Key(self.pk, keys.model_version_tag(number, key))
+
+    def tag_item(self, key: str, value: str | None, number: int | None = None) -> Item:
+        return {**_named(self.tag(key, number), "key", key), "value": value}
+
+    def run_link(self, run_id: str, number: int) -> Item:
+        """The item by which a version is found by its run."""
+        key = Key(keys.model_run_pk(run_id, self.workspace), keys.model_run_link(self.name, number))
+        return _named(key, NAME, self.name)
+
+
+class Target(NamedTuple):
+    """Where an alias leads: to a version, or for a share of those who ask to a second one."""
+
+    version: int
+    secondary: int | None = None
+    weight: int = 0
+
+    def stored(self) -> Value:
+        return self.version if self.secondary is None else list(self)
+
+    @classmethod
+    def of(cls, stored: Value) -> Target:
+        return cls(stored) if isinstance(stored, int) else cls(*stored)
+
+
+@dataclass
+class TagChange:
+    """What setting or removing tags does to an item and beside it."""
+
+    set: Item = field(default_factory=dict)
+    remove: list[str] = field(default_factory=list)
+    writes: list[Put | Delete] = field(default_factory=list)
+
+
+class TagStore(NamedTuple):
+    """How the tags of one item are laid out: those of a model, or of one of its versions.
+
+    A model's tags are items of their own beside being attributes of META. Of a version only
+    the long ones are, so that listing versions does not read each tag twice.
+    """
+
+    place: Place
+    number: int | None = None
+
+    def setting(self, item: Item, tags: Tags) -> TagChange:
+        """What it takes to set tags on an item as it stands."""
+        change = TagChange()
+        size = sum(_size(n, v) for n, v in item.items() if n.startswith(TAG) and n[2:] not in tags)
+        limit = MAX_INLINE_MODEL_TAGS if self.number is None else MAX_INLINE_VERSION_TAGS
+        for key, value in tags.items():
+            own = _size(TAG + key, value)
+            inline = _size("", value) <= MAX_INLINE_TAG and size + own <= limit
+            if inline:
+                size += own
+                change.set[TAG + key] = value
+            else:
+                change.set[LONG_TAG + key] = True
+            other = (LONG_TAG if inline else TAG) + key
+            if other in item:
+                change.remove.append(other)
+            if not inline or self.number is None:
+                change.writes.append(Put(self.place.tag_item(key, value, self.number)))
+            elif other in item:
+                change.writes.append(Delete(self.place.tag(key, self.number)))
+        return change
+
+    def removing(self, item: Item, key: str) -> TagChange | None:
+        """What it takes to remove a tag, or None when there is none."""
+        found = [name for name in (TAG + key, LONG_TAG + key) if name in item]
+        if not found:
+            return None
+        change = TagChange(remove=found)
+        if self.number is None or LONG_TAG + key in found:
+            change.writes.append(Delete(self.place.tag(key, self.number)))
+        return change
+
+
+def new_meta(place: Place, now: int, description: str | None) -> Item:
+    """The own item of a new model, without its tags."""
+    item: Item = {
+        "PK": place.pk,
+        "SK": keys.MODEL_META,
+        "v": SCHEMA_VERSION,
+        NAME: place.name,
+        UID: secrets.token_hex(6),
+        REVISION: 1,
+        VERSIONS_REVISION: 0,
+        LAST_VERSION: 0,
+        "created": now,
+        "updated": now,
+        **keys.model_index(name=place.name, workspace=place.workspace),
+    }
+    if description is not None:
+        item["description"] = description
+    return item
+
+
+def new_version(
+    place: Place,
+    number: int,
+    now: int,
+    *,
+    source: str | None,
+    storage_location: str | None,
+    run_id: str | None,
+    run_link: str | None,
+    description: str | None,
+) -> Item:
+    """The own item of a new version, without its tags."""
+    key = place.version(number)
+    optional = {
+        "source": source,
+        "storage": None if storage_location == source else storage_location,
+        "run_id": run_id,
+        "run_link": run_link,
+        "description": description,
+    }
+    return {
+        "PK": key.pk,
+        "SK": key.sk,
+        "v": SCHEMA_VERSION,
+        "created": now,
+        "updated": now,
+        "stage": STAGE_NONE,
+        **{name: value for name, value in optional.items() if value is not None},
+    }
+
+
+def with_prefix(item: Item, prefix: str) -> dict[str, Value]:
+    """The attributes whose name begins with a prefix, without it."""
+    cut = len(prefix)
+    return {name[cut:]: value for name, value in item.items() if name.startswith(prefix)}
+
+
+def marks_prompt(tags: Tags) -> bool:
+    """Whether tags say that what has them is a prompt."""
+    return tags.get(IS_PROMPT_TAG_KEY) == "true"
+
+
+def name_of_guard(guard: Item) -> str:
+    """The name of the model that a guard stands for."""
+    name = keys.guarded_name_of(guard["SK"])
+    return str(guard[NAME]) if name is None else name
+
+
+def linked_version(link: Item) -> tuple[str, int]:
+    """The model and version that a run's link leads to."""
+    name, number = keys.model_run_link_of(link["SK"])
+    return (str(link[NAME]) if name is None else name), number
+
+
+def as_texts(tags: Iterable[tuple[str, object]]) -> dict[str, str | None]:
+    """Tags by key, the last of equal ones; values that are no text are written as such."""
+    return {key: None if value is None else str(value) for key, value in tags}
+
+
+def _named(key: Key, attribute: str, text: str) -> Item:
+    """An item at a key; a text too long for the key stands in an attribute."""
+    item: Item = {"PK": key.pk, "SK": key.sk}
+    if is_cut(key.sk):
+        item[attribute] = text
+    return item
+
+
+def _size(name: str, value: Value) -> int:
+    return len(name.encode()) + (0 if value is None else len(value.encode()))

@@ -1,0 +1,147 @@
+"""Registered models: create, get, update, rename, delete, latest versions."""
+
+from __future__ import annotations
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities.model_registry import ModelVersion, RegisteredModel, RegisteredModelTag
+from mlflow.entities.model_registry.model_version_stages import ALL_STAGES, get_canonical_stage
+from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
+from mlflow.prompt.registry_utils import handle_resource_already_exist_error, has_prompt_tag
+from mlflow.utils.time import get_current_time_millis
+from mlflow.utils.validation import _validate_model_renaming, _validate_registered_model_tag
+
+from mlflow_dynamodbstore.registry import claims
+from mlflow_dynamodbstore.registry.base import Change, RegistryBase, fitting
+from mlflow_dynamodbstore.registry.claims import NameTakenError, OutdatedError
+from mlflow_dynamodbstore.registry.errors import model_not_found, name_taken, too_busy
+from mlflow_dynamodbstore.registry.items import (
+    LONG_TAG,
+    TAG,
+    Place,
+    TagStore,
+    as_texts,
+    new_meta,
+)
+from mlflow_dynamodbstore.registry.records import Model, read_with_versions
+from mlflow_dynamodbstore.table.contract import Patch, Put, Write
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item
+
+
+class RegisteredModels(RegistryBase):
+    """The models of a workspace."""
+
+    def create_registered_model(
+        self,
+        name: str,
+        tags: list[RegisteredModelTag] | None = None,
+        description: str | None = None,
+        deployment_job_id: str | None = None,  # noqa: ARG002 - means something on Databricks only
+    ) -> RegisteredModel:
+        place = self._place(name)
+        for tag in tags or []:
+            _validate_registered_model_tag(tag.key, tag.value)
+        meta = new_meta(place, get_current_time_millis(), description)
+        tagging = TagStore(place).setting(
+            meta, as_texts((tag.key, tag.value) for tag in tags or [])
+        )
+        meta.update(tagging.set)
+        self._note_workspace(place.workspace)
+        together, after = fitting([Put(place.guard), *tagging.writes])
+        try:
+            self._put_new(place, [Put(meta, condition=Attr("PK").not_exists()), *together])
+        except NameTakenError as taken:
+            is_prompt = bool(
+                {TAG + IS_PROMPT_TAG_KEY, LONG_TAG + IS_PROMPT_TAG_KEY} & {*taken.meta}
+            )
+            handle_resource_already_exist_error(name, is_prompt, has_prompt_tag(tags))
+        self.table.write(after)
+        (model,) = self._with_long_tags([self._remembered(place, meta)])
+        return model.entity([])
+
+    def _put_new(self, place: Place, writes: list[Write]) -> None:
+        """Write a model whose name is free. Raises ``NameTakenError``."""
+        for _ in self.table.retry.attempts():
+            try:
+                self._transact(writes)
+            except OutdatedError as refused:
+                claims.make_room(self.table, place, refused.meta)
+            else:
+                return
+        raise too_busy(place.name)
+
+    def get_registered_model(self, name: str) -> RegisteredModel:
+        return self._entity(self._model(name))
+
+    def _entity(self, model: Model) -> RegisteredModel:
+        (model,) = self._with_long_tags([model])
+        return model.entity(self._versions_of(model, model.latest.values()).values())
+
+    def get_latest_versions(self, name: str, stages: list[str] | None = None) -> list[ModelVersion]:
+        model = self._model(name)
+        wanted = {get_canonical_stage(stage) for stage in stages or ALL_STAGES}
+        numbers = [number for stage, number in model.latest.items() if stage in wanted]
+        found = self._versions_of(model, numbers)
+        return [v.entity(model.aliases_of(number)) for number, v in found.items()]
+
+    def update_registered_model(
+        self,
+        name: str,
+        description: str | None,
+        deployment_job_id: str | None = None,  # noqa: ARG002 - means something on Databricks only
+    ) -> RegisteredModel:
+        now = get_current_time_millis()
+
+        def decide(_: Model) -> Change:
+            if description is None:
+                return Change(set={"updated": now}, remove=["description"])
+            return Change(set={"updated": now, "description": description})
+
+        return self._entity(self._change(self._place(name), decide))
+
+    # --- renaming and deleting ------------------------------------------------------------------
+
+    def rename_registered_model(self, name: str, new_name: str) -> RegisteredModel:
+        _validate_model_renaming(new_name)
+        source, target = self._place(name), self._place(new_name)
+        now = get_current_time_millis()
+        if source == target:
+            return self._entity(self._change(source, lambda model: self._touched(model, now)))
+        try:
+            meta = self._move(source, target, now)
+        except NameTakenError as taken:
+            raise name_taken(new_name) from taken
+        return self._entity(self._remembered(target, meta))
+
+    def _move(self, source: Place, target: Place, now: int) -> Item:
+        self._models.forget(source.pk)
+        if self._find(source) is None:
+            raise model_not_found(source.name)
+        meta = claims.move(self.table, source, target, now)
+        if meta is None:
+            raise model_not_found(source.name)
+        self._models.forget(source.pk)
+        return meta
+
+    def _touched(self, model: Model, now: int) -> Change:
+        """Renaming a model to its own name: everything counts as changed, and nothing is."""
+        _, versions = read_with_versions(self.table, model.place)
+        patches = [
+            Patch(model.place.version(v.number), Update(set={"updated": now})) for v in versions
+        ]
+        return Change(set={"updated": now}, writes=[*patches], touches_versions=True)
+
+    def delete_registered_model(self, name: str) -> None:
+        place = self._place(name)
+        model = self._find(place)
+        for _ in self.table.retry.attempts():
+            if model is None:
+                raise model_not_found(name)
+            try:
+                claims.remove(self.table, place, model.item)
+            except OutdatedError as refused:
+                model = self._seen(place, refused.meta)
+            else:
+                self._models.forget(place.pk)
+                return
+        raise too_busy(name)

@@ -1,0 +1,205 @@
+"""Searching models and versions.
+
+Candidates come from consistent reads only: names from the guards of the workspace, a model from
+its META, versions from the partition of their model or, by run, from the links of that run. The
+filter is judged here, on what was read. An order by name is streamed: a page costs what it shows.
+Any other order needs all candidates first.
+
+A model that is renamed while a search is under way may be listed under its old name, and be gone
+when it is read. Then the search begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import TypeVar
+
+from mlflow.entities.model_registry import ModelVersion, RegisteredModel
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.store.entities.paged_list import PagedList
+from mlflow.store.model_registry import (
+    SEARCH_MODEL_VERSION_MAX_RESULTS_DEFAULT,
+    SEARCH_MODEL_VERSION_MAX_RESULTS_THRESHOLD,
+    SEARCH_REGISTERED_MODEL_MAX_RESULTS_DEFAULT,
+    SEARCH_REGISTERED_MODEL_MAX_RESULTS_THRESHOLD,
+)
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.registry.base import RegistryBase
+from mlflow_dynamodbstore.registry.items import Place, linked_version
+from mlflow_dynamodbstore.registry.records import Model, Version, read_with_versions
+from mlflow_dynamodbstore.registry.search_terms import (
+    NAME,
+    RUN_ID,
+    Filter,
+    Names,
+    model_filter,
+    model_ordering,
+    position_after,
+    version_filter,
+    version_ordering,
+)
+from mlflow_dynamodbstore.search.filters import all_hold
+from mlflow_dynamodbstore.search.ordering import Ordering
+from mlflow_dynamodbstore.search.pages import in_order, page
+from mlflow_dynamodbstore.table.contract import Query
+
+T = TypeVar("T")
+Row = TypeVar("Row", Model, Version)
+
+MODELS_AT_ONCE = 500
+PARTITIONS_AT_ONCE = 16
+TRIES = 5
+
+
+class VanishedError(Exception):
+    """Something that was listed is not there any more."""
+
+
+class RegistrySearch(RegistryBase):
+    """Finding models and versions by filters."""
+
+    def search_registered_models(
+        self,
+        filter_string: str | None = None,
+        max_results: int = SEARCH_REGISTERED_MODEL_MAX_RESULTS_DEFAULT,
+        order_by: list[str] | None = None,
+        page_token: str | None = None,
+    ) -> PagedList[RegisteredModel]:
+        _check_at_most(SEARCH_REGISTERED_MODEL_MAX_RESULTS_THRESHOLD, max_results)
+        wanted = model_filter(filter_string)
+        ordering = model_ordering(order_by)
+        after = position_after(ordering, page_token)
+        if max_results < 1:
+            return PagedList([], None)
+
+        def search(strict: bool) -> PagedList[RegisteredModel]:
+            names = self._names(wanted).listed(ordering, after)
+            chunks = _batched(names, min(max_results + 1, MODELS_AT_ONCE))
+            rows = chain.from_iterable(self._matching(chunk, wanted, strict) for chunk in chunks)
+            found, token = page(_sorted(rows, ordering), ordering, after, max_results)
+            return PagedList(self._entities(found), token)
+
+        return _settled(search)
+
+    def _matching(self, names: list[str], wanted: Filter, strict: bool) -> list[Model]:
+        """The models of these names that satisfy a filter."""
+        places = [Place(name, self._get_active_workspace()) for name in names]
+        metas = self.table.get_many(place.key for place in places)
+        found = [self._seen(place, metas.get(place.key)) for place in places]
+        if strict and None in found and wanted.exact(NAME) is None:
+            raise VanishedError
+        models = [m for m in found if m is not None and (wanted.prompts or not m.is_prompt)]
+        if wanted.has_tags:
+            models = self._with_long_tags(models)
+        return list(filter(all_hold(wanted.terms), models))
+
+    def _entities(self, models: list[Model]) -> list[RegisteredModel]:
+        versions = self._versions_of_many((model, model.latest.values()) for model in models)
+        latest: dict[Place, list[Version]] = {}
+        for (place, _), version in versions.items():
+            latest.setdefault(place, []).append(version)
+        return [m.entity(latest.get(m.place, [])) for m in self._with_long_tags(models)]
+
+    # --- versions -------------------------------------------------------------------------------
+
+    def search_model_versions(
+        self,
+        filter_string: str | None = None,
+        max_results: int = SEARCH_MODEL_VERSION_MAX_RESULTS_DEFAULT,
+        order_by: list[str] | None = None,
+        page_token: str | None = None,
+    ) -> PagedList[ModelVersion]:
+        if not isinstance(max_results, int) or max_results < 1:
+            raise MlflowException(
+                "Invalid value for max_results. It must be a positive integer, "
+                f"but got {max_results}",
+                INVALID_PARAMETER_VALUE,
+            )
+        _check_at_most(SEARCH_MODEL_VERSION_MAX_RESULTS_THRESHOLD, max_results)
+        wanted = version_filter(filter_string)
+        ordering = version_ordering(order_by)
+        after = position_after(ordering, page_token)
+
+        def search(strict: bool) -> PagedList[ModelVersion]:
+            run_ids = wanted.exact(RUN_ID)
+            if run_ids is not None:
+                groups: Iterable[list[Version]] = [self._versions_of_runs(run_ids, wanted, strict)]
+            else:
+                names = self._names(wanted).listed(ordering, after)
+                groups = self._versions_by_model(names, wanted, strict)
+            holds = all_hold(wanted.terms)
+            rows = (in_order(list(filter(holds, group)), ordering) for group in groups)
+            found, token = page(
+                _sorted(chain.from_iterable(rows), ordering), ordering, after, max_results
+            )
+            return PagedList([version.entity() for version in found], token)
+
+        return _settled(search)
+
+    def _versions_by_model(
+        self, names: Iterator[str], wanted: Filter, strict: bool
+    ) -> Iterator[list[Version]]:
+        """The versions of models of these names, model by model."""
+        workspace = self._get_active_workspace()
+        for chunk in _batched(names, PARTITIONS_AT_ONCE):
+            places = [Place(name, workspace) for name in chunk]
+            read = self.table.map(lambda place: read_with_versions(self.table, place), places)
+            for place, (meta, versions) in zip(places, read, strict=True):
+                model = self._seen(place, meta)
+                if model is not None:
+                    yield versions if wanted.prompts or not model.prompt_versions else []
+                elif strict and wanted.exact(NAME) is None:
+                    raise VanishedError
+
+    def _versions_of_runs(self, run_ids: list[str], wanted: Filter, strict: bool) -> list[Version]:
+        """The versions that runs produced."""
+        workspace = self._get_active_workspace()
+        partitions = [keys.model_run_pk(run_id, workspace) for run_id in run_ids]
+        links = self.table.map(lambda pk: list(self.table.items(Query(pk))), partitions)
+        numbers: dict[Place, list[int]] = {}
+        for name, number in map(linked_version, chain.from_iterable(links)):
+            numbers.setdefault(Place(name, workspace), []).append(number)
+        metas = self.table.get_many(place.key for place in numbers)
+        models = [self._seen(place, metas.get(place.key)) for place in numbers]
+        found = [m for m in models if m and (wanted.prompts or not m.prompt_versions)]
+        versions = self._versions_of_many((model, numbers[model.place]) for model in found)
+        if strict and (None in models or len(versions) < sum(len(numbers[m.place]) for m in found)):
+            raise VanishedError
+        return list(versions.values())
+
+    def _names(self, wanted: Filter) -> Names:
+        return Names(self.table, self._get_active_workspace(), wanted)
+
+
+def _settled(search: Callable[[bool], T]) -> T:
+    """What a search finds while nothing vanishes under it; the last try takes what there is."""
+    for _ in range(TRIES - 1):
+        try:
+            return search(True)
+        except VanishedError:
+            continue
+    return search(False)
+
+
+def _sorted(rows: Iterator[Row], ordering: Ordering) -> Iterator[Row]:
+    """Rows in order; those that come by name are in order already, model by model."""
+    if ordering.keys[0].name == NAME:
+        return rows
+    return iter(in_order(list(rows), ordering))
+
+
+def _batched(values: Iterator[T], size: int) -> Iterator[list[T]]:
+    while chunk := list(islice(values, size)):
+        yield chunk
+
+
+def _check_at_most(limit: int, max_results: int) -> None:
+    if max_results > limit:
+        raise MlflowException(
+            "Invalid value for request parameter max_results. It must be at most "
+            f"{limit}, but got value {max_results}",
+            INVALID_PARAMETER_VALUE,
+        )

@@ -1,0 +1,90 @@
+"""Tags of models and of versions."""
+
+from __future__ import annotations
+
+from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
+from mlflow.utils.validation import (
+    _validate_model_version,
+    _validate_model_version_tag,
+    _validate_registered_model_tag,
+    _validate_tag_name,
+)
+
+from mlflow_dynamodbstore.registry.base import Change, RegistryBase
+from mlflow_dynamodbstore.registry.errors import version_not_found
+from mlflow_dynamodbstore.registry.items import (
+    PROMPT_VERSIONS,
+    TagChange,
+    Tags,
+    TagStore,
+    as_texts,
+    marks_prompt,
+)
+from mlflow_dynamodbstore.registry.records import Model, Version
+from mlflow_dynamodbstore.table.contract import Patch, Write
+from mlflow_dynamodbstore.table.update import Update
+
+
+class RegistryTags(RegistryBase):
+    """Setting and deleting tags."""
+
+    def set_registered_model_tag(self, name: str, tag: RegisteredModelTag) -> None:
+        place = self._place(name)
+        _validate_registered_model_tag(tag.key, tag.value)
+        values = as_texts([(tag.key, tag.value)])
+
+        def decide(model: Model) -> Change:
+            tagging = TagStore(place).setting(model.item, values)
+            return Change(tagging.set, tagging.remove, [*tagging.writes])
+
+        self._change(place, decide)
+
+    def delete_registered_model_tag(self, name: str, key: str) -> None:
+        place = self._place(name)
+        _validate_tag_name(key)
+
+        def decide(model: Model) -> Change | None:
+            tagging = TagStore(place).removing(model.item, key)
+            if tagging is None:
+                return None
+            return Change(tagging.set, tagging.remove, [*tagging.writes])
+
+        self._change(place, decide)
+
+    def set_model_version_tag(self, name: str, version: str | int, tag: ModelVersionTag) -> None:
+        place = self._place(name)
+        number = _validate_model_version(version)
+        _validate_model_version_tag(tag.key, tag.value)
+        values = as_texts([(tag.key, tag.value)])
+
+        def decide(model: Model) -> Change:
+            before = self._version(model, number)
+            tagging = TagStore(place, number).setting(before.item, values)
+            return _version_change(model, before, tagging, {**before.tags, **values})
+
+        self._change(place, decide, lambda _: version_not_found(name, version))
+
+    def delete_model_version_tag(self, name: str, version: str | int, key: str) -> None:
+        place = self._place(name)
+        number = _validate_model_version(version)
+        _validate_tag_name(key)
+
+        def decide(model: Model) -> Change | None:
+            before = self._version(model, number)
+            tagging = TagStore(place, number).removing(before.item, key)
+            if tagging is None:
+                return None
+            after = {k: value for k, value in before.tags.items() if k != key}
+            return _version_change(model, before, tagging, after)
+
+        self._change(place, decide, lambda _: version_not_found(name, version))
+
+
+def _version_change(model: Model, before: Version, tagging: TagChange, after: Tags) -> Change:
+    update = Update(set=tagging.set, remove=tuple(tagging.remove))
+    writes: list[Write] = [Patch(model.place.version(before.number), update), *tagging.writes]
+    change = Change(writes=writes, touches_versions=True)
+    prompts = model.prompt_versions + marks_prompt(after) - marks_prompt(before.tags)
+    if prompts != model.prompt_versions:
+        change.set[PROMPT_VERSIONS] = prompts
+    return change
