@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -113,7 +114,7 @@ REFUSED = [
 ]
 
 
-def fill(store: object) -> None:
+def fill(store: Any) -> None:
     """The same experiments at the same times: some share one, some are deleted or renamed."""
     for n, name in enumerate(NAMES):
         tags = [ExperimentTag(key, value) for key, value in TAGS[n % len(TAGS)].items()]
@@ -155,9 +156,10 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlAlchemyStore
     store._dispose_engine()
 
 
-def listed(store: object, **arguments: object) -> list[tuple[object, ...]]:
+def listed(store: Any, **arguments: Any) -> list[tuple[Any, ...]]:
     """All pages of a search, with what is seen of each experiment."""
-    rows, token = [], None
+    rows: list[tuple[Any, ...]] = []
+    token = None
     while True:
         page = store.search_experiments(max_results=4, page_token=token, **arguments)
         assert len(page) <= 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow.entities import (
@@ -44,8 +45,14 @@ def new_run(store: DynamoDBTrackingStore, experiment_id: str = "0") -> str:
     return run_id
 
 
-def dataset(name: str = "mnist", digest: str = "9f", **changes: str | None) -> Dataset:
-    given = {"source_type": "s3", "source": "s3://b", "schema": "{}", "profile": None, **changes}
+def dataset(name: str = "mnist", digest: str = "9f", **changes: str) -> Dataset:
+    given: dict[str, Any] = {
+        "source_type": "s3",
+        "source": "s3://b",
+        "schema": "{}",
+        "profile": None,
+        **changes,
+    }
     return Dataset(name=name, digest=digest, **given)
 
 
@@ -59,8 +66,8 @@ def in_context(data: Dataset, context: str) -> DatasetInput:
 
 def inputs_of(store: DynamoDBTrackingStore, run_id: str) -> list[tuple[Dataset, dict[str, str]]]:
     """The inputs of a run as `get_run` shows them, which a search must show, too."""
-    run = store.get_run(run_id)
-    found = store.search_runs([run.info.experiment_id], "", ViewType.ALL)
+    run: Any = store.get_run(run_id)
+    found: Any = store.search_runs([run.info.experiment_id], "", ViewType.ALL)
     again = next(other for other in found if other.info.run_id == run_id)
     assert again.inputs.to_dictionary() == run.inputs.to_dictionary()
     return [(i.dataset, {tag.key: tag.value for tag in i.tags}) for i in run.inputs.dataset_inputs]
@@ -143,9 +150,12 @@ def test_logging_a_known_dataset_again_does_not_send_its_description(store, run_
     store.log_inputs(run_id, [in_context(data, "train")])
     written = []
     write = store.table.write
-    monkeypatch.setattr(
-        store.table, "write", lambda a, then=(): written.extend([*a, *then]) or write(a, then)
-    )
+
+    def watched(writes, then=()):
+        written.extend([*writes, *then])
+        return write(writes, then)
+
+    monkeypatch.setattr(store.table, "write", watched)
     store.log_inputs(new_run(store), [in_context(data, "train")])
     puts = [w.item["SK"] for w in written if isinstance(w, Put)]
     assert puts
@@ -204,9 +214,12 @@ def test_a_dataset_that_many_runs_name_is_read_once(store, monkeypatch):
     records = [sealing.read(store.table, store._run_item(run_id)) for run_id in runs]
     asked = []
     get_many = store.table.get_many
-    monkeypatch.setattr(
-        store.table, "get_many", lambda k: asked.extend(k := list(k)) or get_many(k)
-    )
+
+    def watched(wanted):
+        asked.extend(wanted := list(wanted))
+        return get_many(wanted)
+
+    monkeypatch.setattr(store.table, "get_many", watched)
     assert len(datasets_of(store.table, records)) == 1
     assert len(asked) == 1
 
@@ -259,7 +272,7 @@ def test_models_that_a_run_read_and_produced(store, run_id):
 # --- which datasets an experiment has -------------------------------------------------------------
 
 
-def summaries(store: DynamoDBTrackingStore, experiment_ids: list[str]) -> set[tuple[object, ...]]:
+def summaries(store: DynamoDBTrackingStore, experiment_ids: list[Any]) -> set[Any]:
     found = store._search_datasets(experiment_ids)
     rows = {(s.experiment_id, s.name, s.digest, s.context) for s in found}
     assert len(rows) == len(found)

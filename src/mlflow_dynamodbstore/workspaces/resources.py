@@ -1,8 +1,8 @@
 """What lies in a workspace, and what becomes of it when the workspace is deleted.
 
-Each kind of resource is found by its guards in the partition of the workspace. To move a resource
-is to give it another guard, to remove it is to remove its partition. In either case its old guard
-goes last, so that what was interrupted is taken up when the workspace is deleted again.
+Each resource is listed by an item in the partition of its workspace: experiments and registered
+models by the guards of their names, webhooks by themselves. That item goes last, or together with
+the rest, so that what was interrupted is taken up when the workspace is deleted again.
 
 A kind of resource that is added to the project is added to :data:`KINDS`.
 """
@@ -16,79 +16,77 @@ from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.keys import Range
-from mlflow_dynamodbstore.partitions import copy_partition, empty_partition
+from mlflow_dynamodbstore.partitions import empty_partition
+from mlflow_dynamodbstore.registry import claims
+from mlflow_dynamodbstore.registry.items import Place, name_of_guard
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.experiment_items import name_of
 
-FROM = "moving_from"
-"""Attribute of a new guard: the name is held for what is being moved here from this workspace."""
-MOVED = "moved"
-"""Attribute of an old guard: what it names has been moved, and only remains are left."""
+DEFAULT = keys.DEFAULT_WORKSPACE
 
 
 class Kind(ABC):
     """A kind of resource; ``label`` is what MLflow's messages call it."""
 
     label: str
-    names: Range
+    listed: Range
+
+    def items(self, table: Table, workspace: str) -> Iterator[Item]:
+        """The items by which a workspace lists its resources."""
+        return table.items(Query(keys.workspace_pk(workspace), where=self.listed.on()))
+
+    def conflicts(self, table: Table, workspace: str) -> list[str]:
+        """The names that are in use in the default workspace, too."""
+        taken = {self.name(item) for item in self.items(table, DEFAULT)}
+        return [name for item in self.items(table, workspace) if (name := self.name(item)) in taken]
 
     @abstractmethod
-    def guard_key(self, name: str, workspace: str) -> Key:
-        """The guard of a name."""
+    def name(self, item: Item) -> str:
+        """The name of a resource."""
 
     @abstractmethod
-    def remove(self, table: Table, guard: Item) -> None:
+    def remove(self, table: Table, workspace: str, item: Item) -> None:
         """Remove a resource for good."""
 
     @abstractmethod
-    def move(self, table: Table, guard: Item) -> None:
-        """Move a resource to the default workspace. Raises when its name is taken there."""
+    def move(self, table: Table, workspace: str, item: Item) -> None:
+        """Move a resource to the default workspace.
 
-
-def guards(kind: Kind, table: Table, workspace: str) -> Iterator[Item]:
-    """The guards of what a workspace holds of a kind."""
-    return table.items(Query(keys.workspace_pk(workspace), where=kind.names.on()))
-
-
-def conflicts(kind: Kind, table: Table, workspace: str) -> list[str]:
-    """The names that are taken in the default workspace, too."""
-    wanted = {
-        kind.guard_key(name_of(guard), keys.DEFAULT_WORKSPACE): name_of(guard)
-        for guard in guards(kind, table, workspace)
-        if MOVED not in guard
-    }
-    taken = table.get_many(wanted)
-    return [wanted[key] for key in wanted if key in taken and taken[key].get(FROM) != workspace]
+        Raises ``TransactionCancelled`` or ``NameTakenError`` when its name is taken there.
+        """
 
 
 class Experiments(Kind):
     """Experiments have a partition that does not depend on the workspace."""
 
     label = "experiments"
-    names = keys.EXPERIMENT_NAMES
+    listed = keys.EXPERIMENT_NAMES
 
-    def guard_key(self, name: str, workspace: str) -> Key:
-        return keys.experiment_name_guard(name, workspace)
+    def name(self, item: Item) -> str:
+        return name_of(item)
 
-    def remove(self, table: Table, guard: Item) -> None:
-        empty_partition(table, keys.experiment_pk(str(guard["experiment_id"])))
-        table.delete(table.schema.key_of(guard))
+    def remove(self, table: Table, workspace: str, item: Item) -> None:
+        del workspace
+        empty_partition(table, keys.experiment_pk(str(item["experiment_id"])))
+        table.delete(table.schema.key_of(item))
 
-    def move(self, table: Table, guard: Item) -> None:
-        experiment_id, name = str(guard["experiment_id"]), name_of(guard)
+    def move(self, table: Table, workspace: str, item: Item) -> None:
+        del workspace
+        experiment_id, name = str(item["experiment_id"]), name_of(item)
         index = keys.experiment_index(experiment_id=experiment_id, name=name)
+        there = keys.experiment_name_guard(name)
         table.transact(
             [
                 Patch(
                     keys.experiment_key(experiment_id),
-                    Update(set={"workspace": keys.DEFAULT_WORKSPACE, **index}),
+                    Update(set={"workspace": DEFAULT, **index}),
                     condition=Attr("name").eq(name),
                 ),
-                Put(_in_default(self, guard), condition=Attr("PK").not_exists()),
-                Delete(table.schema.key_of(guard)),
+                Put({**item, "PK": there.pk, "SK": there.sk}, condition=Attr("PK").not_exists()),
+                Delete(table.schema.key_of(item)),
             ]
         )
 
@@ -97,66 +95,45 @@ class Models(Kind):
     """Registered models have a partition whose key names the workspace: moving is copying."""
 
     label = "registered_models"
-    names = keys.MODEL_NAMES
+    listed = keys.MODEL_NAMES
 
-    def guard_key(self, name: str, workspace: str) -> Key:
-        return keys.model_name_guard(name, workspace)
+    def name(self, item: Item) -> str:
+        return name_of_guard(item)
 
-    def remove(self, table: Table, guard: Item) -> None:
-        empty_partition(table, keys.model_pk(name_of(guard), _workspace_of(guard)))
-        table.delete(table.schema.key_of(guard))
+    def remove(self, table: Table, workspace: str, item: Item) -> None:
+        place = Place(name_of_guard(item), workspace)
+        meta = table.get(place.key)
+        while meta is not None and claims.is_live(meta):
+            try:
+                claims.remove(table, place, meta)
+            except claims.OutdatedError as changed:
+                meta = changed.meta
+            else:
+                return
 
-    def move(self, table: Table, guard: Item) -> None:
-        if MOVED not in guard:
-            self._copy(table, guard)
-        self.remove(table, guard)
-
-    def _copy(self, table: Table, guard: Item) -> None:
-        name, workspace = name_of(guard), _workspace_of(guard)
-        meta = table.get(keys.model_key(name, workspace))
-        if meta is None:
-            return
-        there = _in_default(self, guard)
-        # The name first, so that nobody else begins a model where this one is copied to; the
-        # model's own item last, so that it is never seen without what belongs to it.
-        table.put(
-            {**there, FROM: workspace},
-            condition=Attr("PK").not_exists() | Attr(FROM).eq(workspace),
-        )
-        copy_partition(
-            table,
-            keys.model_pk(name, workspace),
-            lambda item: _moved(item, name, workspace),
-            without=frozenset({keys.MODEL_META}),
-        )
-        table.transact(
-            [
-                Put(_moved(meta, name, workspace)),
-                Put(there),
-                Delete(keys.model_key(name, workspace)),
-                Put({**guard, MOVED: True}),
-            ]
-        )
+    def move(self, table: Table, workspace: str, item: Item) -> None:
+        name = name_of_guard(item)
+        claims.move(table, Place(name, workspace), Place(name, DEFAULT), None)
 
 
-def _in_default(kind: Kind, guard: Item) -> Item:
-    """The guard of the same resource in the default workspace."""
-    key = kind.guard_key(name_of(guard), keys.DEFAULT_WORKSPACE)
-    return {**guard, "PK": key.pk, "SK": key.sk}
+class Webhooks(Kind):
+    """Webhooks are single items of the workspace."""
+
+    label = "webhooks"
+    listed = keys.WEBHOOKS
+
+    def name(self, item: Item) -> str:
+        return str(item["name"])
+
+    def remove(self, table: Table, workspace: str, item: Item) -> None:
+        del workspace
+        table.delete(table.schema.key_of(item))
+
+    def move(self, table: Table, workspace: str, item: Item) -> None:
+        del workspace
+        there = keys.webhook_key(str(item["webhook_id"]))
+        moved = Put({**item, "PK": there.pk, "SK": there.sk})
+        table.transact([moved, Delete(table.schema.key_of(item))])
 
 
-def _moved(item: Item, name: str, workspace: str) -> Item:
-    """An item of a model as it is in the default workspace."""
-    before = {"workspace": workspace, **keys.model_index(name=name, workspace=workspace)}
-    after = {"workspace": keys.DEFAULT_WORKSPACE, **keys.model_index(name=name)}
-    changed = {a: after[a] for a in before if item.get(a) == before[a]}
-    return {**item, "PK": keys.model_pk(name), **changed}
-
-
-def _workspace_of(guard: Item) -> str:
-    workspace = keys.workspace_of(str(guard["PK"]))
-    assert workspace is not None  # names of workspaces are short
-    return workspace
-
-
-KINDS: tuple[Kind, ...] = (Models(), Experiments())
+KINDS: tuple[Kind, ...] = (Models(), Experiments(), Webhooks())

@@ -32,12 +32,13 @@ from mlflow.utils.validation import (
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.errors import translates_errors
 from mlflow_dynamodbstore.opening import open_table
+from mlflow_dynamodbstore.registry.claims import NameTakenError
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.workspaces.resources import KINDS, conflicts, guards
+from mlflow_dynamodbstore.workspaces.resources import KINDS
 
 _logger = logging.getLogger(__name__)
 
@@ -168,7 +169,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
 
     def _check_is_empty(self, workspace_name: str) -> None:
         for kind in KINDS:
-            count = sum(1 for _ in guards(kind, self.table, workspace_name))
+            count = sum(1 for _ in kind.items(self.table, workspace_name))
             if count:
                 raise MlflowException(
                     f"Cannot delete workspace '{workspace_name}': table '{kind.label}' still "
@@ -181,7 +182,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
         taken = [
             f"  - {kind.label}: {name!r}"
             for kind in KINDS
-            for name in conflicts(kind, self.table, workspace_name)
+            for name in kind.conflicts(self.table, workspace_name)
         ]
         if taken:
             raise MlflowException(
@@ -194,13 +195,17 @@ class DynamoDBWorkspaceStore(AbstractStore):
 
     def _remove_all(self, workspace_name: str) -> None:
         for kind in KINDS:
-            for guard in list(guards(kind, self.table, workspace_name)):
-                kind.remove(self.table, guard)
+            for item in list(kind.items(self.table, workspace_name)):
+                kind.remove(self.table, workspace_name, item)
 
     def _move_all(self, workspace_name: str) -> None:
         for kind in KINDS:
-            for guard in list(guards(kind, self.table, workspace_name)):
-                kind.move(self.table, guard)
+            for item in list(kind.items(self.table, workspace_name)):
+                try:
+                    kind.move(self.table, workspace_name, item)
+                except (TransactionCancelled, NameTakenError):
+                    self._check_names_are_free(workspace_name)  # one was taken since we looked
+                    raise
 
 
 def _changes(workspace: Workspace) -> Update:
