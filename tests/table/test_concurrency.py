@@ -18,10 +18,10 @@ SHARED_ITEMS = 8
 
 
 @pytest.mark.requires("parallel_processes")
-def test_four_processes_lose_no_increment(subject, engine):
+def test_four_processes_lose_no_increment(engine):
     """Four processes that add to shared items, each on condition, lose nothing between them."""
     workers = [
-        start("increment", subject.uri, f"{SHARED_ITEMS}", f"{INCREMENTS}", f"{seed}")
+        start("increment", engine.uri, f"{SHARED_ITEMS}", f"{INCREMENTS}", f"{seed}")
         for seed in range(PROCESSES)
     ]
     done: Counter[str] = Counter()
