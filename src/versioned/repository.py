@@ -43,7 +43,7 @@ class Repository:
     - ``namespace``: keeps repositories apart that share both table and storage. Those that share
       only a table are kept apart by their storages.
     - ``actor``: who is recorded with changes; by default the user of this process
-    - ``session``: a ``boto3.Session`` for both; by default the usual AWS chain
+    - ``session``: a ``boto3.Session`` for both; by default one of its own, by the usual AWS chain
     - ``endpoint_url``: of S3, when it is not AWS
     - ``create``: whether to create an absent table. By default a file and a local endpoint create
       theirs, AWS does not.
@@ -396,7 +396,10 @@ class Repository:
 
 
 def _open_table(uri: str, session: Any, create: bool | None) -> Table:
-    options = {} if session is None or parse(uri).kind == "file" else {"session": session}
+    options = {}
+    if session is not None and parse(uri).kind != "file":
+        # The engine takes botocore's session; boto3 offers no public way to the one inside it.
+        options["session"] = getattr(session, "_session", session)
     return Table(open_engine(uri, TABLE, create=create, **options))
 
 

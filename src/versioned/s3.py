@@ -39,6 +39,7 @@ from versioned.errors import (
 )
 from versioned.storage import StoredObject
 
+_MAKING = Lock()  # using a client is safe in several threads; making two from one session is not
 PART = 8 * 1024 * 1024
 PARTS_AT_ONCE = 3
 MAX_PARTS = 10_000
@@ -79,7 +80,6 @@ class S3Storage:
         self.region = region
         self._session = session
         self._made: Any = None
-        self._making = Lock()
 
     @property
     def uri(self) -> str:
@@ -217,10 +217,10 @@ class S3Storage:
 
     @property
     def _client(self) -> Any:
-        with self._making:  # making a client is not safe in several threads, using one is
-            if self._made is None:
-                self._made = self._make_client()
-            return self._made
+        if self._made is None:
+            with _MAKING:
+                self._made = self._made or self._make_client()
+        return self._made
 
     def _make_client(self) -> Any:
         session = self._session or boto3.session.Session()
