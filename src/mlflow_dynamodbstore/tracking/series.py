@@ -35,8 +35,8 @@ FIRST_PAGE = 16
 """How many items are asked for while it is not known how many points they hold."""
 BLOCK_POINTS = 1_000
 """How many points a part of a long history holds at least."""
-WHOLE_POINTS = 200_000
-"""How many points are held at once for a sample, when they come in one answer."""
+HELD_POINTS, HELD_ITEMS = 200_000, 20_000
+"""How many points, in how many items, are held for a sample; of more the keys are counted first."""
 _FIRST_TIME = -(1 << 63)
 
 Entry = tuple[Span, Item]
@@ -122,9 +122,7 @@ class Series:
         ``want`` tells how many points will be asked for, ``density`` how many an item holds, so
         that little more is read.
         """
-        within = self._within(low, last_step)
-        size = CHUNK_POINTS if want is None else max(BLOCK_POINTS, min(want, CHUNK_POINTS))
-        return ordered(self._entries(within, want, density), size)
+        return ordered(self._pages(self._within(low, last_step), want, density))
 
     def start(self, step: int) -> Place:
         """A place from which on all items lie that reach a step.
@@ -153,14 +151,23 @@ class Series:
             return [] if latest is None else [point_of(latest)]
         low = None if steps.first is None else self.start(steps.first)
         within = self._within(low, steps.last)
-        if within.is_empty:
-            return []
-        page = self.table.query(Query(self.run.pk, where=within.on()))
-        entries = [(span_of(item["SK"]), item) for item in page.items]
-        if page.cursor is None and sum(span.size for span, _ in entries) <= WHOLE_POINTS:
-            points = steps.cut([p for c in ordered(entries, WHOLE_POINTS) for p in c.points])
-            return [points[n] for n in sampled(len(points), count)]
-        return self._sample_of_many(count, steps, within)
+        pages = self._few_pages(within)
+        if pages is None:
+            return self._sample_of_many(count, steps, within)
+        points = steps.cut([point for chunk in ordered(pages) for point in chunk.points])
+        return [points[n] for n in sampled(len(points), count)]
+
+    def _few_pages(self, within: keys.Range) -> list[list[Entry]] | None:
+        """The items of a range, or None when they are too many to be held."""
+        pages: list[list[Entry]] = []
+        items, points = 0, 0
+        for page in self._pages(within):
+            items += len(page)
+            points += sum(span.size for span, _ in page)
+            if points > HELD_POINTS or items > HELD_ITEMS:
+                return None
+            pages.append(page)
+        return pages
 
     def _sample_of_many(self, count: int, steps: Steps, within: keys.Range) -> list[Point]:
         """The same for a history that is not to be held: count by keys, then read what is asked."""
@@ -214,8 +221,8 @@ class Series:
                 start = end
 
     def _read(self, block: Block, steps: Steps) -> Iterator[list[Point]]:
-        entries = self._entries(keys.Range(block.low, block.high), None, None)
-        return (steps.cut(chunk.points) for chunk in ordered(entries, CHUNK_POINTS))
+        pages = self._pages(keys.Range(block.low, block.high))
+        return (steps.cut(chunk.points) for chunk in ordered(pages))
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -225,29 +232,28 @@ class Series:
             return whole
         return keys.Range(keys.run_metric_point(self.run.run_id, self.name, *low), whole.high)
 
-    def _entries(
-        self, within: keys.Range, want: int | None, density: float | None
-    ) -> Iterator[Entry]:
+    def _pages(
+        self, within: keys.Range, want: int | None = None, density: float | None = None
+    ) -> Iterator[list[Entry]]:
         """History items, no more at a time than the points still wanted are likely to take."""
         if within.is_empty:
             return
         query = Query(self.run.pk, where=within.on())
         items, points = 0, 0
-        if want is not None:
-            first = FIRST_PAGE if density is None else math.ceil(want / density) + 1
-            query = replace(query, limit=first)
+        least = FIRST_PAGE if density is None else 1
         while True:
+            if want is not None:
+                query = replace(query, limit=max(least, _items_for(want - points, density)))
             page = self.table.query(query)
-            for item in page.items:
-                span = span_of(item["SK"])
-                items, points = items + 1, points + span.size
-                yield span, item
+            entries = [(span_of(item["SK"]), item) for item in page.items]
+            yield entries
             if page.cursor is None:
                 return
             query = replace(query, cursor=page.cursor)
-            if want is not None:
-                missing = math.ceil(max(0, want - points) * items / max(1, points))
-                query = replace(query, limit=max(FIRST_PAGE, missing + 1))
+            items += len(entries)
+            points += sum(span.size for span, _ in entries)
+            density = points / items if items else None
+            least *= 2
 
     def _outline(self, within: keys.Range) -> Iterator[tuple[str, Span]]:
         """The keys of history items, and the extents they tell."""
@@ -259,15 +265,15 @@ class Series:
             yield sk, span_of(sk)
 
 
-def ordered(entries: Iterable[Entry], size: int) -> Iterator[Chunk]:
-    """The points of history items in order, each once, about ``size`` at a time.
+def ordered(pages: Iterable[list[Entry]]) -> Iterator[Chunk]:
+    """The points of history items in order, each once.
 
     Every later item begins at or after the last one read, so what lies before that is final.
     """
     held: list[Point] = []
     spans: list[Span] = []
-    for batch in _batches(entries, size):
-        for span, item in batch:
+    for entries in (some for page in pages for some in _slices(page)):
+        for span, item in entries:
             spans.append(span)
             held += points_of(item, span)
         held = _in_order(held)
@@ -281,17 +287,21 @@ def ordered(entries: Iterable[Entry], size: int) -> Iterator[Chunk]:
         yield Chunk(held, spans)
 
 
-def _batches(entries: Iterable[Entry], size: int) -> Iterator[list[Entry]]:
-    batch: list[Entry] = []
-    count = 0
-    for entry in entries:
-        batch.append(entry)
-        count += entry[0].size
-        if count >= size:
-            yield batch
-            batch, count = [], 0
-    if batch:
-        yield batch
+def _slices(page: list[Entry]) -> Iterator[list[Entry]]:
+    """The items of a page, as many at a time as are unpacked together."""
+    start, points = 0, 0
+    for n, (span, _) in enumerate(page, 1):
+        points += span.size
+        if points >= CHUNK_POINTS:
+            yield page[start:n]
+            start, points = n, 0
+    if start < len(page):
+        yield page[start:]
+
+
+def _items_for(points: int, density: float | None) -> int:
+    """How many items to ask for: the first may be known and the last is not yet final."""
+    return 0 if density is None else math.ceil(points / density) + 3
 
 
 def _in_order(points: list[Point]) -> list[Point]:
