@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from mlflow_dynamodbstore.encoding import bounded
 from mlflow_dynamodbstore.keys.base import (
     ID,
@@ -23,6 +25,7 @@ DATASETS = children("D")
 DATASET_CONTEXTS = children("DCTX")
 
 
+@lru_cache(maxsize=4096)
 def experiment_pk(experiment_id: str) -> str:
     """The partition of an experiment and of everything in it.
 

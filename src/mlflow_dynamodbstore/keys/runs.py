@@ -7,6 +7,7 @@ around it: :func:`run_head` and :func:`run_tail`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from mlflow_dynamodbstore.encoding import bounded, int_of, ordered_int
@@ -45,6 +46,7 @@ class MetricPoint(NamedTuple):
     suffix: str | None
 
 
+@lru_cache(maxsize=4096)
 def run(run_id: str) -> str:
     """A run's own item."""
     return join("R", bounded(run_id, ID))

@@ -1,7 +1,8 @@
 """Judge a ``boto3.dynamodb.conditions`` object on an item, as DynamoDB would.
 
-The embedded engine uses it for conditions and filters. A condition becomes a chain of small
-functions once and is then called for each item, because a filter meets thousands of them.
+The embedded engine uses it for conditions and filters. A filter meets thousands of items, so it
+becomes a chain of small functions once (:func:`predicate`). The condition of a write meets one
+item, so it is walked as it stands, and only as far as needed (:func:`holds`).
 
 The rules: an attribute that is absent, or of another type than the value it is compared with,
 makes every comparison false except ``<>``, which it makes true. Whole numbers are type N; floats
@@ -10,9 +11,11 @@ and bytes are both type B (see :func:`wire_bytes`), so they never meet a whole n
 
 from __future__ import annotations
 
+import operator
 import re
 import struct
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from boto3.dynamodb import conditions as boto
@@ -25,6 +28,7 @@ Predicate: TypeAlias = Callable[[Item], bool]
 Operand: TypeAlias = Callable[[Item], Any]
 
 MAX_IN = 100
+_CHECKED = "_is_checked"
 
 _ABSENT: Any = object()
 _TYPES = {
@@ -45,7 +49,32 @@ _ALL_BITS = (1 << 64) - 1
 
 def holds(condition: ConditionBase, item: Item | None) -> bool:
     """Whether a condition is true of an item; ``None`` stands for an item that is absent."""
-    return predicate(condition)(item or {})
+    walk = _WALKS.get(type(condition))
+    if walk is None:
+        return predicate(condition)(item or {})
+    return walk(condition._values, item or {})  # noqa: SLF001 - its public form is a new dict
+
+
+def check(condition: ConditionBase) -> None:
+    """Raise ``InvalidRequest`` for a condition that no item can be judged by.
+
+    A condition remembers that it was checked: the same objects come with every write.
+    """
+    if hasattr(condition, _CHECKED):
+        return
+    if type(condition) not in _BUILDERS:
+        raise InvalidRequest(f"{type(condition).__name__} is not a complete condition")
+    if type(condition) is boto.In:
+        predicate(condition)
+        return
+    setattr(condition, _CHECKED, True)
+    for value in condition._values:  # noqa: SLF001 - as above
+        if isinstance(value, (boto.AttributeBase, boto.Size)):
+            _path(value.name)
+        elif isinstance(value, ConditionBase):
+            check(value)
+        elif not _type_of(value):
+            raise InvalidRequest(f"a condition cannot compare with a {type(value).__name__}")
 
 
 def predicate(condition: ConditionBase) -> Predicate:
@@ -116,11 +145,12 @@ def _operand(value: Any) -> Operand:
     return lambda _item: value
 
 
-def _path(name: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def _path(name: str) -> tuple[str, ...]:
     parts = _PATH_PART.findall(name)
     if not parts or parts[0].startswith("["):
         raise InvalidRequest(f"{name!r} is not the name of an attribute")
-    return parts
+    return tuple(parts)
 
 
 def _attribute(name: str) -> Operand:
@@ -285,4 +315,41 @@ _BUILDERS: Mapping[type[ConditionBase], Callable[..., Predicate]] = {
     boto.AttributeExists: _exists,
     boto.AttributeNotExists: _not_exists,
     boto.AttributeType: _attribute_type,
+}
+
+
+# The same for one item, for the kinds that writes use most.
+
+
+def _read(operand: Any, item: Item) -> Any:
+    if type(operand) is boto.Attr and len(_path(operand.name)) == 1:
+        return item.get(operand.name, _ABSENT)
+    if isinstance(operand, (boto.AttributeBase, boto.Size)):
+        return _operand(operand)(item)
+    return operand
+
+
+def _walk_ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Item], bool]:
+    def walk(values: Any, item: Item) -> bool:
+        left, right = _read(values[0], item), _read(values[1], item)
+        kind = _type_of(left)
+        if kind not in _ORDERED or kind != _type_of(right):
+            return False
+        return compare(_rank(left), _rank(right))
+
+    return walk
+
+
+_WALKS: Mapping[type[ConditionBase], Callable[[Any, Item], bool]] = {
+    boto.And: lambda values, item: holds(values[0], item) and holds(values[1], item),
+    boto.Or: lambda values, item: holds(values[0], item) or holds(values[1], item),
+    boto.Not: lambda values, item: not holds(values[0], item),
+    boto.Equals: lambda values, item: _same(_read(values[0], item), _read(values[1], item)),
+    boto.NotEquals: lambda values, item: not _same(_read(values[0], item), _read(values[1], item)),
+    boto.LessThan: _walk_ordering(operator.lt),
+    boto.LessThanEquals: _walk_ordering(operator.le),
+    boto.GreaterThan: _walk_ordering(operator.gt),
+    boto.GreaterThanEquals: _walk_ordering(operator.ge),
+    boto.AttributeExists: lambda values, item: _read(values[0], item) is not _ABSENT,
+    boto.AttributeNotExists: lambda values, item: _read(values[0], item) is _ABSENT,
 }

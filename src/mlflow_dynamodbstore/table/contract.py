@@ -143,6 +143,9 @@ class Engine(Protocol):
     ``AccessDenied``, ``TableMissing`` and ``InvalidRequest`` beside those it names.
 
     All methods may be called from many threads at once.
+
+    Two properties are optional, and false where they are absent: ``waits_on_network`` (reading
+    side by side is faster) and ``never_loses_answers`` (a call that failed was not applied).
     """
 
     schema: Schema

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from boto3.dynamodb.conditions import Attr
+
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.encoding import is_cut
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
+ABSENT = Attr("PK").not_exists()
 NAME = "key"
 """Attribute with a name that was too long to be read back from the item's sort key."""
 

@@ -25,7 +25,7 @@ from mlflow_dynamodbstore.policies import METRIC_HISTORY_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking.items import RunPlace
+from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.points import Point, history_item, order
 
@@ -66,7 +66,7 @@ class Metrics(LoggedModels):
     def _merge(self, latest: Latest, old: Item | None) -> None:
         """Bring a latest value up to date that could not simply be replaced."""
         while (merged := latest.merged(old)) is not None:
-            unchanged = Attr("PK").not_exists() if old is None else _is(old)
+            unchanged = ABSENT if old is None else _is(old)
             try:
                 self.table.put(merged, condition=unchanged)
             except ConditionFailed as error:
@@ -138,7 +138,7 @@ def _by_key(metrics: Sequence[Metric]) -> dict[str, list[Point]]:
 
 def _appends(first: Point, disordered: bool) -> ConditionBase:
     """That nothing is there, or something that the new points wholly follow in step and time."""
-    absent = Attr("PK").not_exists()
+    absent = ABSENT
     if disordered:
         return absent
     step, time = Attr("step"), Attr("ts")

@@ -25,7 +25,7 @@ from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
-from mlflow_dynamodbstore.tracking.items import RunPlace, kind_and_name, place_of
+from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace, kind_and_name, place_of
 from mlflow_dynamodbstore.tracking.metrics import Metrics
 from mlflow_dynamodbstore.tracking.runs import Runs
 
@@ -108,7 +108,7 @@ class RunData(Metrics, Runs):
             models = json.loads(str(before["value"])) if before else []
             value = json.dumps([*models, added])
             _validate_tag(MLFLOW_LOGGED_MODELS, value)
-            same = Attr("value").eq(before["value"]) if before else Attr("PK").not_exists()
+            same = Attr("value").eq(before["value"]) if before else ABSENT
             try:
                 self.table.put(run.tag(MLFLOW_LOGGED_MODELS, value), condition=same)
             except ConditionFailed:
@@ -148,7 +148,7 @@ class RunData(Metrics, Runs):
         puts = [
             Put(
                 run.param(param.key, param.value),
-                condition=Attr("PK").not_exists() | Attr("value").eq(param.value),
+                condition=ABSENT | Attr("value").eq(param.value),
             )
             for param in params
         ]

@@ -57,6 +57,8 @@ class DynamoDBEngine:
     ``{"Error": {"Code": ..., "Message": ...}}``. It may be called from several threads at once.
     """
 
+    waits_on_network = True
+
     def __init__(
         self,
         table_name: str,

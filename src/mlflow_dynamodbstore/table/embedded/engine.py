@@ -42,6 +42,8 @@ class EmbeddedEngine:
     refuses to grow past so many bytes.
     """
 
+    never_loses_answers = True
+
     def __init__(
         self,
         path: str | Path,

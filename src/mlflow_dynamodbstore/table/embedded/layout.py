@@ -53,6 +53,12 @@ class Layout:
         self.delete = "DELETE FROM items WHERE pk = ? AND sk = ?"
         self.partition_size = "SELECT total(size) FROM items WHERE pk = ?"
 
+    @staticmethod
+    def get_some(count: int) -> str:
+        """The statement that reads so many items of one partition."""
+        marks = ", ".join("?" * count)
+        return f"SELECT sk, body FROM items WHERE pk = ? AND sk IN ({marks})"  # noqa: S608 - marks
+
     def row(self, item: Item, size: int) -> Row:
         """The row of an item. Raises ``InvalidRequest`` for keys that no table takes."""
         schema = self.schema

@@ -7,10 +7,11 @@ is only what depends on the item as it stands: its condition, its update, its li
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mlflow_dynamodbstore.table.conditions import Predicate, predicate
+from mlflow_dynamodbstore.table.conditions import check, holds
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION_BYTES,
     Check,
@@ -45,6 +46,7 @@ from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import Item, Key
 
 TOKEN_SECONDS = 600
+MOST_VARIABLES = 500
 
 
 @dataclass(slots=True)  # not frozen: that would triple the time to make one
@@ -53,7 +55,6 @@ class Prepared:
 
     write: TransactWrite
     key: Key
-    judge: Predicate | None
     row: Row | None = None  # of a Put
     size: int = 0
     blind: str | None = None  # the statement that does it, when it need not see the old item
@@ -107,7 +108,9 @@ class Writer:
             # Statements of one kind go to SQLite together, which halves their cost.
             connection.executemany(self._layout.put, [p.row for p in blind if p.row])
             connection.executemany(self._layout.delete, [p.key for p in blind if not p.row])
-            return [(n, self._outcome(connection, p)) for n, p in seeing]
+            if self._watchful:
+                return [(n, self._outcome(connection, p)) for n, p in seeing]
+            return self._together(connection, seeing)
 
         for n, outcome in self._file.write(work):
             outcomes[n] = outcome
@@ -137,7 +140,7 @@ class Writer:
         row = connection.execute(self._layout.get, key).fetchone()
         body: bytes | None = None if row is None else row[0]
         old = None if body is None else unpack(body)
-        if prepared.judge is not None and not prepared.judge(old or {}):
+        if write.condition is not None and not holds(write.condition, old):
             raise ConditionFailed(old=old)
         if isinstance(write, Check):
             return None, 0
@@ -175,6 +178,57 @@ class Writer:
             return Outcome("refused", error.old)
         except TableError as error:
             return Outcome("failed", error=error)
+
+    def _together(
+        self, connection: sqlite3.Connection, seeing: Sequence[tuple[int, Prepared]]
+    ) -> list[tuple[int, Outcome]]:
+        """Judge many writes by the items they meet, read at once, and do at once those that hold.
+
+        The keys differ, so no write of the group changes what another one meets.
+        """
+        bodies = self._bodies(connection, [p.key for _, p in seeing])
+        puts: list[Row] = []
+        deletes: list[Key] = []
+        outcomes = []
+        for n, prepared in seeing:
+            body = bodies.get(prepared.key)
+            old = None if body is None else unpack(body)
+            outcomes.append((n, self._planned(prepared, old, puts, deletes)))
+        connection.executemany(self._layout.put, puts)
+        connection.executemany(self._layout.delete, deletes)
+        return outcomes
+
+    def _planned(
+        self, prepared: Prepared, old: Item | None, puts: list[Row], deletes: list[Key]
+    ) -> Outcome:
+        write = prepared.write
+        if write.condition is not None and not holds(write.condition, old):
+            return Outcome("refused", old)
+        if isinstance(write, Delete):
+            deletes.append(prepared.key)
+            return Outcome("applied", old if write.returns == "old" else None)
+        try:
+            row, _, new = self._after(prepared, old)
+        except TableError as error:
+            return Outcome("failed", error=error)
+        puts.append(row)
+        returns = "none" if isinstance(write, Check) else write.returns
+        return Outcome("applied", {"none": None, "old": old, "new": new}[returns])
+
+    def _bodies(
+        self, connection: sqlite3.Connection, keys: Sequence[Key]
+    ) -> dict[tuple[str, str], bytes]:
+        """The items at these keys, as they are stored."""
+        of_partition: dict[str, list[str]] = defaultdict(list)
+        for pk, sk in keys:
+            of_partition[pk].append(sk)
+        found: dict[tuple[str, str], bytes] = {}
+        for pk, sks in of_partition.items():
+            for start in range(0, len(sks), MOST_VARIABLES):
+                some = sks[start : start + MOST_VARIABLES]
+                rows = connection.execute(self._layout.get_some(len(some)), (pk, *some))
+                found.update(((pk, sk), body) for sk, body in rows)
+        return found
 
     def _do_all(self, connection: sqlite3.Connection, prepared: Sequence[Prepared]) -> None:
         reasons: list[Refusal | None] = []
@@ -229,7 +283,8 @@ class Writer:
     # --- before a transaction -------------------------------------------------------------------
 
     def _prepare(self, write: TransactWrite) -> Prepared:
-        judge = None if write.condition is None else predicate(write.condition)
+        if write.condition is not None:
+            check(write.condition)
         if isinstance(write, Put):
             if write.returns == "new":
                 raise InvalidRequest("a put returns the old item or none: you have the new one")
@@ -237,16 +292,16 @@ class Writer:
             row = self._layout.row(write.item, size)
             key = self._layout.schema.key_of(write.item)
             blind = None if self._must_see(write) else self._layout.put
-            return Prepared(write, key, judge, row, size, blind)
+            return Prepared(write, key, row, size, blind)
         check_key(write.key)
         if isinstance(write, Delete):
             if write.returns == "new":
                 raise InvalidRequest("a delete leaves no new item to return")
             blind = None if self._must_see(write) else self._layout.delete
-            return Prepared(write, write.key, judge, blind=blind)
+            return Prepared(write, write.key, blind=blind)
         if isinstance(write, Patch):
             check_update(write.update, self._layout.schema)
-        return Prepared(write, write.key, judge)
+        return Prepared(write, write.key)
 
     def _must_see(self, write: Put | Delete) -> bool:
         """Whether a write must see the item it meets."""

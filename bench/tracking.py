@@ -1,0 +1,285 @@
+"""What tracking operations take and cost: MLflow's SQL store and ours, side by side.
+
+Each workload runs on a store of its own; times are medians over repetitions, taken in turns so
+that a busy moment hits all stores alike. On DynamoDB (dynoxide) requests and units are those the
+server reports.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
+
+from bench.contract import TMPFS
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.engines import dynoxide_server, find_dynoxide
+
+TAGS = [RunTag(f"tag{n}", f"value {n} of this tag") for n in range(10)]
+PARAMS = [Param(f"param{n}", f"value {n}") for n in range(20)]
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Cost:
+    """One operation on one store."""
+
+    milliseconds: float
+    requests: float = 0.0
+    read_units: float = 0.0
+    write_units: float = 0.0
+
+
+@dataclass
+class Bench:
+    """A store that workloads run on, with what they need from one call to the next."""
+
+    name: str
+    store: Any
+    meter: Any = None
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> str:
+        """A run with ten tags."""
+        created = self.store.create_run(self.experiment, "user", next(_numbers), TAGS, "a run")
+        run_id: str = created.info.run_id
+        return run_id
+
+    @property
+    def experiment(self) -> str:
+        if "experiment" not in self.state:
+            self.state["experiment"] = self.store.create_experiment(f"bench {next(_numbers)}")
+        place: str = self.state["experiment"]
+        return place
+
+    def logged(self) -> str:
+        run_id = self.run()
+        self.store.log_batch(run_id, metrics(), PARAMS, [])
+        return run_id
+
+    def finished(self) -> str:
+        run_id = self.logged()
+        self.store.update_run_info(run_id, RunStatus.FINISHED, next(_numbers), None)
+        return run_id
+
+
+def metrics(step: int = 0) -> list[Metric]:
+    at = next(_numbers)
+    return [Metric(f"metric{n}", random.random(), at, step) for n in range(10)]
+
+
+Workload = Callable[[Bench, Any], Any]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is measured: ``do`` with what ``given`` prepared before the clock starts."""
+
+    title: str
+    given: Callable[[Bench], Any]
+    do: Workload
+    repeat: int = 20
+
+
+def _long_loop(bench: Bench) -> tuple[str, Iterator[int]]:
+    if "loop" not in bench.state:
+        run_id = bench.run()
+        bench.store.log_batch(run_id, metrics(), [], [])
+        bench.state["loop"] = (run_id, itertools.count(1))
+    loop: tuple[str, Iterator[int]] = bench.state["loop"]
+    return loop
+
+
+def _history(count: int) -> Callable[[Bench], str]:
+    def given(bench: Bench) -> str:
+        name = f"history {count}"
+        if name not in bench.state:
+            run_id = bench.run()
+            for first in range(0, count, 1000):
+                points = [Metric("m", n / 7, 1000 + n, n) for n in range(first, first + 1000)]
+                bench.store.log_batch(run_id, points, [], [])
+            bench.state[name] = run_id
+        run: str = bench.state[name]
+        return run
+
+    return given
+
+
+def _log_loop(bench: Bench, loop: Any) -> None:
+    run_id, steps = loop
+    bench.store.log_batch(run_id, metrics(next(steps)), [], [])
+
+
+def _log_one(bench: Bench, loop: Any) -> None:
+    run_id, steps = loop
+    bench.store.log_metric(run_id, metrics(next(steps))[0])
+
+
+def _delete_and_restore(bench: Bench, run_id: str) -> None:
+    bench.store.delete_run(run_id)
+    bench.store.restore_run(run_id)
+
+
+OPERATIONS = (
+    Operation("create_run, 10 tags", lambda b: b.experiment, lambda b, _: b.run()),
+    Operation(
+        "log_batch, 20 params + 10 metrics",
+        lambda b: b.run(),
+        lambda b, run: b.store.log_batch(run, metrics(), PARAMS, []),
+    ),
+    Operation(
+        "end of run",
+        lambda b: b.logged(),
+        lambda b, run: b.store.update_run_info(run, RunStatus.FINISHED, 9, None),
+    ),
+    Operation("log_batch, 10 metrics, in a long loop", _long_loop, _log_loop, repeat=100),
+    Operation("log_metric", _long_loop, _log_one, repeat=100),
+    Operation("get_run (finished)", lambda b: b.finished(), lambda b, run: b.store.get_run(run)),
+    Operation(
+        "get_metric_history, 1,000 points",
+        _history(1_000),
+        lambda b, run: b.store.get_metric_history(run, "m"),
+        repeat=10,
+    ),
+    Operation(
+        "get_metric_history, 10,000 points",
+        _history(10_000),
+        lambda b, run: b.store.get_metric_history(run, "m"),
+        repeat=5,
+    ),
+    Operation("delete_run + restore_run", lambda b: b.finished(), _delete_and_restore),
+)
+
+
+def search_operations(count: int) -> tuple[Operation, ...]:
+    """Searches over an experiment with this many finished runs."""
+
+    def given(bench: Bench) -> str:
+        return populated(bench, count)
+
+    def search(*arguments: Any) -> Workload:
+        def do(bench: Bench, place: str) -> Any:
+            filter_string, size, order_by = arguments
+            return bench.store.search_runs(
+                [place], filter_string, ViewType.ACTIVE_ONLY, size, order_by
+            )
+
+        return do
+
+    def walk(bench: Bench, place: str) -> None:
+        token = None
+        while True:
+            page = bench.store.search_runs([place], "", ViewType.ACTIVE_ONLY, 1000, None, token)
+            token = page.token
+            if not token:
+                return
+
+    of = f"of {count:,}"
+    return (
+        Operation(f"search_runs, default order, 100 {of}", given, search("", 100, None), 5),
+        Operation(
+            f"search_runs, top 50 by a metric, {of}",
+            given,
+            search("metrics.metric1 > 0.9", 50, ["metrics.metric1 DESC"]),
+            5,
+        ),
+        Operation(
+            f"search_runs, param = and tag LIKE, {of}",
+            given,
+            search("params.p3 = 'x1' AND tags.t1 LIKE '%foo%'", 100, None),
+            5,
+        ),
+        Operation(f"all {count:,} runs in pages of 1,000", given, walk, 2),
+    )
+
+
+def populated(bench: Bench, count: int) -> str:
+    """An experiment with finished runs of 20 params, 10 metrics and 10 tags each."""
+    name = f"population {count}"
+    if name not in bench.state:
+        rng = random.Random(count)
+        place = bench.store.create_experiment(f"{name} {next(_numbers)}")
+        for n in range(count):
+            tags = [RunTag(f"t{k}", f"{'foo' if n % 7 == k else 'bar'} {k}") for k in range(10)]
+            run_id = bench.store.create_run(place, "user", 1000 + n, tags, f"run {n}").info.run_id
+            points = [Metric(f"metric{k}", rng.random(), n, 0) for k in range(10)]
+            params = [Param(f"p{k}", f"x{n % (k + 7)}") for k in range(20)]
+            bench.store.log_batch(run_id, points, params, [])
+            bench.store.update_run_info(run_id, RunStatus.FINISHED, 5000 + n, None)
+        bench.state[name] = place
+    place_id: str = bench.state[name]
+    return place_id
+
+
+def measure(benches: list[Bench], operation: Operation) -> Mapping[str, Cost]:
+    """The median time of one operation on each store, in turns, and its cost where counted."""
+    seconds: dict[str, list[float]] = {bench.name: [] for bench in benches}
+    usage: dict[str, list[Any]] = {bench.name: [] for bench in benches}
+    for bench in benches:
+        operation.do(bench, operation.given(bench))  # warm
+    for _ in range(operation.repeat):
+        for bench in benches:
+            prepared = operation.given(bench)
+            if bench.meter is not None:
+                bench.meter.reset()
+            began = time.perf_counter()
+            operation.do(bench, prepared)
+            seconds[bench.name].append(time.perf_counter() - began)
+            if bench.meter is not None:
+                usage[bench.name].append(bench.meter.total())
+    return {bench.name: _cost(seconds[bench.name], usage[bench.name]) for bench in benches}
+
+
+def _cost(seconds: list[float], usage: list[Any]) -> Cost:
+    cost = Cost(statistics.median(seconds) * 1000)
+    if usage:
+        cost.requests = statistics.median(sum(u.requests.values()) for u in usage)
+        cost.read_units = statistics.median(u.read_units for u in usage)
+        cost.write_units = statistics.median(u.write_units for u in usage)
+    return cost
+
+
+@contextmanager
+def benches(folder: Path, *, sql: bool = True, dynamodb: bool = True) -> Iterator[list[Bench]]:
+    """MLflow on SQLite, ours on a file, and ours on dynoxide where it is installed."""
+    found = []
+    if sql:
+        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # noqa: PLC0415 - slow
+
+        found.append(Bench("MLflow, SQLite", SqlAlchemyStore(f"sqlite:///{folder}/mlflow.db", "/tmp")))
+    ours = DynamoDBTrackingStore(f"dynamodb:///{folder}/ours.ddb?synchronous=FULL", "/tmp")
+    found.append(Bench("ours, embedded", ours))
+    if not dynamodb or find_dynoxide() is None:
+        yield found
+        return
+    with dynoxide_server() as address:
+        uri = f"dynamodb://{address}/bench"
+        engine = MeteredEngine(open_engine(uri))
+        store = DynamoDBTrackingStore(uri, "/tmp", table=Table(engine))
+        found.append(Bench("ours, dynoxide", store, engine.meter))
+        yield found
+
+
+def run(sizes: tuple[int, ...] = (500,), **options: Any) -> dict[str, Mapping[str, Cost]]:
+    """Every operation on every store."""
+    results = {}
+    with tempfile.TemporaryDirectory(dir=TMPFS if TMPFS.is_dir() else None) as folder:
+        with benches(Path(folder), **options) as stores:
+            for operation in OPERATIONS:
+                results[operation.title] = measure(stores, operation)
+            for size in sizes:
+                for operation in search_operations(size):
+                    results[operation.title] = measure(stores, operation)
+    return results
