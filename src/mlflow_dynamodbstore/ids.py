@@ -119,6 +119,15 @@ def experiment_of(text: str) -> str | None:
     return str(value & ((1 << _EXPERIMENT_BITS) - 1))
 
 
+def made_at(text: str) -> int | None:
+    """The millisecond in which an id was made, or None for one without a time in it."""
+    text = text.removeprefix(_MODEL_PREFIX)
+    if not is_hex_id(text):
+        return None
+    value = int(text, 16)
+    return value >> 80 if value >> 76 & 0xF == 0x7 and value >> 62 & 0b11 == 0b10 else None
+
+
 def is_hex_id(text: str) -> bool:
     """Whether a text is 32 lower-case hex digits."""
     return _HEX_ID.fullmatch(text) is not None

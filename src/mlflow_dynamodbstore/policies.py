@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,13 @@ DEFAULTS: Mapping[str, Value] = {
     METRIC_HISTORY_RETENTION: 365,
     TEXT_FIELDS: {},
 }
+ENVIRONMENT: Mapping[str, str] = {
+    SOFT_DELETED_RETENTION: "MLFLOW_DYNAMODBSTORE_SOFT_DELETED_RETENTION_DAYS",
+    TRACE_RETENTION: "MLFLOW_DYNAMODBSTORE_TRACE_RETENTION_DAYS",
+    METRIC_HISTORY_RETENTION: "MLFLOW_DYNAMODBSTORE_METRIC_HISTORY_RETENTION_DAYS",
+}
+"""Variables that win over CONFIG in the process that has them."""
+MOST_DAYS = 36_500
 REFRESH_SECONDS = 30.0
 DAY = 24 * 60 * 60
 
@@ -40,25 +48,35 @@ class Policies:
     """The settings of one table.
 
     They are read in one query and kept for half a minute, so that writing a metric does not cost a
-    read of the policy; a change made through this object is seen by it at once.
+    read of the policy; a change made through this object is seen by it at once. What the
+    environment says when the object is made wins over CONFIG.
     """
 
     def __init__(self, table: Table, monotonic: Callable[[], float] = time.monotonic):
         self._table = table
         self._monotonic = monotonic
+        self._fixed = _from_environment()
         self._values: dict[str, Value] = {}
         self._read_at: float | None = None
 
     def get(self, name: str) -> Value:
-        """The value in force: what CONFIG says, or the default."""
+        """The value in force: what the environment says, or CONFIG, or the default."""
+        if name in self._fixed:
+            return self._fixed[name]
         if self._read_at is None or self._monotonic() - self._read_at > REFRESH_SECONDS:
             self._refresh()
         return self._values.get(name, DEFAULTS.get(name))
 
     def all(self) -> dict[str, Value]:
-        """Every setting, defaults included, read anew."""
+        """Every setting in force, defaults included, read anew."""
         self._refresh()
-        return {**DEFAULTS, **self._values}
+        return {**DEFAULTS, **self._values, **self._fixed}
+
+    def source(self, name: str) -> str:
+        """Where the value in force comes from, as of the last reading."""
+        if name in self._fixed:
+            return "environment"
+        return "table" if name in self._values else "default"
 
     def set(self, name: str, value: Value) -> None:
         """Write a setting."""
@@ -89,3 +107,25 @@ class Policies:
         items = self._table.items(Query(keys.CONFIG_PK, where=keys.SETTINGS.on()))
         self._values = {str(keys.setting_of(str(item["SK"]))): item["value"] for item in items}
         self._read_at = self._monotonic()
+
+
+def retention_days(text: str) -> int:
+    """A retention as a person writes it: whole days, 0 for no expiry. Raises ``ValueError``."""
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST_DAYS):
+        raise ValueError(
+            f"{text!r} is not a number of days: write a whole number from 0 (never expire) "
+            f"to {MOST_DAYS}"
+        )
+    return int(text)
+
+
+def _from_environment() -> dict[str, Value]:
+    fixed: dict[str, Value] = {}
+    for name, variable in ENVIRONMENT.items():
+        text = os.environ.get(variable, "")
+        if text:
+            try:
+                fixed[name] = retention_days(text)
+            except ValueError as error:
+                raise ValueError(f"{variable}: {error}") from error
+    return fixed

@@ -1,0 +1,7 @@
+"""The operator's command line, ``mlflow-dynamodbstore``: one module for each group of commands."""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,75 @@
+"""``config``: the settings in the table's CONFIG partition."""
+
+from __future__ import annotations
+
+import json as json_format
+
+import click
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.lifecycle.settings import SETTINGS, STATE, setting
+
+
+@click.group(cls=Group)
+def config() -> None:
+    """Settings of the table."""
+
+
+@config.command("list")
+@pass_place
+def list_(place: Place, json: bool) -> None:
+    """List the settings in force."""
+    policies = place.policies()
+    values = policies.all()
+    named = sorted({*SETTINGS, *(name for name in values if not name.startswith(STATE))})
+    if json:
+        output.as_json(
+            {name: {"value": values.get(name), "source": policies.source(name)} for name in named}
+        )
+        return
+    rows = [
+        (name, _shown(values.get(name)), policies.source(name), _meaning(name)) for name in named
+    ]
+    output.grid("Settings", ("setting", "value", "from", "meaning"), rows)
+
+
+@config.command()
+@click.argument("name")
+@pass_place
+def get(place: Place, name: str, json: bool) -> None:
+    """Print the value of one setting."""
+    setting(name)
+    value = place.policies().get(name)
+    if json:
+        output.as_json({name: value})
+    else:
+        click.echo(_shown(value))
+
+
+@config.command("set")
+@click.argument("name")
+@click.argument("value")
+@pass_place
+def set_(place: Place, name: str, value: str, json: bool) -> None:
+    """Change one setting."""
+    chosen = setting(name)
+    try:
+        read = chosen.read(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    policies = place.policies()
+    policies.set(name, read)
+    if json:
+        output.as_json({name: read})
+    else:
+        output.say(f"{name} = [bold]{_shown(read)}[/]")
+
+
+def _meaning(name: str) -> str:
+    return SETTINGS[name].meaning if name in SETTINGS else "unknown to this release"
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json_format.dumps(value, sort_keys=True)

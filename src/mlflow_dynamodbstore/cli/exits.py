@@ -1,0 +1,74 @@
+"""Exit codes, and the one place where an error becomes a sentence and a code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import click
+from mlflow.exceptions import MlflowException
+
+from mlflow_dynamodbstore.table import errors
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+OK = 0
+FAILED = 1
+USAGE = 2
+NO_TABLE = 3
+DENIED = 4
+UNAVAILABLE = 5
+FINDINGS = 6
+INTERRUPTED = 130
+
+MEANINGS = {
+    OK: "done",
+    FAILED: "it failed; the message says why",
+    USAGE: "the command line is wrong",
+    NO_TABLE: "there is no such table, or it is not one of ours",
+    DENIED: "the credentials are missing, expired or not allowed to do this",
+    UNAVAILABLE: "the table did not answer, or kept asking for fewer requests",
+    FINDINGS: "`doctor` found something that needs attention",
+    INTERRUPTED: "stopped with Ctrl-C; what was done is kept",
+}
+
+_CODES: tuple[tuple[tuple[type[errors.TableError], ...], int], ...] = (
+    ((errors.TableMissing, errors.SchemaMismatch), NO_TABLE),
+    ((errors.AccessDenied,), DENIED),
+    ((errors.Throttled, errors.Unavailable, errors.IncompleteWrite), UNAVAILABLE),
+    ((errors.BadTableURI, errors.InvalidRequest), USAGE),
+)
+
+
+class Failure(click.ClickException):
+    """Ends the program with a sentence and a code."""
+
+    def __init__(self, message: str, code: int = FAILED):
+        super().__init__(message)
+        self.exit_code = code
+
+
+def code_of(error: errors.TableError) -> int:
+    """The exit code of a table's error."""
+    return next((code for kinds, code in _CODES if isinstance(error, kinds)), FAILED)
+
+
+def reporting(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a command end with a sentence and a code where it would end with a traceback."""
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except errors.TableError as error:
+            raise Failure(str(error), code_of(error)) from error
+        except MlflowException as error:
+            raise Failure(error.message) from error
+        except ValueError as error:
+            raise Failure(str(error), USAGE) from error
+        except KeyboardInterrupt as error:
+            raise Failure("stopped", INTERRUPTED) from error
+
+    return wrapper

@@ -1,0 +1,41 @@
+"""``mlflow-dynamodbstore``: the root of the command line."""
+
+from __future__ import annotations
+
+import click
+
+from mlflow_dynamodbstore import __version__
+from mlflow_dynamodbstore.cli import config, ttl
+from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.place import Place
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=Group, context_settings=_CONTEXT)
+@click.version_option(__version__, prog_name="mlflow-dynamodbstore")
+@click.option("--name", metavar="TABLE", help="Name of a DynamoDB table.")
+@click.option("--region", help="AWS region of the table.")
+@click.option("--endpoint-url", metavar="URL", help="Endpoint other than AWS, with --name.")
+@click.option("--uri", metavar="URI", help="Table URI instead, such as dynamodb:///mlflow.ddb.")
+@click.option(
+    "--tracking-uri", envvar="MLFLOW_TRACKING_URI", hidden=True, help="As MLflow itself knows it."
+)
+@click.pass_context
+def main(
+    ctx: click.Context,
+    name: str | None,
+    region: str | None,
+    endpoint_url: str | None,
+    uri: str | None,
+    tracking_uri: str | None,
+) -> None:
+    """Look after a table that MLflow keeps its data in.
+
+    The table is the one of --name and --region, of --uri, or of the variable MLFLOW_TRACKING_URI.
+    """
+    ctx.obj = Place(name, region, endpoint_url, uri, tracking_uri)
+
+
+for command in (ttl.ttl, config.config):
+    main.add_command(command)

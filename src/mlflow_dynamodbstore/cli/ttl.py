@@ -1,0 +1,157 @@
+"""``ttl``: retention policies, and cleaning up what they leave behind."""
+
+from __future__ import annotations
+
+import click
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.lifecycle.cleanup import GRACE_SECONDS, Cleanup, Report
+from mlflow_dynamodbstore.lifecycle.settings import RETENTIONS, SETTINGS
+from mlflow_dynamodbstore.policies import (
+    ENVIRONMENT,
+    METRIC_HISTORY_RETENTION,
+    MOST_DAYS,
+    SOFT_DELETED_RETENTION,
+    TRACE_RETENTION,
+    Policies,
+)
+
+DAYS = click.IntRange(0, MOST_DAYS)
+
+
+@click.group(cls=Group)
+def ttl() -> None:
+    """Retention policies, and cleaning up what expiry leaves behind."""
+
+
+@ttl.command()
+@pass_place
+def show(place: Place, json: bool) -> None:
+    """Show the retention policies in force."""
+    _show(place.policies(), json=json)
+
+
+@ttl.command("set")
+@click.option(
+    "--soft-deleted-retention-days",
+    SOFT_DELETED_RETENTION,
+    type=DAYS,
+    help="Days that deleted runs and experiments can be restored; 0: for good.",
+)
+@click.option(
+    "--trace-retention-days",
+    TRACE_RETENTION,
+    type=DAYS,
+    help="Days that traces are kept from their creation; 0: for good.",
+)
+@click.option(
+    "--metric-history-retention-days",
+    METRIC_HISTORY_RETENTION,
+    type=DAYS,
+    help="Days that the history of metrics is kept; 0: for good.",
+)
+@pass_place
+def set_(place: Place, json: bool, **days: int | None) -> None:
+    """Change retention policies.
+
+    A change counts for what is deleted or written from now on; a server sees it within half a
+    minute.
+    """
+    chosen = {name: value for name, value in days.items() if value is not None}
+    if not chosen:
+        raise click.UsageError("give at least one policy, such as --trace-retention-days 60")
+    policies = place.policies()
+    for name, value in chosen.items():
+        policies.set(name, value)
+    _show(policies, json=json)
+
+
+@ttl.command()
+@click.option("--dry-run", is_flag=True, help="Only count what belongs to nothing.")
+@click.option("--restart", is_flag=True, help="Begin anew, not where the last cleanup stopped.")
+@click.option("--segments", type=click.IntRange(1, 64), help="Parts of the table read at once.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=GRACE_SECONDS,
+    show_default=True,
+    help="Seconds between the two looks at what may be just being written.",
+)
+@pass_place
+def cleanup(
+    place: Place, dry_run: bool, restart: bool, segments: int | None, grace: float, json: bool
+) -> None:
+    """Find what belongs to nothing any more, and let it expire.
+
+    Safe beside live traffic. Stopped with Ctrl-C, it goes on where it was when started again.
+    """
+    table = place.table()
+    by_default = 4 if getattr(table.engine, "waits_on_network", False) else 1
+    with output.bar("looking for orphans", quiet=json) as shown:
+
+        def progress(report: Report) -> None:
+            waiting = f", second look in {report.waiting:.0f} s" if report.waiting else ""
+            output.note(shown, f"{report.read:,} read, {report.orphans:,} orphans{waiting}")
+
+        job = Cleanup(
+            table,
+            dry_run=dry_run,
+            segments=segments or by_default,
+            grace=grace,
+            progress=progress,
+        )
+        report = job.run(anew=restart)
+    _report(report, dry_run=dry_run, json=json)
+
+
+def _report(report: Report, *, dry_run: bool, json: bool) -> None:
+    if json:
+        found = dict(sorted(report.found.items()))
+        output.as_json(
+            {
+                "dry_run": dry_run,
+                "read": report.read,
+                "found": found,
+                "orphans": report.orphans,
+                "removed": report.removed,
+                "resumed": report.resumed,
+            }
+        )
+        return
+    if report.found:
+        output.grid(
+            "Items that belong to nothing",
+            ("kind", "items"),
+            [*sorted(report.found.items()), ("total", report.orphans)],
+            numbers=("items",),
+        )
+    if dry_run:
+        output.say(
+            f"{report.read:,} items read, [bold]{report.orphans:,}[/] orphans. Dry run: "
+            "nothing was changed."
+        )
+    else:
+        output.say(f"{report.read:,} items read, [bold]{report.removed:,}[/] orphans removed.")
+
+
+def _show(policies: Policies, *, json: bool) -> None:
+    values = policies.all()
+    if json:
+        output.as_json(
+            {name: {"days": values[name], "source": policies.source(name)} for name in RETENTIONS}
+        )
+        return
+    rows = [
+        (name, _days(values[name]), policies.source(name), SETTINGS[name].meaning)
+        for name in RETENTIONS
+    ]
+    output.grid("Retention", ("policy", "days", "from", "meaning"), rows, numbers=("days",))
+    for name in RETENTIONS:
+        if policies.source(name) == "environment":
+            output.say(f"[yellow]{ENVIRONMENT[name]}[/] sets {name} in this process.")
+
+
+def _days(value: object) -> str:
+    return f"{value}" if value else "0 (never expire)"

@@ -1,0 +1,115 @@
+"""Taking away what belongs to nothing, without hurting whoever writes at the same moment.
+
+Most orphans get an expiry of now: nobody sees them from then on, and the storage removes them in
+its own time, which costs nothing. Search entries and guards of names are deleted, since they are
+read by their keys and stand in somebody's way; each on the condition that what made it an orphan
+still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from boto3.dynamodb.conditions import Attr, ConditionBase
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.lifecycle.judging import EXPERIMENT_NAME, Judged
+from mlflow_dynamodbstore.policies import TEXT_FIELDS
+from mlflow_dynamodbstore.table.contract import (
+    MAX_TRANSACTION,
+    Check,
+    Delete,
+    Patch,
+    TransactWrite,
+)
+from mlflow_dynamodbstore.table.errors import TransactionCancelled
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import TTL, Key, Value
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.records import SEALED
+
+WRITES_AT_ONCE = 500
+_CHECKS = 2  # the run, and the setting that says which texts are indexed
+
+
+class Remover:
+    """Removes orphans; each method returns how many went."""
+
+    def __init__(self, table: Table):
+        self._table = table
+
+    def remove(self, orphans: Sequence[Judged], text_fields: Value) -> int:
+        """Take orphans away. ``text_fields`` is the setting under which they were judged."""
+        guards = [o for o in orphans if o.what.entity.endswith(" name")]
+        entries = [o for o in orphans if o.what.is_search_entry]
+        wrong = [o for o in entries if o.sealed_as is not None]
+        gone = [o for o in entries if o.sealed_as is None]
+        others = [o for o in orphans if o not in guards and not o.what.is_search_entry]
+        return (
+            self._date(others)
+            + self._delete(gone)
+            + self._delete_wrong(wrong, text_fields)
+            + sum(self._delete_guard(guard) for guard in guards)
+        )
+
+    def _date(self, orphans: Iterable[Judged]) -> int:
+        now = Update(set={TTL: int(self._table.clock())})
+        done = 0
+        for some in batched(orphans, WRITES_AT_ONCE):
+            exists = Attr("PK").exists()
+            outcomes = self._table.write([Patch(o.key, now, condition=exists) for o in some])
+            done += sum(outcome.status == "applied" for outcome in outcomes)
+        return done
+
+    def _delete(self, orphans: Iterable[Judged]) -> int:
+        done = 0
+        for some in batched(orphans, WRITES_AT_ONCE):
+            self._table.write([Delete(orphan.key) for orphan in some])
+            done += len(some)
+        return done
+
+    def _delete_wrong(self, orphans: Iterable[Judged], text_fields: Value) -> int:
+        """Search entries that their run does not say of itself, while it says the same as it did.
+
+        Whoever seals the run raises its generation first, and whoever changes which texts are
+        indexed changes the setting first, so neither can be writing such an entry now.
+        """
+
+        def place(orphan: Judged) -> tuple[Key, int]:
+            assert orphan.what.run is not None
+            assert orphan.sealed_as is not None
+            return orphan.what.run, orphan.sealed_as
+
+        done = 0
+        for (run, generation), of_run in groupby(sorted(orphans, key=place), key=place):
+            same = Attr("generation").eq(generation) & Attr("state").eq(SEALED)
+            for some in batched(of_run, MAX_TRANSACTION - _CHECKS):
+                checks: list[TransactWrite] = [Check(run, same), _same_setting(text_fields)]
+                done += self._transact(checks, [orphan.key for orphan in some])
+        return done
+
+    def _delete_guard(self, guard: Judged) -> int:
+        (owner,) = guard.what.owners
+        absent: ConditionBase = Attr("PK").not_exists()
+        if guard.what.entity == EXPERIMENT_NAME and guard.guards is not None:
+            workspace = keys.workspace_of(guard.key.pk)
+            absent = absent | Attr("name").ne(guard.guards) | Attr("workspace").ne(workspace)
+        return self._transact([Check(owner, absent)], [guard.key])
+
+    def _transact(self, checks: list[TransactWrite], deleted: Sequence[Key]) -> int:
+        try:
+            self._table.transact([*checks, *(Delete(key) for key in deleted)])
+        except TransactionCancelled as error:
+            if any(r is not None and r.code != "ConditionFailed" for r in error.reasons):
+                raise
+            return 0  # it has changed since it was judged: the next cleanup looks again
+        return len(deleted)
+
+
+def _same_setting(text_fields: Value) -> Check:
+    key = keys.setting_key(TEXT_FIELDS)
+    if text_fields:
+        return Check(key, Attr("value").eq(text_fields))
+    return Check(key, Attr("PK").not_exists() | Attr("value").eq({}))
