@@ -107,7 +107,9 @@ def test_a_live_run_keeps_each_thing_in_an_item_of_its_own(store: Any) -> None:
     """Live items are named as the schema says, and no index is maintained for them."""
     run_id = store.create_run(EXPERIMENT, "u", 1, [RunTag("t", "1")], "n").info.run_id
     store.log_batch(run_id, [Metric("m", 1.0, 5, 1)], [Param("p", "x")], [])
-    kinds = [sk.removeprefix(f"R#{run_id}") for sk in sort_keys(store, keys.run_and_children(run_id))]
+    kinds = [
+        sk.removeprefix(f"R#{run_id}") for sk in sort_keys(store, keys.run_and_children(run_id))
+    ]
     assert kinds[:2] == ["", "#METRIC#m"]
     assert kinds[2].startswith("#MHIST#m#8000000000000001#8000000000000005#")
     assert kinds[3:] == ["#PARAM#p", "#TAG#mlflow.runName", "#TAG#t"]
@@ -141,7 +143,9 @@ def test_a_late_write_makes_a_sealed_run_live_again(store: Any) -> None:
     check_every_path_agrees(store, run_id)
 
 
-def test_a_reader_seals_what_was_left_live_and_removes_stale_ranks(store: Any, clock: Clock) -> None:
+def test_a_reader_seals_what_was_left_live_and_removes_stale_ranks(
+    store: Any, clock: Clock
+) -> None:
     """A run that rests is sealed by the next search; ranks of its old values go."""
     run_id = ended_run(store)
     store.log_metric(run_id, Metric("m", 2.0, 2, 2))
@@ -168,7 +172,9 @@ def test_a_run_that_nobody_ended_is_sealed_after_a_while(store: Any, clock: Cloc
 def test_a_summary_too_large_for_an_item_is_split_and_read_back(store: Any) -> None:
     """Many long params: the summary spills into parts, and a second sealing removes the old."""
     run_id = store.create_run(EXPERIMENT, "u", 1, [], "n").info.run_id
-    texts = {f"p{n}": "".join(chr(33 + (n * 7 + k * k) % 90) for k in range(5000)) for n in range(300)}
+    texts = {
+        f"p{n}": "".join(chr(33 + (n * 7 + k * k) % 90) for k in range(5000)) for n in range(300)
+    }
     for chunk in (list(texts.items())[n : n + 100] for n in range(0, 300, 100)):
         store.log_batch(run_id, [], [Param(k, v) for k, v in chunk], [])
     store.update_run_info(run_id, RunStatus.FINISHED, 9, None)
@@ -181,19 +187,18 @@ def test_a_summary_too_large_for_an_item_is_split_and_read_back(store: Any) -> N
 
 
 def test_deleting_dates_every_item_and_restoring_undates_it(store: Any, clock: Clock) -> None:
-    """All items of a deleted run carry its ttl, its ranks are gone; restore undoes all of it."""
+    """All items of a deleted run carry its ttl, and no search shows it; restore undoes both."""
     run_id = ended_run(store)
-    before = sort_keys(store, RANKS)
     store.delete_run(run_id)
     everything = Query(keys.experiment_pk(EXPERIMENT), keys.run_and_children(run_id).on())
     due = {
         found.get("ttl") for found in store.table.items(everything) if "#MHIST#" not in found["SK"]
     }
     assert due == {int(clock.now) + 90 * 86400}
-    assert sort_keys(store, RANKS) == []
+    for path, order in (("ByTime", []), ("ByMetric", ["metrics.m DESC"])):
+        assert found_by(store, path, "", order) == []
     store.restore_run(run_id)
     assert not any("ttl" in f for f in store.table.items(everything) if "#MHIST#" not in f["SK"])
-    assert sort_keys(store, RANKS) == before
     check_every_path_agrees(store, run_id)
 
 
@@ -254,7 +259,9 @@ def test_a_crash_at_any_point_loses_nothing_that_was_acknowledged(
     """Die at every write request in turn; what had returned is there, and the call can be repeated."""
     for at in itertools.count(1):
         uri = f"dynamodb:///{tmp_path}/{at}.ddb?synchronous=NORMAL"
-        run_id = opened(uri, clock).create_run(EXPERIMENT, "u", 1, [RunTag("t", "1")], "n").info.run_id
+        run_id = (
+            opened(uri, clock).create_run(EXPERIMENT, "u", 1, [RunTag("t", "1")], "n").info.run_id
+        )
         # The default experiment is there already, so that opening writes nothing more.
         crashing, crashed = opened(uri, clock, at=at, when=when), False
         model = opened(f"dynamodb:///{tmp_path}/{at}-model.ddb?synchronous=NORMAL", clock)

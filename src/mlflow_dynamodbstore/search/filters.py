@@ -8,6 +8,7 @@ what lacks x.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -62,12 +63,23 @@ class Comparison:
         wanted = self.value
         if self.comparator in ("LIKE", "ILIKE"):
             return like(wanted, ignore_case=self.comparator == "ILIKE")
+        if self.comparator == "RLIKE":
+            return _pattern(wanted)
         if self.comparator == "IN":
             return lambda value: value in wanted
         if self.comparator == "NOT IN":
             return lambda value: value not in wanted
         compare = _SIMPLE[self.comparator]
         return lambda value: compare(value, wanted)
+
+
+def _pattern(text: str) -> Callable[[str], bool]:
+    """RLIKE: the regular expression occurs somewhere; one that is none occurs nowhere."""
+    try:
+        pattern = re.compile(text)
+    except re.error:
+        return lambda _: False
+    return lambda value: pattern.search(value) is not None
 
 
 def all_hold(comparisons: Iterable[Comparison]) -> Callable[[Searchable], bool]:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
 from mlflow_dynamodbstore import keys
@@ -39,25 +38,21 @@ MOST_IN_RANGE = 200
 MOST_TOKENS = 3
 FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 
-ACTIVE_ONLY = frozenset({LifecycleStage.ACTIVE})
-
 
 def able_paths(
     comparisons: Sequence[Comparison],
     ordering: Ordering,
-    stages: frozenset[str],
     text_fields: Sequence[TextField] = (),
 ) -> list[Path]:
-    """Every path that can answer, best first. RANK and FTS items exist for active runs only."""
-    ranked = stages == ACTIVE_ONLY
+    """Every path that can answer, best first."""
     return [
         *_by_id(comparisons),
-        *(_ranked_in_order(comparisons, ordering) if ranked else ()),
-        *(_equal(comparisons) if ranked else ()),
+        *_ranked_in_order(comparisons, ordering),
+        *_equal(comparisons),
         *_named(comparisons),
         *_in_status(comparisons, ordering),
-        *(_having_text(comparisons, text_fields) if ranked else ()),
-        *(_in_range(comparisons, ordering) if ranked else ()),
+        *_having_text(comparisons, text_fields),
+        *_in_range(comparisons, ordering),
         *_named_in_order(ordering),
         _by_time(comparisons, ordering),
     ]

@@ -1,8 +1,7 @@
 """Judge a ``boto3.dynamodb.conditions`` object on an item, as DynamoDB would.
 
-The embedded engine uses it for conditions and filters. A filter meets thousands of items, so it
-becomes a chain of small functions once (:func:`predicate`). The condition of a write meets one
-item, so it is walked as it stands, and only as far as needed (:func:`holds`).
+The embedded engine uses it for conditions and filters. A condition becomes a chain of small
+functions, made once for all conditions of the same shape.
 
 The rules: an attribute that is absent, or of another type than the value it is compared with,
 makes every comparison false except ``<>``, which it makes true. Whole numbers are type N; floats
@@ -11,10 +10,9 @@ and bytes are both type B (see :func:`wire_bytes`), so they never meet a whole n
 
 from __future__ import annotations
 
-import operator
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -25,10 +23,12 @@ from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
 
 Predicate: TypeAlias = Callable[[Item], bool]
-Operand: TypeAlias = Callable[[Item], Any]
+Judge: TypeAlias = Callable[[Item, Sequence[Any]], bool]
+Operand: TypeAlias = Callable[[Item, Sequence[Any]], Any]
+Shape: TypeAlias = Any
+"""A nested tuple of condition types, attribute names, and the numbers of constants."""
 
 MAX_IN = 100
-_CHECKED = "_is_checked"
 
 _ABSENT: Any = object()
 _TYPES = {
@@ -49,40 +49,53 @@ _ALL_BITS = (1 << 64) - 1
 
 def holds(condition: ConditionBase, item: Item | None) -> bool:
     """Whether a condition is true of an item; ``None`` stands for an item that is absent."""
-    walk = _WALKS.get(type(condition))
-    if walk is None:
-        return predicate(condition)(item or {})
-    return walk(condition._values, item or {})  # noqa: SLF001 - its public form is a new dict
-
-
-def check(condition: ConditionBase) -> None:
-    """Raise ``InvalidRequest`` for a condition that no item can be judged by.
-
-    A condition remembers that it was checked: the same objects come with every write.
-    """
-    if hasattr(condition, _CHECKED):
-        return
-    if type(condition) not in _BUILDERS:
-        raise InvalidRequest(f"{type(condition).__name__} is not a complete condition")
-    if type(condition) is boto.In:
-        predicate(condition)
-        return
-    setattr(condition, _CHECKED, True)
-    for value in condition._values:  # noqa: SLF001 - as above
-        if isinstance(value, (boto.AttributeBase, boto.Size)):
-            _path(value.name)
-        elif isinstance(value, ConditionBase):
-            check(value)
-        elif not _type_of(value):
-            raise InvalidRequest(f"a condition cannot compare with a {type(value).__name__}")
+    constants: list[Any] = []
+    return _judge_of(_shape(condition, constants))(item or {}, constants)
 
 
 def predicate(condition: ConditionBase) -> Predicate:
-    """The condition as a function of an item, to be called many times."""
-    build = _BUILDERS.get(type(condition))
+    """The condition as a function of an item.
+
+    Raises ``InvalidRequest`` for a condition that no item can be judged by.
+    """
+    constants: list[Any] = []
+    judge = _judge_of(_shape(condition, constants))
+    return lambda item: judge(item, constants)
+
+
+def _shape(value: Any, constants: list[Any]) -> Shape:
+    """What a condition asks, apart from the values it compares with, which go to a list.
+
+    Writes ask the same few questions over and over with other values, so the function that
+    answers a question is made once for its shape.
+    """
+    if isinstance(value, boto.Size):
+        return (boto.Size, value.name)
+    if isinstance(value, ConditionBase):
+        inner = value._values  # noqa: SLF001 - its public form is a new dictionary each time
+        if isinstance(value, boto.In) and not 1 <= len(inner[1]) <= MAX_IN:
+            raise InvalidRequest(f"IN takes 1 to {MAX_IN} values, not {len(inner[1])}")
+        return (type(value), *(_shape(one, constants) for one in inner))
+    if isinstance(value, boto.AttributeBase):
+        return str(value.name)
+    if isinstance(value, (list, tuple)) and not isinstance(value, str):
+        if not all(map(_type_of, value)):
+            raise InvalidRequest("a condition cannot compare with values of such types")
+    elif not _type_of(value):
+        raise InvalidRequest(f"a condition cannot compare with a {type(value).__name__}")
+    constants.append(value)
+    return len(constants) - 1
+
+
+@lru_cache(maxsize=4096)
+def _judge_of(shape: Shape) -> Judge:
+    """The function that judges an item by a condition of some shape."""
+    kind, *parts = shape if isinstance(shape, tuple) else (None,)
+    build = _BUILDERS.get(kind)
     if build is None:
-        raise InvalidRequest(f"{type(condition).__name__} is not a complete condition")
-    return build(*condition.get_expression()["values"])
+        name = getattr(kind, "__name__", "this")
+        raise InvalidRequest(f"{name} is not a complete condition")
+    return build(*parts)
 
 
 def attribute_names(condition: ConditionBase) -> set[str]:
@@ -115,6 +128,8 @@ def _type_of(value: Any) -> str:
 
 
 def _same(left: Any, right: Any) -> bool:
+    if type(left) is str:  # the common case
+        return bool(left == right)
     kind = _type_of(left)
     if kind != _type_of(right) or not kind:
         return False
@@ -135,14 +150,12 @@ def _rank(value: Any) -> Any:
 # Operands: attributes, size() of an attribute, and plain values.
 
 
-def _operand(value: Any) -> Operand:
-    if isinstance(value, boto.Size):
-        return _size_of(_attribute(value.name))
-    if isinstance(value, boto.AttributeBase):
-        return _attribute(value.name)
-    if not _type_of(value):
-        raise InvalidRequest(f"a condition cannot compare with a {type(value).__name__}")
-    return lambda _item: value
+def _operand(shape: Shape) -> Operand:
+    if isinstance(shape, int):
+        return lambda _item, constants: constants[shape]
+    if isinstance(shape, str):
+        return _attribute(shape)
+    return _size_of(_attribute(shape[1]))
 
 
 @lru_cache(maxsize=1024)
@@ -156,10 +169,10 @@ def _path(name: str) -> tuple[str, ...]:
 def _attribute(name: str) -> Operand:
     first, *rest = _path(name)
     if not rest:
-        return lambda item: item.get(first, _ABSENT)
+        return lambda item, _c: item.get(first, _ABSENT)
     steps: list[str | int] = [int(p[1:-1]) if p[0] == "[" else p for p in rest]
 
-    def read(item: Item) -> Any:
+    def read(item: Item, _constants: Sequence[Any]) -> Any:
         value: Any = item.get(first, _ABSENT)
         for step in steps:
             value = _inside(value, step)
@@ -175,8 +188,8 @@ def _inside(value: Any, step: str | int) -> Any:
 
 
 def _size_of(attribute: Operand) -> Operand:
-    def read(item: Item) -> Any:
-        value = attribute(item)
+    def read(item: Item, c: Sequence[Any]) -> Any:
+        value = attribute(item, c)
         kind = _type_of(value)
         if kind == "S":
             return len(value) + sum(char > "\uffff" for char in value)  # UTF-16 units
@@ -190,29 +203,26 @@ def _size_of(attribute: Operand) -> Operand:
 # One builder for each kind of condition.
 
 
-def _equals(left: Any, right: Any) -> Predicate:
+def _equals(left: Any, right: Any) -> Judge:
     read, expected = _operand(left), _operand(right)
-    if type(right) is str:  # the common case: only a string equals a string
-        return lambda item: bool(read(item) == right)
-    return lambda item: _same(read(item), expected(item))
+    return lambda item, c: _same(read(item, c), expected(item, c))
 
 
-def _not_equals(left: Any, right: Any) -> Predicate:
+def _not_equals(left: Any, right: Any) -> Judge:
     equal = _equals(left, right)
-    return lambda item: not equal(item)
+    return lambda item, c: not equal(item, c)
 
 
-def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Predicate]:
-    def build(left: Any, right: Any) -> Predicate:
+def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Judge]:
+    def build(left: Any, right: Any) -> Judge:
         read_left, read_right = _operand(left), _operand(right)
-        constant = None if isinstance(right, boto.AttributeBase) else _rank(right)
 
-        def judge(item: Item) -> bool:
-            a, b = read_left(item), read_right(item)
+        def judge(item: Item, c: Sequence[Any]) -> bool:
+            a, b = read_left(item, c), read_right(item, c)
             kind = _type_of(a)
             if kind not in _ORDERED or kind != _type_of(b):
                 return False
-            return compare(_rank(a), _rank(b) if constant is None else constant)
+            return compare(_rank(a), _rank(b))
 
         return judge
 
@@ -223,28 +233,26 @@ _at_least = _ordering(lambda a, b: bool(a >= b))
 _at_most = _ordering(lambda a, b: bool(a <= b))
 
 
-def _between(value: Any, low: Any, high: Any) -> Predicate:
+def _between(value: Any, low: Any, high: Any) -> Judge:
     above, below = _at_least(value, low), _at_most(value, high)
-    return lambda item: above(item) and below(item)
+    return lambda item, c: above(item, c) and below(item, c)
 
 
-def _is_in(value: Any, choices: Any) -> Predicate:
-    if not 1 <= len(choices) <= MAX_IN:
-        raise InvalidRequest(f"IN takes 1 to {MAX_IN} values, not {len(choices)}")
-    read, options = _operand(value), [_operand(choice) for choice in choices]
+def _is_in(value: Any, choices: Any) -> Judge:
+    read, options = _operand(value), _operand(choices)
 
-    def judge(item: Item) -> bool:
-        found = read(item)
-        return any(_same(found, option(item)) for option in options)
+    def judge(item: Item, c: Sequence[Any]) -> bool:
+        found = read(item, c)
+        return any(_same(found, option) for option in options(item, c))
 
     return judge
 
 
-def _begins_with(value: Any, prefix: Any) -> Predicate:
+def _begins_with(value: Any, prefix: Any) -> Judge:
     read, read_prefix = _operand(value), _operand(prefix)
 
-    def judge(item: Item) -> bool:
-        found, start = read(item), read_prefix(item)
+    def judge(item: Item, c: Sequence[Any]) -> bool:
+        found, start = read(item, c), read_prefix(item, c)
         kind = _type_of(found)
         if kind not in ("S", "B") or kind != _type_of(start):
             return False
@@ -253,11 +261,11 @@ def _begins_with(value: Any, prefix: Any) -> Predicate:
     return judge
 
 
-def _contains(value: Any, part: Any) -> Predicate:
+def _contains(value: Any, part: Any) -> Judge:
     read, read_part = _operand(value), _operand(part)
 
-    def judge(item: Item) -> bool:
-        found, wanted = read(item), read_part(item)
+    def judge(item: Item, c: Sequence[Any]) -> bool:
+        found, wanted = read(item, c), read_part(item, c)
         kind = _type_of(found)
         if kind == "L":
             return any(_same(element, wanted) for element in found)
@@ -268,37 +276,38 @@ def _contains(value: Any, part: Any) -> Predicate:
     return judge
 
 
-def _attribute_type(attribute: Any, kind: Any) -> Predicate:
+def _attribute_type(attribute: Any, kind: Any) -> Judge:
     read = _operand(attribute)
-    return lambda item: _type_of(read(item)) == kind
+    wanted = _operand(kind)
+    return lambda item, c: _type_of(read(item, c)) == wanted(item, c)
 
 
-def _exists(attribute: Any) -> Predicate:
+def _exists(attribute: Any) -> Judge:
     read = _operand(attribute)
-    return lambda item: read(item) is not _ABSENT
+    return lambda item, c: read(item, c) is not _ABSENT
 
 
-def _not_exists(attribute: Any) -> Predicate:
+def _not_exists(attribute: Any) -> Judge:
     read = _operand(attribute)
-    return lambda item: read(item) is _ABSENT
+    return lambda item, c: read(item, c) is _ABSENT
 
 
-def _and(left: Any, right: Any) -> Predicate:
-    first, second = predicate(left), predicate(right)
-    return lambda item: first(item) and second(item)
+def _and(left: Any, right: Any) -> Judge:
+    first, second = _judge_of(left), _judge_of(right)
+    return lambda item, c: first(item, c) and second(item, c)
 
 
-def _or(left: Any, right: Any) -> Predicate:
-    first, second = predicate(left), predicate(right)
-    return lambda item: first(item) or second(item)
+def _or(left: Any, right: Any) -> Judge:
+    first, second = _judge_of(left), _judge_of(right)
+    return lambda item, c: first(item, c) or second(item, c)
 
 
-def _not(inner: Any) -> Predicate:
-    judge = predicate(inner)
-    return lambda item: not judge(item)
+def _not(inner: Any) -> Judge:
+    judge = _judge_of(inner)
+    return lambda item, c: not judge(item, c)
 
 
-_BUILDERS: Mapping[type[ConditionBase], Callable[..., Predicate]] = {
+_BUILDERS: Mapping[Any, Callable[..., Judge]] = {
     boto.And: _and,
     boto.Or: _or,
     boto.Not: _not,
@@ -315,41 +324,4 @@ _BUILDERS: Mapping[type[ConditionBase], Callable[..., Predicate]] = {
     boto.AttributeExists: _exists,
     boto.AttributeNotExists: _not_exists,
     boto.AttributeType: _attribute_type,
-}
-
-
-# The same for one item, for the kinds that writes use most.
-
-
-def _read(operand: Any, item: Item) -> Any:
-    if type(operand) is boto.Attr and len(_path(operand.name)) == 1:
-        return item.get(operand.name, _ABSENT)
-    if isinstance(operand, (boto.AttributeBase, boto.Size)):
-        return _operand(operand)(item)
-    return operand
-
-
-def _walk_ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Item], bool]:
-    def walk(values: Any, item: Item) -> bool:
-        left, right = _read(values[0], item), _read(values[1], item)
-        kind = _type_of(left)
-        if kind not in _ORDERED or kind != _type_of(right):
-            return False
-        return compare(_rank(left), _rank(right))
-
-    return walk
-
-
-_WALKS: Mapping[type[ConditionBase], Callable[[Any, Item], bool]] = {
-    boto.And: lambda values, item: holds(values[0], item) and holds(values[1], item),
-    boto.Or: lambda values, item: holds(values[0], item) or holds(values[1], item),
-    boto.Not: lambda values, item: not holds(values[0], item),
-    boto.Equals: lambda values, item: _same(_read(values[0], item), _read(values[1], item)),
-    boto.NotEquals: lambda values, item: not _same(_read(values[0], item), _read(values[1], item)),
-    boto.LessThan: _walk_ordering(operator.lt),
-    boto.LessThanEquals: _walk_ordering(operator.le),
-    boto.GreaterThan: _walk_ordering(operator.gt),
-    boto.GreaterThanEquals: _walk_ordering(operator.ge),
-    boto.AttributeExists: lambda values, item: _read(values[0], item) is not _ABSENT,
-    boto.AttributeNotExists: lambda values, item: _read(values[0], item) is _ABSENT,
 }

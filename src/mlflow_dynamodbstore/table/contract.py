@@ -144,8 +144,9 @@ class Engine(Protocol):
 
     All methods may be called from many threads at once.
 
-    Two properties are optional, and false where they are absent: ``waits_on_network`` (reading
-    side by side is faster) and ``never_loses_answers`` (a call that failed was not applied).
+    Three attributes are optional: ``waits_on_network`` (true where reading side by side is
+    faster), ``never_loses_answers`` (true where a call that failed was not applied) and
+    ``expiry_clock`` (set by a table to its clock: writes then meet no expired item).
     """
 
     schema: Schema

@@ -78,6 +78,9 @@ class Table:
         self.engine = engine
         self.clock = clock
         self.retry = retry or Retry()
+        self._guards = not hasattr(engine, "expiry_clock")
+        if not self._guards:
+            engine.expiry_clock = clock  # type: ignore[attr-defined]  # optional, see Engine
         self._alive: tuple[int, ConditionBase] = (0, _alive_at(0))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_lock = Lock()
@@ -236,6 +239,7 @@ class Table:
         )
 
     def _write_all(self, writes: Sequence[Write]) -> list[Outcome]:
+        """Send many writes until each has been applied or refused."""
         tokens = [self._token_for(write) for write in writes]
         guarded = [_with_token(self._guarded(w), t) for w, t in zip(writes, tokens, strict=True)]
         outcomes: list[Outcome | None] = [None] * len(writes)
@@ -334,7 +338,7 @@ class Table:
 
     def _guarded(self, write: TransactWrite) -> TransactWrite:
         """Let a condition, and any change of an item, see only what has not expired."""
-        if write.condition is None and not isinstance(write, Patch):
+        if not self._guards or (write.condition is None and not isinstance(write, Patch)):
             return write
         now = int(self.clock())
         if self._alive[0] != now:

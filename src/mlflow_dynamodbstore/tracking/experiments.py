@@ -363,8 +363,8 @@ def _changed(table: Table, meta: Item, change: Update, item: Put | Delete) -> bo
 
 
 def _was_deleted_by_itself(run: Item) -> bool:
-    """Whether a run was deleted before its experiment was, which took more than a mark."""
-    return TTL in run or "underived" in run
+    """Whether a run was deleted before its experiment was, which dated its items too."""
+    return TTL in run
 
 
 def _run_in_stage(run: Item, stage: str, now_ms: int) -> Update:

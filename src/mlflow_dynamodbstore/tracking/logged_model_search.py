@@ -220,7 +220,7 @@ class LoggedModelSearch(TrackingBase):
         """The matching models of one experiment in order, read as far as they are asked for."""
         entries = (
             (candidate.record.item["created"], candidate)
-            for items in self._model_pages(experiment_id, query, after, size + 1)
+            for items in self._model_pages(experiment_id, query, after, size + 2)
             for candidate in self._model_candidates(items, query)
             if query.matches(candidate)
         )

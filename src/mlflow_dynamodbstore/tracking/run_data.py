@@ -14,7 +14,6 @@ from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_MODELS, MLFLOW_RUN_NAME
 from mlflow.utils.validation import (
     _validate_batch_log_data,
     _validate_batch_log_limits,
-    _validate_metric,
     _validate_param,
     _validate_param_keys_unique,
     _validate_run_id,
@@ -81,8 +80,6 @@ class RunData(Metrics, Runs):
         metrics, params, tags = _validate_batch_log_data(metrics, params, tags)
         _validate_batch_log_limits(metrics, params, tags)
         _validate_param_keys_unique(params)
-        _validate_points(metrics)
-        tags = [_validate_tag(t.key, t.value, path=f"tags[{n}]") for n, t in enumerate(tags)]
         if metrics and not params and not tags:
             run = self._admit_lately(run_id)
         else:
@@ -167,9 +164,3 @@ class RunData(Metrics, Runs):
             self.set_tag(run.run_id, RunTag(MLFLOW_RUN_NAME, name))
         if values:
             self.table.write([Put(run.tag(key, value)) for key, value in values.items()])
-
-
-def _validate_points(metrics: Sequence[Metric]) -> None:
-    for n, metric in enumerate(metrics):
-        path = "" if len(metrics) == 1 else f"metrics[{n}]"
-        _validate_metric(metric.key, metric.value, metric.timestamp, metric.step, path=path)

@@ -42,7 +42,7 @@ class RunQuery:
 
     def paths(self) -> list[Path]:
         """The paths able to answer, best first; the forced one alone where there is one."""
-        able = able_paths(self.comparisons, self.ordering, self.stages, self.text_fields)
+        able = able_paths(self.comparisons, self.ordering, self.text_fields)
         forced = [path for path in able if path.name == forced_path.get()]
         return forced or able
 
@@ -64,8 +64,9 @@ class RunSearch(TrackingBase):
         after = query.ordering.after(page_token)
         places = [str(number) for number in _parse_experiment_ids(list(experiment_ids))]
         places = [place for place in dict.fromkeys(places) if self._is_in_workspace(place)]
-        streams = self._streams(query, places, after, max_results)
-        rows = merged(streams, query.ordering) if streams else iter(())
+        if not places:
+            return [], None
+        rows = merged(self._streams(query, places, after, max_results), query.ordering)
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token

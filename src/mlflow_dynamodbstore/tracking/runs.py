@@ -145,26 +145,22 @@ class Runs(TrackingBase):
         item = self._run_item(run_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         # The run first: from here on writers are refused, so what follows sees all there is.
-        self._mark_deleted(item, ttl, underived=True)
-        derived = self._derived(item)
-        dated = self._dated_children(item, ttl) if ttl is not None else []
-        self.table.write([*dated, *(Delete(key) for key in derived)])
+        self._mark_deleted(item, ttl)
+        if ttl is not None:
+            self.table.write(self._dated_children(item, ttl))
 
     def restore_run(self, run_id: str) -> None:
         item = self._run_item(run_id)
-        if item["lifecycle"] == LifecycleStage.ACTIVE:
-            return
-        self._restore(item)
+        if item["lifecycle"] != LifecycleStage.ACTIVE:
+            self._restore(item)
 
     def _restore(self, item: Item) -> None:
         # The run last: were it first, a crash would leave an active run whose items expire.
-        undated = self._dated_children(item, None) if TTL in item else []
-        derived = self._derived(item) if "underived" in item else []
-        self.table.write([*undated, *(sealing.derived_item(key) for key in derived)])
+        if TTL in item:
+            self.table.write(self._dated_children(item, None))
         self._mark_active(item)
 
-    def _mark_deleted(self, item: Item, ttl: int | None, *, underived: bool) -> None:
-        """Mark a run deleted; ``underived`` notes that its RANK and FTS items go too."""
+    def _mark_deleted(self, item: Item, ttl: int | None) -> None:
         run_id = run_id_of(item)
         changes: Item = {
             "lifecycle": LifecycleStage.DELETED,
@@ -173,8 +169,6 @@ class Runs(TrackingBase):
         }
         if ttl is not None:
             changes[TTL] = ttl
-        if underived:
-            changes["underived"] = True
         self._update_existing(run_id, item, Update(set=changes))
         self._admitted.forget(run_id)
 
@@ -184,9 +178,7 @@ class Runs(TrackingBase):
             "lifecycle": LifecycleStage.ACTIVE,
             "lsi1sk": keys.lsi1_run(run_id, LifecycleStage.ACTIVE, start_time_of(item)),
         }
-        self._update_existing(
-            run_id, item, Update(set=changes, remove=("deleted_time", "underived", TTL))
-        )
+        self._update_existing(run_id, item, Update(set=changes, remove=("deleted_time", TTL)))
 
     def _update_existing(self, run_id: str, item: Item, update: Update) -> None:
         try:
@@ -197,7 +189,7 @@ class Runs(TrackingBase):
             raise run_not_found(run_id) from error
 
     def _derived(self, item: Item) -> list[Key]:
-        """The RANK and FTS items that a sealed run has, or had before it was deleted."""
+        """The RANK and FTS items of a sealed run; a live one has none that count."""
         if item["state"] != SEALED:
             return []
         record = sealing.read(self.table, item)

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
 from mlflow_dynamodbstore import keys, large
@@ -145,7 +144,7 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     contents = RunContents.from_children(children(table, key, run_id))
     before = _published(table, marked)
     summary = large.store(key, SUMMARY, contents.to_summary())
-    derived = set(derived_keys(key.pk, run_id, contents, rules)) if is_active(marked) else set()
+    derived = set(derived_keys(key.pk, run_id, contents, rules))
     known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
     table.write([derived_item(key) for key in sorted(derived - known)] + summary.parts)
     place = _lsi5(run_id, contents, rules.primary_metric)
@@ -181,13 +180,12 @@ def _published(table: Table, item: Item) -> RunContents | None:
 # --- what is derived from a run for searching ---------------------------------------------------
 
 
-def is_active(item: Item) -> bool:
-    """Whether a run is searched by derived items: deleted runs are found by lifecycle instead."""
-    return bool(item["lifecycle"] == LifecycleStage.ACTIVE)
-
-
 def derived_keys(pk: str, run_id: str, contents: RunContents, rules: Rules) -> Iterable[Key]:
-    """The RANK items of a run's latest metrics and params, and the FTS items of its texts."""
+    """The RANK items of a run's latest metrics and params, and the FTS items of its texts.
+
+    A deleted run keeps them: a search reads the run itself and sees its stage, and a restored
+    one needs nothing written again.
+    """
     for name, (value, _, _) in contents.metrics.items():
         yield Key(pk, keys.metric_rank(name, value, run_id))
     for name, text in contents.params.items():

@@ -70,6 +70,15 @@ class EmbeddedEngine:
         """The URI that opens this table again."""
         return f"dynamodb:///{self.path}{self._query_string}"
 
+    @property
+    def expiry_clock(self) -> Callable[[], float] | None:
+        """The clock by which items that writes meet are expired; set by the table."""
+        return self._writer.expiry_clock
+
+    @expiry_clock.setter
+    def expiry_clock(self, clock: Callable[[], float]) -> None:
+        self._writer.expiry_clock = clock
+
     def prepare(self, *, create: bool) -> None:
         """Make sure the file exists and is ours. Raises ``TableMissing``, ``SchemaMismatch`` and
         ``BadTableURI``.

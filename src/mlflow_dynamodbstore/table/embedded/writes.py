@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mlflow_dynamodbstore.table.conditions import check, holds
+from mlflow_dynamodbstore.table.conditions import Predicate, predicate
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION_BYTES,
     Check,
@@ -43,7 +43,7 @@ from mlflow_dynamodbstore.table.errors import (
     TransactionCancelled,
 )
 from mlflow_dynamodbstore.table.sizes import item_size
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import TTL, Item, Key
 
 TOKEN_SECONDS = 600
 MOST_VARIABLES = 500
@@ -55,6 +55,7 @@ class Prepared:
 
     write: TransactWrite
     key: Key
+    judge: Predicate | None
     row: Row | None = None  # of a Put
     size: int = 0
     blind: str | None = None  # the statement that does it, when it need not see the old item
@@ -76,6 +77,7 @@ class Writer:
         self._lag = lag
         self._collection_limit = collection_limit
         self._clock = clock
+        self.expiry_clock: Callable[[], float] | None = None
         # Whether a write must see the old item even when nobody asked for it.
         self._watchful = lag is not None or collection_limit is not None
 
@@ -139,8 +141,8 @@ class Writer:
         write, key = prepared.write, prepared.key
         row = connection.execute(self._layout.get, key).fetchone()
         body: bytes | None = None if row is None else row[0]
-        old = None if body is None else unpack(body)
-        if write.condition is not None and not holds(write.condition, old):
+        old = self._seen(body)
+        if prepared.judge is not None and not prepared.judge(old or {}):
             raise ConditionFailed(old=old)
         if isinstance(write, Check):
             return None, 0
@@ -191,8 +193,7 @@ class Writer:
         deletes: list[Key] = []
         outcomes = []
         for n, prepared in seeing:
-            body = bodies.get(prepared.key)
-            old = None if body is None else unpack(body)
+            old = self._seen(bodies.get(prepared.key))
             outcomes.append((n, self._planned(prepared, old, puts, deletes)))
         connection.executemany(self._layout.put, puts)
         connection.executemany(self._layout.delete, deletes)
@@ -202,7 +203,7 @@ class Writer:
         self, prepared: Prepared, old: Item | None, puts: list[Row], deletes: list[Key]
     ) -> Outcome:
         write = prepared.write
-        if write.condition is not None and not holds(write.condition, old):
+        if prepared.judge is not None and not prepared.judge(old or {}):
             return Outcome("refused", old)
         if isinstance(write, Delete):
             deletes.append(prepared.key)
@@ -214,6 +215,17 @@ class Writer:
         puts.append(row)
         returns = "none" if isinstance(write, Check) else write.returns
         return Outcome("applied", {"none": None, "old": old, "new": new}[returns])
+
+    def _seen(self, body: bytes | None) -> Item | None:
+        """The item that a write meets; one that has expired is not there."""
+        if body is None:
+            return None
+        item = unpack(body)
+        if self.expiry_clock is not None:
+            ttl = item.get(TTL)
+            if ttl is not None and type(ttl) is int and ttl <= self.expiry_clock():
+                return None
+        return item
 
     def _bodies(
         self, connection: sqlite3.Connection, keys: Sequence[Key]
@@ -283,8 +295,7 @@ class Writer:
     # --- before a transaction -------------------------------------------------------------------
 
     def _prepare(self, write: TransactWrite) -> Prepared:
-        if write.condition is not None:
-            check(write.condition)
+        judge = None if write.condition is None else predicate(write.condition)
         if isinstance(write, Put):
             if write.returns == "new":
                 raise InvalidRequest("a put returns the old item or none: you have the new one")
@@ -292,16 +303,16 @@ class Writer:
             row = self._layout.row(write.item, size)
             key = self._layout.schema.key_of(write.item)
             blind = None if self._must_see(write) else self._layout.put
-            return Prepared(write, key, row, size, blind)
+            return Prepared(write, key, judge, row, size, blind)
         check_key(write.key)
         if isinstance(write, Delete):
             if write.returns == "new":
                 raise InvalidRequest("a delete leaves no new item to return")
             blind = None if self._must_see(write) else self._layout.delete
-            return Prepared(write, write.key, blind=blind)
+            return Prepared(write, write.key, judge, blind=blind)
         if isinstance(write, Patch):
             check_update(write.update, self._layout.schema)
-        return Prepared(write, write.key)
+        return Prepared(write, write.key, judge)
 
     def _must_see(self, write: Put | Delete) -> bool:
         """Whether a write must see the item it meets."""
