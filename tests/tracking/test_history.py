@@ -19,7 +19,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.policies import DAY
 from mlflow_dynamodbstore.table.contract import Page, Put, Query
 from mlflow_dynamodbstore.tracking import series
-from mlflow_dynamodbstore.tracking.points import Point, history_item, order
+from mlflow_dynamodbstore.tracking.points import Point, history_item, order, points_of
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.stores import open_tracking_store, refused
 from tests.table.fakes import FakeTime
@@ -347,7 +347,7 @@ def test_a_long_history_is_sampled_in_little_memory(store, run_id, monkeypatch):
     monkeypatch.setattr(series, "HELD_POINTS", 10_000)
     put_packs(store, run_id, packs=100, size=1000)
     most = 0
-    unpack = series.points_of
+    unpack = points_of
 
     def counted(item: Any, span: Any) -> list[Point]:
         nonlocal most

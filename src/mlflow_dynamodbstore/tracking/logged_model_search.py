@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypedDict
+from typing import Any
 
 from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
 from mlflow.entities.lifecycle_stage import LifecycleStage
@@ -64,11 +64,8 @@ _ALIASES = {
 CREATED = "creation_timestamp_ms"
 
 
-class DatasetFilter(TypedDict, total=False):
-    """A dataset by name, or by name and digest."""
-
-    dataset_name: str
-    dataset_digest: str
+DatasetFilter = Mapping[str, Any]
+"""A dataset by ``dataset_name`` and ``dataset_digest``, as far as they are given."""
 
 
 @dataclass
@@ -189,7 +186,7 @@ class LoggedModelSearch(TrackingBase):
         self,
         experiment_ids: list[str],
         filter_string: str | None = None,
-        datasets: list[DatasetFilter] | None = None,
+        datasets: list[dict[str, Any]] | None = None,
         max_results: int | None = None,
         order_by: list[dict[str, Any]] | None = None,
         page_token: str | None = None,
@@ -327,7 +324,7 @@ def _sort_key(clause: dict[str, Any]) -> SortKey:
             f"Invalid order by field name: {field_name}. Only metrics are supported."
         )
     named = ("dataset_name", "dataset_digest")
-    dataset: Any = {part: clause[part] for part in named if clause.get(part)}
+    dataset = {part: clause[part] for part in named if clause.get(part)}
     return MetricKey(METRIC, name, ascending, dataset or None)
 
 
