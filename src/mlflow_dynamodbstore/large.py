@@ -59,10 +59,15 @@ def unpack(data: bytes) -> Value:
     return value
 
 
-def store(head: Key, name: str, value: Value, *, ttl: int | None = None) -> Stored:
-    """Prepare a value for attribute ``name`` of the item at ``head``."""
+def store(
+    head: Key, name: str, value: Value, *, ttl: int | None = None, inline: int = INLINE_LIMIT
+) -> Stored:
+    """Prepare a value for attribute ``name`` of the item at ``head``.
+
+    ``inline`` is how many bytes may stay in the head; less of them where it is read in lists.
+    """
     data = pack(value)
-    if len(data) <= INLINE_LIMIT:
+    if len(data) <= inline:
         return Stored({name: data})
     generation = secrets.token_hex(6)
     pieces = [data[n : n + PART_SIZE] for n in range(0, len(data), PART_SIZE)]

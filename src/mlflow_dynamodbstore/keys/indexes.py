@@ -227,6 +227,11 @@ def lsi5_run(run_id: str, key: str, value: float) -> str:
     return join("M", bounded(key, KEY), ordered_float(value), bounded(run_id, ID))
 
 
+def lsi5_trace(trace_id: str, session: str, request_time: int | None) -> str:
+    """A trace by session, then request time."""
+    return join("TS", bounded(session, NAME), _timed(request_time, trace_id))
+
+
 def runs_by_lifecycle(lifecycle: str, since: int | None = None, until: int | None = None) -> Range:
     """In LSI1: runs of a lifecycle stage, started in a span of time with both ends included."""
     return _in_time(_word(lifecycle), since, until)
@@ -277,6 +282,11 @@ def traces_named(name: str) -> Range:
 def traces_by_name(starting: str = "") -> Range:
     """In LSI4: traces by name, all or those that begin with a text; for a long one also others."""
     return starting_text("T", starting, NAME)
+
+
+def traces_of_session(session: str, since: int | None = None, until: int | None = None) -> Range:
+    """In LSI5: traces of a session, requested in a span of time with both ends included."""
+    return _in_time(join("TS", bounded(session, NAME)), since, until)
 
 
 def runs_by_metric(key: str) -> Range:
@@ -340,9 +350,15 @@ def logged_model_index(
 
 
 def trace_index(
-    *, trace_id: str, experiment_id: str, request_time: int | None, status: str, name: str | None
+    *,
+    trace_id: str,
+    experiment_id: str,
+    request_time: int | None,
+    status: str,
+    name: str | None,
+    session: str | None = None,
 ) -> Attributes:
-    """All index attributes of a trace; without LSI4 when it has no name."""
+    """All index attributes of a trace; without LSI4 when it has no name, LSI5 when no session."""
     attributes = {
         **gsi1_trace(trace_id, experiment_id),
         "lsi2sk": lsi2_trace(trace_id, request_time),
@@ -350,6 +366,8 @@ def trace_index(
     }
     if name is not None:
         attributes["lsi4sk"] = lsi4_trace(trace_id, name)
+    if session is not None:
+        attributes["lsi5sk"] = lsi5_trace(trace_id, session, request_time)
     return attributes
 
 

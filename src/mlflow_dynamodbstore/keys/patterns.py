@@ -55,6 +55,8 @@ _PARTITIONS = (
     ),
     Pattern("PK", "WORKSPACE#<name>", "Workspace partition", access.workspace_pk, ("default",)),
     Pattern("PK", "USER#<username>", "User partition", access.user_pk, ("ada",)),
+    Pattern("PK", "TRACE#<trace_id>", "Trace locator", traces.trace_locator_key, (_TRACE,)),
+    Pattern("PK", "RUNASSESS#<run_id>", "Assessments of a run", traces.run_assessments_pk, (_RUN,)),
     Pattern("PK", "CONFIG", "Global configuration", lambda: access.CONFIG_PK),
 )
 
@@ -147,6 +149,15 @@ _TRACES = (
         "Assessment",
         traces.trace_assessment,
         (_TRACE, "a-77"),
+    ),
+    Pattern("SK", "T#LOC", "Trace locator", traces.trace_locator_key, (_TRACE,)),
+    Pattern("SK", "TSA#<trace_id>", "Session assessed", traces.session_assessed, (_TRACE,)),
+    Pattern(
+        "SK",
+        "A#<trace_id>#<assessment_id>",
+        "Assessment of a run",
+        traces.run_assessment_key,
+        (_RUN, _TRACE, "a-77"),
     ),
 )
 
@@ -338,6 +349,13 @@ _LOCAL = (
     ),
     Pattern("lsi4sk", "R#<name>#<run_id>", "Run", indexes.lsi4_run, (_RUN, "first-try")),
     Pattern("lsi4sk", "T#<name>#<trace_id>", "Trace", indexes.lsi4_trace, (_TRACE, "chat")),
+    Pattern(
+        "lsi5sk",
+        "TS#<session>#<time>#<trace_id>",
+        "Trace",
+        indexes.lsi5_trace,
+        (_TRACE, "call-3", _TIME),
+    ),
     Pattern("lsi5sk", "LIVE#<run_id>", "Live run", indexes.lsi5_live, (_RUN,)),
     Pattern(
         "lsi5sk", "M#<key>#<value>#<run_id>", "Sealed run", indexes.lsi5_run, (_RUN, "loss", 0.5)

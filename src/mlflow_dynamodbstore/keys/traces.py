@@ -10,6 +10,10 @@ from mlflow_dynamodbstore.table.values import Key
 TRACES = children("T")
 """All traces of an experiment with everything below them."""
 
+SESSION_ASSESSED = children("TSA")
+"""The traces of an experiment with assessments that speak of their whole session."""
+
+_LOCATOR = join("T", "LOC")
 _SPAN_PARTS = 10**4
 
 
@@ -43,6 +47,32 @@ def trace_spans_part(trace_id: str, number: int) -> str:
 def trace_assessment(trace_id: str, assessment_id: str) -> str:
     """An assessment of a trace."""
     return join(trace(trace_id), "ASSESS", bounded(assessment_id, ID))
+
+
+def trace_locator_key(trace_id: str) -> Key:
+    """The item that tells a trace's experiment, in a partition of its own."""
+    return Key(join("TRACE", bounded(trace_id, ID)), _LOCATOR)
+
+
+def session_assessed(trace_id: str) -> str:
+    """Notes that a trace has assessments which speak of its whole session."""
+    return join("TSA", bounded(trace_id, ID))
+
+
+def session_assessed_of(sk: str) -> str | None:
+    """The trace that such a note is about, or None when its id was cut."""
+    return key_text(pieces_of(sk, "TSA")[0])
+
+
+def run_assessments_pk(run_id: str) -> str:
+    """The partition that lists the assessments a run has made."""
+    return join("RUNASSESS", bounded(run_id, ID))
+
+
+def run_assessment_key(run_id: str, trace_id: str, assessment_id: str) -> Key:
+    """One assessment a run has made."""
+    place = join("A", bounded(trace_id, ID), bounded(assessment_id, ID))
+    return Key(run_assessments_pk(run_id), place)
 
 
 def trace_children(trace_id: str) -> Range:

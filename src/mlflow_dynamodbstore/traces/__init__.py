@@ -1,0 +1,1 @@
+"""Traces: infos, spans, tags, assessments, search, metrics, and X-Ray as a source of spans."""

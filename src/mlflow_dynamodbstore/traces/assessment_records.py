@@ -1,0 +1,200 @@
+"""An assessment as it is stored.
+
+A short one is an attribute of its trace's own item, packed. Of a long one the trace holds the
+head, and an item of its own the whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from mlflow.entities.assessment import Assessment, Expectation, Feedback, IssueReference
+from mlflow.entities.assessment_error import AssessmentError
+from mlflow.entities.assessment_source import AssessmentSource
+from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.utils.trace_analytics import assessment_aggregate
+from mlflow.tracing.constant import AssessmentMetadataKey, TraceMetadataKey
+from mlflow.tracing.utils import generate_assessment_id
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.values import TTL, Item
+from mlflow_dynamodbstore.traces.items import ASSESSMENT, TracePlace
+
+FEEDBACK, EXPECTATION, ISSUE = "feedback", "expectation", "issue"
+
+INLINE_ASSESSMENT = 2 * 1024
+"""Bytes of an assessment that may stay in its trace's own item."""
+
+WHOLE = "record"
+"""Attribute of a long assessment's own item."""
+
+_LONG_FIELDS = {"value": "null", "error": None, "rationale": None, "metadata": None}
+
+
+@dataclass(frozen=True)
+class AssessmentRecord:
+    """An assessment. Values, errors and metadata are JSON."""
+
+    assessment_id: str
+    name: str
+    type: str
+    value: str
+    created: int
+    updated: int
+    source_type: str
+    source_id: str | None
+    valid: bool = True
+    error: str | None = None
+    run_id: str | None = None
+    span_id: str | None = None
+    rationale: str | None = None
+    overrides: str | None = None
+    metadata: str | None = None
+    long: bool = False
+
+    @property
+    def metadata_map(self) -> dict[str, Any]:
+        return json.loads(self.metadata) if self.metadata else {}
+
+    @property
+    def speaks_of_session(self) -> bool:
+        """Whether it is about the whole session of its trace."""
+        return TraceMetadataKey.TRACE_SESSION in self.metadata_map
+
+    @property
+    def source_run(self) -> str | None:
+        """The run that made it."""
+        run_id: str | None = self.metadata_map.get(AssessmentMetadataKey.SOURCE_RUN_ID)
+        return run_id
+
+    @property
+    def number(self) -> float | None:
+        """The value in metrics: a number, or 1 and 0 for what means yes and no."""
+        return assessment_aggregate(json.loads(self.value))[0]
+
+    @property
+    def comparable_number(self) -> float | None:
+        """The value in filters with < and >, for which only numbers count."""
+        number, is_numeric = assessment_aggregate(json.loads(self.value))
+        return number if is_numeric else None
+
+    def packed(self) -> bytes:
+        """As an attribute, without the fields that say nothing."""
+        given = {k: v for k, v in asdict(self).items() if v is not None and k not in _UNSAID}
+        if not self.valid:
+            given["valid"] = False
+        if self.long:
+            given["long"] = True
+        return large.pack(given)
+
+
+_UNSAID = frozenset({"valid", "long"})
+
+
+def unpacked(data: bytes) -> AssessmentRecord:
+    """The record that :meth:`AssessmentRecord.packed` packed."""
+    return AssessmentRecord(**large.unpack(data))
+
+
+@dataclass(frozen=True)
+class AssessmentWrites:
+    """An assessment as an attribute of its trace, and the items to write before."""
+
+    attributes: Item
+    items: list[Put]
+
+
+def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> AssessmentWrites:
+    """How to write an assessment."""
+    name = ASSESSMENT + record.assessment_id
+    whole = replace(record, long=False).packed()
+    if len(whole) <= INLINE_ASSESSMENT:
+        return AssessmentWrites({name: whole}, [])
+    key = place.assessment(record.assessment_id)
+    prepared = large.store(key, WHOLE, whole, ttl=ttl)
+    expiry = {} if ttl is None else {TTL: ttl}
+    item: Item = {"PK": key.pk, "SK": key.sk, **prepared.attributes, **expiry}
+    head = replace(record, long=True, **_LONG_FIELDS)  # type: ignore[arg-type]
+    return AssessmentWrites({name: head.packed()}, [*prepared.parts, Put(item)])
+
+
+def record_of(assessment: Assessment) -> AssessmentRecord:
+    """An assessment as MLflow has it; one without an id is given one."""
+    if assessment.assessment_id is None:
+        assessment.assessment_id = generate_assessment_id()
+    now = get_current_time_millis()
+    kind, value, error = _content(assessment)
+    return AssessmentRecord(
+        assessment_id=assessment.assessment_id,
+        name=assessment.name,
+        type=kind,
+        value=json.dumps(value),
+        error=json.dumps(error.to_dictionary()) if error else None,
+        created=assessment.create_time_ms or now,
+        updated=assessment.last_update_time_ms or now,
+        source_type=assessment.source.source_type,
+        source_id=assessment.source.source_id,
+        run_id=assessment.run_id,
+        span_id=assessment.span_id,
+        rationale=assessment.rationale,
+        overrides=assessment.overrides,
+        metadata=metadata_json(assessment.metadata),
+    )
+
+
+def metadata_json(metadata: Mapping[str, Any] | None) -> str | None:
+    """Metadata as it is stored; nothing for none."""
+    return json.dumps(metadata) if metadata else None
+
+
+def _content(assessment: Assessment) -> tuple[str, Any, AssessmentError | None]:
+    if assessment.feedback is not None:
+        return FEEDBACK, assessment.feedback.value, assessment.feedback.error
+    if assessment.expectation is not None:
+        return EXPECTATION, assessment.expectation.value, None
+    if assessment.issue is not None:
+        return ISSUE, assessment.issue.to_dictionary(), None
+    raise MlflowException.invalid_parameter_value(
+        "Assessment must have either feedback, expectation, or issue value"
+    )
+
+
+def entity(record: AssessmentRecord, trace_id: str) -> Assessment:
+    """An assessment as MLflow gives it."""
+    made = _made(record, trace_id)
+    made.overrides = record.overrides
+    made.valid = record.valid
+    made.run_id = record.run_id
+    made.assessment_id = record.assessment_id
+    return made
+
+
+def _made(record: AssessmentRecord, trace_id: str) -> Assessment:
+    value = json.loads(record.value)
+    common: dict[str, Any] = {
+        "source": AssessmentSource(source_type=record.source_type, source_id=record.source_id),
+        "trace_id": trace_id,
+        "metadata": json.loads(record.metadata) if record.metadata else None,
+        "span_id": record.span_id,
+        "create_time_ms": record.created,
+        "last_update_time_ms": record.updated,
+    }
+    if record.type == FEEDBACK:
+        error = AssessmentError.from_dictionary(json.loads(record.error)) if record.error else None
+        return Feedback(
+            name=record.name, value=value, error=error, rationale=record.rationale, **common
+        )
+    if record.type == EXPECTATION:
+        return Expectation(name=record.name, value=value, **common)
+    return IssueReference(
+        issue_id=record.name,
+        issue_name=value.get("issue_name"),
+        run_id=record.run_id,
+        rationale=record.rationale,
+        **common,
+    )

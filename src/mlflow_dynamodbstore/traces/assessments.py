@@ -1,0 +1,182 @@
+"""Assessments: create, get, update, override, delete."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from mlflow.entities.assessment import Assessment, ExpectationValue, FeedbackValue
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INTERNAL_ERROR, RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Delete, Query
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces.assessment_notes import notes
+from mlflow_dynamodbstore.traces.assessment_records import (
+    EXPECTATION,
+    FEEDBACK,
+    AssessmentRecord,
+    entity,
+    metadata_json,
+    record_of,
+    unpacked,
+    writes,
+)
+from mlflow_dynamodbstore.traces.base import Change, TraceNotFound, TracesBase
+from mlflow_dynamodbstore.traces.items import ASSESSMENT, place_of, ttl_of
+from mlflow_dynamodbstore.traces.records import record
+
+
+class Assessments(TracesBase):
+    """What people and judges say about traces."""
+
+    def create_assessment(self, assessment: Assessment) -> Assessment:
+        trace_id = str(assessment.trace_id)
+        made = record_of(assessment)
+
+        def created(item: Item) -> Change:
+            name = ASSESSMENT + made.assessment_id
+            if name in item:
+                raise MlflowException(
+                    f"Failed to create assessment for trace '{trace_id}' "
+                    "due to a constraint violation.",
+                    INTERNAL_ERROR,
+                )
+            return _with(_overridden(item, made), made)
+
+        self._change_trace(self._assessed_trace(trace_id), created)
+        return entity(made, trace_id)
+
+    def _assessed_trace(self, trace_id: str) -> Item:
+        known = self._known_trace(trace_id)
+        return self._trace_item(trace_id) if known is None else known
+
+    def get_assessment(self, trace_id: str, assessment_id: str) -> Assessment:
+        return entity(self._find_assessment(trace_id, assessment_id), trace_id)
+
+    def update_assessment(
+        self,
+        trace_id: str,
+        assessment_id: str,
+        name: str | None = None,
+        expectation: ExpectationValue | None = None,
+        feedback: FeedbackValue | None = None,
+        rationale: str | None = None,
+        metadata: dict[str, str] | None = None,
+    ) -> Assessment:
+        existing = self._find_assessment(trace_id, assessment_id)
+        _check_update(existing, expectation, feedback)
+        changes: dict[str, Any] = {"updated": get_current_time_millis()}
+        if name is not None:
+            changes["name"] = name
+        if expectation is not None:
+            changes["value"] = json.dumps(expectation.value)
+        if feedback is not None:
+            changes["value"] = json.dumps(feedback.value)
+            changes["error"] = (
+                json.dumps(feedback.error.to_dictionary()) if feedback.error else None
+            )
+        if rationale is not None and existing.type != EXPECTATION:
+            changes["rationale"] = rationale
+        updated: list[AssessmentRecord] = []
+
+        def changed(item: Item) -> Change:
+            current = self._assessment_in(item, trace_id, assessment_id)
+            merged = metadata_json({**current.metadata_map, **(metadata or {})})
+            after = replace(current, metadata=merged, **changes)
+            updated[:] = [after]
+            return _with(item, after)
+
+        self._change_trace(self._trace_item(trace_id), changed)
+        return entity(updated[0], trace_id)
+
+    def delete_assessment(self, trace_id: str, assessment_id: str) -> None:
+        def deleted(item: Item) -> Change | None:
+            name = ASSESSMENT + assessment_id
+            if name not in item:
+                return None
+            gone = unpacked(item[name])
+            after = {key: value for key, value in item.items() if key != name}
+            if gone.overrides:
+                after = _marked(after, gone.overrides, valid=True)
+            key = place_of(item).assessment(assessment_id)
+            return Change(after, obsolete=[Delete(key)] if gone.long else [])
+
+        self._change_trace(self._trace_item(trace_id), deleted)
+
+    def _delete_assessments_of_run(self, run_id: str) -> None:
+        """Remove the assessments that a run made; for when the run is deleted."""
+        pk = keys.run_assessments_pk(run_id)
+        for note in list(self.table.items(Query(pk))):
+            try:
+                self.delete_assessment(str(note["trace_id"]), str(note["assessment_id"]))
+            except TraceNotFound:
+                self._forget_trace(str(note["trace_id"]))  # deleted before the run was
+            self.table.delete(self.table.schema.key_of(note))
+
+    def _find_assessment(self, trace_id: str, assessment_id: str) -> AssessmentRecord:
+        item = self._find_trace(trace_id)
+        if item is None:
+            raise MlflowException(
+                f"Trace with request_id '{trace_id}' not found", RESOURCE_DOES_NOT_EXIST
+            )
+        return self._assessment_in(item, trace_id, assessment_id)
+
+    def _assessment_in(self, item: Item, trace_id: str, assessment_id: str) -> AssessmentRecord:
+        for found in record(self.table, item).assessments:
+            if found.assessment_id == assessment_id:
+                return found
+        raise _assessment_not_found(trace_id, assessment_id)
+
+
+def _with(item: Item, made: AssessmentRecord) -> Change:
+    """A trace with one more assessment, or one changed."""
+    place, ttl = place_of(item), ttl_of(item)
+    written = writes(place, made, ttl)
+    before = [*written.items, *notes(place, made, ttl)]
+    return Change({**item, **written.attributes}, before=before)
+
+
+def _overridden(item: Item, made: AssessmentRecord) -> Item:
+    """A trace in which the assessment that another replaces no longer counts."""
+    if not made.overrides:
+        return item
+    if ASSESSMENT + made.overrides not in item:
+        raise _assessment_not_found(place_of(item).trace_id, made.overrides)
+    return _marked(item, made.overrides, valid=False)
+
+
+def _marked(item: Item, assessment_id: str, *, valid: bool) -> Item:
+    name = ASSESSMENT + assessment_id
+    if name not in item:
+        return item
+    return {**item, name: replace(unpacked(item[name]), valid=valid).packed()}
+
+
+def _check_update(
+    existing: AssessmentRecord,
+    expectation: ExpectationValue | None,
+    feedback: FeedbackValue | None,
+) -> None:
+    if expectation is not None and feedback is not None:
+        raise MlflowException.invalid_parameter_value(
+            "Cannot specify both `expectation` and `feedback` parameters."
+        )
+    if expectation is not None and existing.type != EXPECTATION:
+        raise MlflowException.invalid_parameter_value(
+            "Cannot update expectation value on a Feedback assessment."
+        )
+    if feedback is not None and existing.type != FEEDBACK:
+        raise MlflowException.invalid_parameter_value(
+            "Cannot update feedback value on an Expectation assessment."
+        )
+
+
+def _assessment_not_found(trace_id: str, assessment_id: str) -> MlflowException:
+    return MlflowException(
+        f"Assessment with ID '{assessment_id}' not found for trace '{trace_id}'",
+        RESOURCE_DOES_NOT_EXIST,
+    )

@@ -1,0 +1,208 @@
+"""What every part of the trace store shares: finding a trace, and changing it safely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, TEMPORARILY_UNAVAILABLE
+from mlflow.utils.mlflow_tags import MLFLOW_ARTIFACT_LOCATION
+from mlflow.utils.uri import append_to_uri_path
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.table.contract import Delete, Put, Query, Write
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces import items
+from mlflow_dynamodbstore.traces.items import TracePlace, place_of
+from mlflow_dynamodbstore.tracking.base import PLACES_KEPT, Recent, TrackingBase
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+
+IMAGES_KEPT = 1000
+LARGEST_IMAGE = 8 * 1024
+EXPERIMENT_SECONDS = 5.0
+MOST_TRIES = 50
+TRACE_FOLDER_NAME = "traces"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of a trace's own item, and what is written before and removed after."""
+
+    after: Item
+    before: Sequence[Put] = ()
+    parts: Sequence[Put] = ()  # as ``before``, and of no use to a second try
+    obsolete: Sequence[Delete] = ()
+
+
+class TracesBase(TrackingBase):
+    """The ground the modules about traces stand on."""
+
+    def _open(self, table: Table, artifact_root_uri: str) -> None:
+        super()._open(table, artifact_root_uri)
+        self._trace_homes: Recent[str, str] = Recent(PLACES_KEPT, float("inf"))
+        self._trace_images: Recent[str, Item] = Recent(IMAGES_KEPT, float("inf"))
+        self._lately_active: Recent[str, Item] = Recent(PLACES_KEPT, EXPERIMENT_SECONDS)
+
+    # --- experiments ----------------------------------------------------------------------------
+
+    def _experiment_for_traces(self, experiment_id: str | int | None) -> Item:
+        """An active experiment, or one that was a few seconds ago; MLflow's errors for another."""
+        known = self._lately_active.get(str(experiment_id))
+        if known is not None and known["workspace"] == self._get_active_workspace():
+            return known
+        item = self._active_experiment(experiment_id)
+        self._lately_active.put(experiment_id_of(item), item)
+        return item
+
+    def _artifact_tag(self, experiment: Item, trace_id: str) -> dict[str, str]:
+        """The tag that says where the artifacts of a trace go."""
+        location = append_to_uri_path(
+            experiment["artifact_location"],
+            TRACE_FOLDER_NAME,
+            trace_id,
+            self.ARTIFACTS_FOLDER_NAME,
+        )
+        return {MLFLOW_ARTIFACT_LOCATION: location}
+
+    def _trace_ttl(self) -> int | None:
+        """When a trace that begins now expires."""
+        return self.policies.expiry(TRACE_RETENTION)
+
+    # --- finding --------------------------------------------------------------------------------
+
+    def _trace_item(self, trace_id: str) -> Item:
+        """A trace's own item; raises when the active workspace has no such trace."""
+        item = self._find_trace(trace_id)
+        if item is None:
+            raise TraceNotFound(trace_id)
+        return item
+
+    def _find_trace(self, trace_id: str) -> Item | None:
+        """A trace's own item, or None when the active workspace has no such trace."""
+        if self._trace_homes.get(trace_id) is not None:
+            place = self._find_trace_place(trace_id)
+            item = None if place is None else self.table.get(place.key)
+            if item is not None:
+                return item
+            self._forget_trace(trace_id)  # it may have moved, or been written anew
+        place = self._find_trace_place(trace_id)
+        return None if place is None else self.table.get(place.key)
+
+    def _find_trace_place(self, trace_id: str) -> TracePlace | None:
+        """Where a trace lies or lay, or None when the active workspace has no such trace."""
+        home = self._trace_homes.get(trace_id)
+        if home is None:
+            found = self.table.get(keys.trace_locator_key(trace_id))
+            if found is None:
+                return None
+            home = str(found["experiment_id"])
+            self._trace_homes.put(trace_id, home)
+        return TracePlace(home, trace_id) if self._is_in_workspace(home) else None
+
+    def _find_trace_items(self, trace_ids: Iterable[str]) -> dict[str, Item]:
+        """The own items of many traces, by id; in two batches of requests."""
+        wanted = list(dict.fromkeys(trace_ids))
+        homes = {trace_id: self._trace_homes.get(trace_id) for trace_id in wanted}
+        locators = {
+            keys.trace_locator_key(trace_id): trace_id
+            for trace_id, home in homes.items()
+            if home is None
+        }
+        for key, found in self.table.get_many(locators).items():
+            homes[locators[key]] = str(found["experiment_id"])
+            self._trace_homes.put(locators[key], str(found["experiment_id"]))
+        places = {
+            TracePlace(home, trace_id).key: trace_id
+            for trace_id, home in homes.items()
+            if home is not None and self._is_in_workspace(home)
+        }
+        return {places[key]: item for key, item in self.table.get_many(places).items()}
+
+    def _note_trace(self, item: Item) -> Item:
+        """Remember a trace, so that the next call about it need not read it first."""
+        place = place_of(item)
+        self._trace_homes.put(place.trace_id, place.experiment_id)
+        facts = item.get("facts")
+        if isinstance(facts, dict) or len(facts or b"") > LARGEST_IMAGE or len(item) > IMAGES_KEPT:
+            self._trace_images.forget(place.trace_id)
+        else:
+            self._trace_images.put(place.trace_id, item)
+        return item
+
+    def _forget_trace(self, trace_id: str) -> None:
+        self._trace_homes.forget(trace_id)
+        self._trace_images.forget(trace_id)
+
+    def _known_trace(self, trace_id: str) -> Item | None:
+        """A trace's own item as it was a moment ago; good enough to try a change on."""
+        item = self._trace_images.get(trace_id)
+        if item is None or not self._is_in_workspace(place_of(item).experiment_id):
+            return None
+        return item
+
+    def _experiments_in_workspace(self) -> list[str]:
+        """The ids of all experiments of the active workspace."""
+        pk = keys.workspace_pk(self._get_active_workspace())
+        guards = self.table.items(Query(pk, where=keys.EXPERIMENT_NAMES.on()))
+        return [str(guard["experiment_id"]) for guard in guards]
+
+    # --- changing -------------------------------------------------------------------------------
+
+    def _change_trace(self, item: Item, change: Callable[[Item], Change | None]) -> Item:
+        """Change a trace depending on what it is; done again when somebody else was faster.
+
+        Raises when the trace is gone. ``change`` may be called several times, with the trace as it
+        then is, and gives None when there is nothing to do.
+        """
+        for _ in range(MOST_TRIES):
+            made = change(item)
+            if made is None:
+                return item
+            try:
+                after = self._apply_trace_change(item, made)
+            except ConditionFailed as refused:
+                self._discard_change(made)
+                trace_id = place_of(item).trace_id
+                if refused.old is None:
+                    self._forget_trace(trace_id)
+                    raise TraceNotFound(trace_id) from refused
+                item = refused.old
+            else:
+                if made.obsolete:
+                    self.table.write(list(made.obsolete))
+                return self._note_trace(after)
+        raise MlflowException(
+            f"Trace with ID '{place_of(item).trace_id}' is being changed by too many others.",
+            TEMPORARILY_UNAVAILABLE,
+        )
+
+    def _apply_trace_change(self, item: Item, made: Change) -> Item:
+        if made.before or made.parts:
+            self.table.write([*made.before, *made.parts])
+        generation = item["generation"]
+        after = self.table.update(
+            place_of(item).key,
+            items.change(item, {**made.after, "generation": generation + 1}),
+            condition=Attr("generation").eq(generation),
+            returns="new",
+        )
+        assert after is not None
+        return after
+
+    def _discard_change(self, made: Change) -> None:
+        """Remove what was written for a change that did not happen."""
+        removed: list[Write] = [Delete(self.table.schema.key_of(put.item)) for put in made.parts]
+        if removed:
+            self.table.write(removed)
+
+
+class TraceNotFound(MlflowException):
+    """MLflow's error for a trace that does not exist, or not in this workspace."""
+
+    def __init__(self, trace_id: str):
+        super().__init__(f"Trace with ID '{trace_id}' not found.", RESOURCE_DOES_NOT_EXIST)

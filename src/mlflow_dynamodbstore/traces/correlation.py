@@ -1,0 +1,46 @@
+"""How strongly two filters go together."""
+
+from __future__ import annotations
+
+from mlflow.store.analytics import trace_correlation
+from mlflow.tracing.analysis import TraceFilterCorrelationResult
+from mlflow.utils.validation import _parse_experiment_ids
+
+from mlflow_dynamodbstore.traces.filters import parse_filter
+from mlflow_dynamodbstore.traces.search import TraceSearch
+
+
+class Correlation(TraceSearch):
+    """Correlation between filters."""
+
+    def calculate_trace_filter_correlation(
+        self,
+        experiment_ids: list[str],
+        filter_string1: str,
+        filter_string2: str,
+        base_filter: str | None = None,
+    ) -> TraceFilterCorrelationResult:
+        places = self._searched_experiments(
+            str(number) for number in _parse_experiment_ids([*experiment_ids])
+        )
+        one = self._ids_of_matching(places, _both(base_filter, filter_string1))
+        other = self._ids_of_matching(places, _both(base_filter, filter_string2))
+        total = len(self._ids_of_matching(places, base_filter))
+        joint = len(one & other)
+        npmi = trace_correlation.calculate_npmi_from_counts(joint, len(one), len(other), total)
+        return TraceFilterCorrelationResult(
+            npmi=npmi.npmi,
+            npmi_smoothed=npmi.npmi_smoothed,
+            filter1_count=len(one),
+            filter2_count=len(other),
+            joint_count=joint,
+            total_count=total,
+        )
+
+    def _ids_of_matching(self, places: list[str], filter_string: str | None) -> set[str]:
+        wanted = parse_filter(filter_string)
+        return {trace.place.trace_id for trace in self._matching_traces(places, wanted)}
+
+
+def _both(base: str | None, filter_string: str) -> str:
+    return f"{base} and {filter_string}" if base else filter_string

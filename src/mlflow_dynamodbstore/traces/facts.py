@@ -1,0 +1,155 @@
+"""What a trace's own item knows of its spans.
+
+Enough for filters by name, type and status, for metrics of spans, and to add up token usage when
+spans of one trace arrive in several batches; so that none of these has to read the spans.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from mlflow.entities import Span
+from mlflow.store.tracking.utils.trace_analytics import (
+    COST_COLUMN_BY_KEY,
+    TOKEN_COLUMN_BY_KEY,
+    bounded_model_dimension,
+    finite_float_or_none,
+    token_count_or_none,
+)
+from mlflow.tracing.constant import SpanAttributeKey
+from mlflow.tracing.utils import (
+    SpanAggregationNode,
+    aggregate_cost_from_span_nodes,
+    aggregate_usage_from_span_nodes,
+    try_json_loads,
+)
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item, Key
+
+FACTS = "facts"
+INLINE_FACTS = 16 * 1024
+"""Bytes of facts that may stay in the trace's own item, which every search reads."""
+
+
+class SpanFact(NamedTuple):
+    """One span, in short. ``usage`` and ``cost`` are JSON, as numbers in JSON know no bounds."""
+
+    span_id: str
+    parent_id: str | None
+    name: str
+    type: str | None
+    status: str
+    start_ns: int
+    end_ns: int | None
+    model: str | None = None
+    provider: str | None = None
+    usage: str | None = None
+    cost: str | None = None
+
+    @property
+    def latency_ms(self) -> int | None:
+        return None if self.end_ns is None else (self.end_ns - self.start_ns) // 1_000_000
+
+    def cost_of(self, key: str) -> float | None:
+        """A part of what the span cost."""
+        parsed = _parsed(self.cost)
+        return None if parsed is None else finite_float_or_none(parsed.get(key))
+
+
+Facts = dict[str, SpanFact]
+
+
+def fact_of(span: Span, attributes: Mapping[str, Any]) -> SpanFact:
+    """The fact about a span, whose attributes are as they are stored."""
+    return SpanFact(
+        span_id=span.span_id,
+        parent_id=span.parent_id,
+        name=span.name,
+        type=span.span_type,
+        status=span.status.status_code.value,
+        start_ns=span.start_time_ns,
+        end_ns=span.end_time_ns,
+        model=bounded_model_dimension(plain_text(attributes.get(SpanAttributeKey.MODEL))),
+        provider=bounded_model_dimension(
+            plain_text(attributes.get(SpanAttributeKey.MODEL_PROVIDER))
+        ),
+        usage=_json_of(attributes.get(SpanAttributeKey.CHAT_USAGE)),
+        cost=_json_of(attributes.get(SpanAttributeKey.LLM_COST)),
+    )
+
+
+def plain_text(value: Any) -> Any:
+    """A text that is JSON of a text, without the JSON; anything else as it is."""
+    try:
+        parsed = json.loads(value)
+    except (TypeError, ValueError):
+        return value
+    return parsed if isinstance(parsed, str) else value
+
+
+def load(table: Table, item: Item) -> Facts:
+    """The facts of a trace."""
+    return unpacked(large.load(table, item, FACTS))
+
+
+def unpacked(rows: Iterable[Iterable[Any]] | None) -> Facts:
+    """Facts as they were before they were packed."""
+    return {fact.span_id: fact for fact in (SpanFact(*row) for row in rows or ())}
+
+
+def stored(head: Key, facts: Facts, ttl: int | None) -> large.Stored:
+    """Facts, prepared to be written to a trace's own item."""
+    rows = [_shortened(fact) for fact in facts.values()]
+    return large.store(head, FACTS, rows, ttl=ttl, inline=INLINE_FACTS)
+
+
+def token_usage(facts: Facts) -> dict[str, int]:
+    """Token counts of a whole trace, by column; what a parent has summed up counts once."""
+    return _totals(
+        facts, lambda fact: fact.usage, aggregate_usage_from_span_nodes, TOKEN_COLUMN_BY_KEY,
+        token_count_or_none,
+    )  # fmt: skip
+
+
+def cost(facts: Facts) -> dict[str, float]:
+    """What a whole trace cost, by column."""
+    return _totals(
+        facts, lambda fact: fact.cost, aggregate_cost_from_span_nodes, COST_COLUMN_BY_KEY,
+        finite_float_or_none,
+    )  # fmt: skip
+
+
+def _totals(
+    facts: Facts,
+    part: Callable[[SpanFact], str | None],
+    aggregate: Callable[[list[SpanAggregationNode]], dict[str, Any] | None],
+    columns: Mapping[str, str],
+    number: Callable[[Any], Any],
+) -> dict[str, Any]:
+    nodes = [
+        SpanAggregationNode(span_id=f.span_id, parent_id=f.parent_id, data=_parsed(part(f)))
+        for f in facts.values()
+    ]
+    total = aggregate(nodes) or {}
+    found = {column: number(total.get(key)) for key, column in columns.items()}
+    return {column: value for column, value in found.items() if value is not None}
+
+
+def _shortened(fact: SpanFact) -> tuple[Any, ...]:
+    """A fact without the empty fields at its end."""
+    last = max(n for n, value in enumerate(fact) if value is not None)
+    return tuple(fact)[: last + 1]
+
+
+def _json_of(value: Any) -> str | None:
+    """Usage or cost as JSON of a map, or None when it is something else."""
+    parsed = try_json_loads(value) if isinstance(value, str) else value
+    return json.dumps(parsed) if isinstance(parsed, dict) and parsed else None
+
+
+def _parsed(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,169 @@
+"""Trace infos: start, get, and the deprecated way to start and end a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import TraceInfo
+from mlflow.entities.trace_info_v2 import TraceInfoV2
+from mlflow.entities.trace_state import TraceState
+from mlflow.entities.trace_status import TraceStatus
+from mlflow.store.tracking.utils.trace_analytics import validate_trace_name
+from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
+from mlflow.tracing.utils import generate_request_id_v2
+from mlflow.utils.validation import _parse_experiment_ids
+
+from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces import assessment_records, items, merging
+from mlflow_dynamodbstore.traces.assessment_notes import notes
+from mlflow_dynamodbstore.traces.base import Change
+from mlflow_dynamodbstore.traces.beginnings import Beginnings
+from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
+from mlflow_dynamodbstore.traces.records import record, records
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+
+
+class TraceInfos(Beginnings):
+    """What is known of a trace beside its spans."""
+
+    def start_trace(self, trace_info: TraceInfo) -> TraceInfo:
+        validate_trace_name(trace_info.tags.get(TraceTagKey.TRACE_NAME))
+        experiment = self._experiment_for_traces(trace_info.experiment_id)
+        place = TracePlace(experiment_id_of(experiment), trace_info.trace_id)
+        tags = {**trace_info.tags, **self._artifact_tag(experiment, place.trace_id)}
+        tags.pop(TraceTagKey.TRACE_NAME, None)
+        item = self._begun_already(place, trace_info)
+        if item is None:
+            item, begun = self._start_new(place, trace_info, tags)
+            if begun:
+                return record(self.table, item).to_info()
+        merging.check_takes_info(item)
+        item = self._moved_trace(item, place.experiment_id)
+        item = self._change_trace(item, lambda found: _restarted(found, trace_info, tags))
+        return record(self.table, item).to_info()
+
+    def _begun_already(self, place: TracePlace, info: TraceInfo) -> Item | None:
+        """A trace that its spans have begun, where that is likely enough to be worth a look.
+
+        A client that has sent the spans says how many there were.
+        """
+        known = self._known_trace(place.trace_id)
+        if known is None and TraceMetadataKey.SIZE_STATS in info.trace_metadata:
+            return self.table.get(place.key)
+        return known
+
+    def _start_new(
+        self, place: TracePlace, info: TraceInfo, tags: dict[str, str]
+    ) -> tuple[Item, bool]:
+        """Begin a trace with its info; gives what is there when it was begun meanwhile."""
+        ttl = self._trace_ttl()
+        started = _started(place, info, tags, int(self.table.clock()), ttl)
+        if started.before:
+            self.table.write(list(started.before))
+        claim = Put(started.after, condition=Attr("PK").not_exists())
+        home = self._locate_trace(place, ttl, [claim])
+        if home is None:
+            return self._note_trace(started.after), True
+        return self._trace_at_home(
+            place.trace_id,
+            home,
+            lambda at: _started(at, info, tags, int(self.table.clock()), ttl).after,
+        )
+
+    def get_trace_info(self, trace_id: str) -> TraceInfo:
+        return record(self.table, self._trace_item(trace_id)).to_info()
+
+    def batch_get_trace_infos(
+        self,
+        trace_ids: list[str],
+        location: str | None = None,
+        experiment_ids: list[str] | None = None,
+    ) -> list[TraceInfo]:
+        del location  # for other stores
+        found = self._trace_items_in_order(trace_ids, experiment_ids)
+        return [trace.to_info() for trace in records(self.table, found)]
+
+    def _trace_items_in_order(
+        self, trace_ids: Iterable[str], experiment_ids: list[str] | None
+    ) -> list[Item]:
+        """The own items of traces, in the order of a list; those not found are left out."""
+        wanted = list(dict.fromkeys(trace_ids))
+        found = self._find_trace_items(wanted)
+        known = [found[trace_id] for trace_id in wanted if trace_id in found]
+        if experiment_ids is None:
+            return known
+        allowed = {str(number) for number in _parse_experiment_ids([*experiment_ids])}
+        return [item for item in known if place_of(item).experiment_id in allowed]
+
+    # --- the deprecated way -----------------------------------------------------------------------
+
+    def deprecated_start_trace_v2(
+        self,
+        experiment_id: str,
+        timestamp_ms: int,
+        request_metadata: dict[str, str],
+        tags: dict[str, str],
+    ) -> TraceInfoV2:
+        name = validate_trace_name(tags.get(TraceTagKey.TRACE_NAME))
+        experiment = self._experiment_for_traces(experiment_id)
+        place = TracePlace(experiment_id_of(experiment), generate_request_id_v2())
+        ttl = self._trace_ttl()
+        item = items.new_trace(place, int(self.table.clock()), ttl)
+        item.update(request_time=timestamp_ms, state=TraceState.IN_PROGRESS.value)
+        if name is not None:
+            item["name"] = name
+        item = merging.with_metadata(item, request_metadata)
+        plain = {key: value for key, value in tags.items() if key != TraceTagKey.TRACE_NAME}
+        plain.update(self._artifact_tag(experiment, place.trace_id))
+        written = items.tag_writes(place, plain, ttl)
+        item = items.indexed({**item, **written.attributes})
+        self.table.write(written.items)
+        self._locate_trace(place, ttl, [Put(item)])
+        return TraceInfoV2.from_v3(record(self.table, self._note_trace(item)).to_info())
+
+    def deprecated_end_trace_v2(
+        self,
+        request_id: str,
+        timestamp_ms: int,
+        status: TraceStatus,
+        request_metadata: dict[str, str],
+        tags: dict[str, str],
+    ) -> TraceInfoV2:
+        name = validate_trace_name(tags.get(TraceTagKey.TRACE_NAME))
+        plain = {key: value for key, value in tags.items() if key != TraceTagKey.TRACE_NAME}
+
+        def ended(item: Item) -> Change:
+            written = items.tag_writes(place_of(item), plain, ttl_of(item))
+            after = merging.with_metadata({**item, **written.attributes}, request_metadata)
+            after["duration"] = timestamp_ms - item["request_time"]
+            after["state"] = TraceStatus(status).value
+            if name is not None:
+                after["name"] = name
+            return Change(items.indexed(after), before=written.items)
+
+        item = self._change_trace(self._trace_item(request_id), ended)
+        return TraceInfoV2.from_v3(record(self.table, item).to_info())
+
+
+def _started(
+    place: TracePlace, info: TraceInfo, tags: dict[str, str], created: int, ttl: int | None
+) -> Change:
+    """A new trace as ``start_trace`` tells it."""
+    return _restarted(items.new_trace(place, created, ttl), info, tags)
+
+
+def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:
+    """A trace after ``start_trace``."""
+    merging.check_takes_info(item)
+    place, ttl = place_of(item), ttl_of(item)
+    written = items.tag_writes(place, tags, ttl)
+    after = {**item, **written.attributes}
+    before = list(written.items)
+    for assessment in info.assessments:
+        made = assessment_records.record_of(assessment)
+        one = assessment_records.writes(place, made, ttl)
+        after.update(one.attributes)
+        before += [*one.items, *notes(place, made, ttl)]
+    return Change(merging.with_info(after, info), before=before)

@@ -1,0 +1,163 @@
+"""What a trace's own item holds.
+
+Tags, metadata, assessments and links are attributes of their own (``t:<key>``, ``m:<key>``,
+``a:<id>``, ``r:<run>``, ``p:<prompt>``), so that setting one changes nothing else and two writers
+do not undo each other. Everything that is computed from what was there before (times, token usage,
+the facts about spans) is changed only while ``generation`` is what it was when it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from mlflow.tracing.constant import TraceMetadataKey
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+
+TAG, METADATA, ASSESSMENT, RUN_LINK, PROMPT_LINK = "t:", "m:", "a:", "r:", "p:"
+
+INLINE_TEXT = 1024
+"""Bytes of a tag's value up to which it stays in the trace's own item."""
+
+_INDEX_ATTRIBUTES = ("gsi1pk", "gsi1sk", "lsi2sk", "lsi3sk", "lsi4sk", "lsi5sk")
+
+
+class TracePlace(NamedTuple):
+    """Where a trace lies."""
+
+    experiment_id: str
+    trace_id: str
+
+    @property
+    def pk(self) -> str:
+        return keys.experiment_pk(self.experiment_id)
+
+    @property
+    def key(self) -> Key:
+        return keys.trace_key(self.experiment_id, self.trace_id)
+
+    @property
+    def spans(self) -> Key:
+        return Key(self.pk, keys.trace_spans(self.trace_id))
+
+    def more_spans(self, number: int) -> Key:
+        """The item of a later batch of spans."""
+        return Key(self.pk, keys.trace_spans_part(self.trace_id, number))
+
+    def tag(self, key: str) -> Key:
+        return Key(self.pk, keys.trace_tag(self.trace_id, key))
+
+    def assessment(self, assessment_id: str) -> Key:
+        return Key(self.pk, keys.trace_assessment(self.trace_id, assessment_id))
+
+    @property
+    def session_note(self) -> Key:
+        return Key(self.pk, keys.session_assessed(self.trace_id))
+
+
+def place_of(item: Item) -> TracePlace:
+    """Where a trace's own item lies."""
+    trace_id = keys.trace_id_of(str(item["SK"])) or str(item["trace_id"])
+    return TracePlace(experiment_id_of(item), trace_id)
+
+
+def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
+    """The beginnings of a trace's own item."""
+    item: Item = {
+        "PK": place.key.pk,
+        "SK": place.key.sk,
+        "created": created,
+        "generation": 1,
+    }
+    if keys.trace_id_of(place.key.sk) is None:
+        item["trace_id"] = place.trace_id  # too long for the key
+    return item if ttl is None else {**item, TTL: ttl}
+
+
+def locator(place: TracePlace, ttl: int | None) -> Item:
+    """The item that tells where a trace lies."""
+    key = keys.trace_locator_key(place.trace_id)
+    item: Item = {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id}
+    return item if ttl is None else {**item, TTL: ttl}
+
+
+def indexed(item: Item) -> Item:
+    """An item with the index attributes that its other attributes ask for."""
+    bare = {name: value for name, value in item.items() if name not in _INDEX_ATTRIBUTES}
+    place = place_of(item)
+    return {
+        **bare,
+        **keys.trace_index(
+            trace_id=place.trace_id,
+            experiment_id=place.experiment_id,
+            request_time=item["request_time"],
+            status=str(item["state"]),
+            name=item.get("name"),
+            session=item.get("session"),
+        ),
+    }
+
+
+def change(before: Item, after: Item) -> Update:
+    """The update that turns one item into another."""
+    return Update(
+        set={
+            name: value
+            for name, value in after.items()
+            if name not in before or before[name] != value
+        },
+        remove=tuple(name for name in before if name not in after),
+    )
+
+
+def named(item: Item, kind: str) -> Iterator[tuple[str, object]]:
+    """The tags, metadata, assessments or links of a trace with their values."""
+    cut = len(kind)
+    return ((name[cut:], value) for name, value in item.items() if name.startswith(kind))
+
+
+def metadata_of(item: Item) -> dict[str, str]:
+    """The metadata of a trace, but for session, token usage and cost."""
+    return {key: str(value) for key, value in named(item, METADATA)}
+
+
+def is_finalized(item: Item) -> bool:
+    """Whether ``start_trace`` has had its say."""
+    return METADATA + TraceMetadataKey.TRACE_INFO_FINALIZED in item
+
+
+def ttl_of(item: Item) -> int | None:
+    """When a trace expires."""
+    ttl: int | None = item.get(TTL)
+    return ttl
+
+
+class TagWrites(NamedTuple):
+    """Tags as attributes of the trace, and the items of those too long for it."""
+
+    attributes: Item
+    items: list[Put]
+
+
+def tag_writes(place: TracePlace, tags: Mapping[str, str], ttl: int | None) -> TagWrites:
+    """How to write tags together with their trace."""
+    attributes: Item = {}
+    items: list[Put] = []
+    for key, value in tags.items():
+        short = len(value.encode()) <= INLINE_TEXT
+        attributes[TAG + key] = value if short else None
+        if not short:
+            items.append(Put(tag_item(place, key, value, ttl)))
+    return TagWrites(attributes, items)
+
+
+def tag_item(place: TracePlace, key: str, value: str, ttl: int | None) -> Item:
+    """A tag's own item."""
+    at = place.tag(key)
+    item: Item = {"PK": at.pk, "SK": at.sk, "key": key, "value": value}
+    return item if ttl is None else {**item, TTL: ttl}

@@ -1,0 +1,167 @@
+"""How a trace's own item changes when its info or more of its spans arrive.
+
+Either may come first. ``start_trace`` is final: spans that come later fill in what it left open
+(session, token usage, cost, previews), and leave alone what it said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlflow.entities import TraceInfo
+from mlflow.entities.trace_state import TraceState
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_STATE
+from mlflow.store.tracking.utils.trace_analytics import (
+    COST_COLUMN_BY_KEY,
+    PROMOTED_TRACE_METADATA_KEYS,
+    TOKEN_COLUMN_BY_KEY,
+    analytics_columns_from_metadata,
+    validate_trace_name,
+)
+from mlflow.tracing.constant import (
+    SpanAttributeKey,
+    SpansLocation,
+    TraceMetadataKey,
+    TraceTagKey,
+)
+
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces import facts
+from mlflow_dynamodbstore.traces.facts import Facts
+from mlflow_dynamodbstore.traces.items import METADATA, TAG, indexed, is_finalized, place_of
+from mlflow_dynamodbstore.traces.span_batches import SpanBatch
+
+_OPEN_STATES = (TraceState.IN_PROGRESS.value, TraceState.STATE_UNSPECIFIED.value)
+_SPANS_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
+
+
+def with_info(item: Item, info: TraceInfo) -> Item:
+    """A trace after ``start_trace``, but for its tags and assessments."""
+    after = {
+        **item,
+        "request_time": info.request_time,
+        "state": info.state.value,
+    }
+    _assign(after, "duration", info.execution_duration)
+    _assign(after, "client_request_id", info.client_request_id)
+    if TraceTagKey.TRACE_NAME in info.tags:
+        _assign(after, "name", validate_trace_name(info.tags[TraceTagKey.TRACE_NAME]))
+    if info.request_preview is not None:
+        after["request_preview"] = info.request_preview
+    if info.response_preview is not None:
+        after["response_preview"] = info.response_preview
+    after = with_metadata(after, dict(info.trace_metadata))
+    after[METADATA + TraceMetadataKey.TRACE_INFO_FINALIZED] = "true"
+    return indexed(after)
+
+
+def with_metadata(item: Item, metadata: Mapping[str, str]) -> Item:
+    """A trace with more metadata, its session, token usage and cost where they belong."""
+    after = dict(item)
+    columns: dict[str, Any] = dict(analytics_columns_from_metadata(dict(metadata)))
+    if "session_id" in columns:
+        _assign(after, "session", columns.pop("session_id"))
+    _assign_usage(after, columns)
+    for key, value in metadata.items():
+        if key not in PROMOTED_TRACE_METADATA_KEYS:
+            after[METADATA + key] = value
+    return after
+
+
+def begun_by_spans(item: Item, batch: SpanBatch) -> Item:
+    """A new trace as its first spans tell it, before :func:`with_spans`."""
+    begun: Item = {
+        **item,
+        "request_time": batch.first_ms,
+        "state": batch.root_status or TraceState.IN_PROGRESS.value,
+    }
+    if batch.last_ms:
+        begun["duration"] = batch.last_ms - batch.first_ms
+    return begun
+
+
+def with_spans(item: Item, batch: SpanBatch, all_facts: Facts) -> Item:
+    """A trace after more spans, but for its tags; ``all_facts`` are those it then has."""
+    after = dict(item)
+    if not is_finalized(item):
+        _stretch(after, batch)
+    if item["state"] in _OPEN_STATES and batch.root_status:
+        after["state"] = batch.root_status
+    _fill(after, "request_preview", batch.preview(SpanAttributeKey.INPUTS, "user"))
+    _fill(after, "response_preview", batch.preview(SpanAttributeKey.OUTPUTS, "assistant"))
+    if batch.name is not None:
+        after["name"] = batch.name
+    _add_usage(after, batch, all_facts)
+    _fill(after, "session", batch.session)
+    _fill(after, METADATA + TraceMetadataKey.TRACE_USER, batch.user)
+    return indexed(after)
+
+
+def check_takes_spans(item: Item) -> None:
+    """Refuse spans for a trace whose spans are kept elsewhere."""
+    location = item.get(_SPANS_LOCATION)
+    if location in (None, SpansLocation.TRACKING_STORE.value):
+        return
+    trace_id = place_of(item).trace_id
+    if location == SpansLocation.ARCHIVE_REPO.value:
+        raise MlflowException(
+            f"Cannot log spans to archived traces: '{trace_id}'.", error_code=INVALID_STATE
+        )
+    raise MlflowException(
+        "Cannot log spans because one or more traces are unavailable for DB-backed span "
+        f"writes: other='{trace_id}'",
+        error_code=INVALID_STATE,
+    )
+
+
+def check_takes_info(item: Item) -> None:
+    """Refuse to start a trace again whose spans are kept elsewhere."""
+    if item.get(_SPANS_LOCATION) not in (None, SpansLocation.TRACKING_STORE.value):
+        raise MlflowException(
+            f"Cannot update traces that are no longer DB-backed: '{place_of(item).trace_id}'.",
+            error_code=INVALID_STATE,
+        )
+
+
+def _stretch(after: Item, batch: SpanBatch) -> None:
+    """Let a trace last from its first span to its last."""
+    began, lasted = after["request_time"], after.get("duration")
+    first = min(began, batch.first_ms)
+    after["request_time"] = first
+    if batch.last_ms is not None:
+        ended = batch.last_ms if lasted is None else max(began + lasted, batch.last_ms)
+        after["duration"] = ended - first
+
+
+def _add_usage(after: Item, batch: SpanBatch, all_facts: Facts) -> None:
+    usage = after.get("usage") or {}
+    final = is_finalized(after)
+    for of_spans, columns in (
+        (facts.token_usage, TOKEN_COLUMN_BY_KEY.values()),
+        (facts.cost, COST_COLUMN_BY_KEY.values()),
+    ):
+        if final and any(usage.get(column) is not None for column in columns):
+            continue  # start_trace has said it
+        if of_spans(batch.facts):
+            _assign_usage(after, of_spans(all_facts))
+
+
+def _assign_usage(after: Item, columns: Mapping[str, Any]) -> None:
+    usage = {**(after.get("usage") or {}), **columns}
+    _assign(after, "usage", {k: v for k, v in usage.items() if v is not None} or None)
+
+
+def _assign(after: Item, name: str, value: Any) -> None:
+    """Set an attribute, or remove it."""
+    if value is None:
+        after.pop(name, None)
+    else:
+        after[name] = value
+
+
+def _fill(after: Item, name: str, value: Any) -> None:
+    """Set an attribute that is not there yet."""
+    if value is not None:
+        after.setdefault(name, value)

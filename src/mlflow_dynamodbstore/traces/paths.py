@@ -1,0 +1,196 @@
+"""The ways into an experiment's traces, and which one reads least.
+
+What a path brings is judged again by the whole filter, so it may bring too much, never too little.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import Range
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison
+from mlflow_dynamodbstore.search.like import fixed_prefix
+from mlflow_dynamodbstore.search.ordering import PRESENT, Ordering, Position
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces.records import METADATA
+
+LARGEST_BATCH = 1000
+FEW = 200
+"""Traces of a name up to which reading them all beats reading in order of time."""
+
+TIME = "timestamp_ms"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A span of time, both ends included; None is open."""
+
+    since: int | None = None
+    until: int | None = None
+
+    def from_(self, time: int) -> Span:
+        return replace(self, since=time if self.since is None else max(self.since, time))
+
+    def to(self, time: int) -> Span:
+        return replace(self, until=time if self.until is None else min(self.until, time))
+
+
+@dataclass
+class Traces:
+    """The traces of one experiment, read through one table."""
+
+    table: Table
+    experiment_id: str
+    batch: int
+
+    @property
+    def pk(self) -> str:
+        return keys.experiment_pk(self.experiment_id)
+
+    def pages(self, within: Range, index: str, *, descending: bool) -> Iterator[list[Item]]:
+        """A range page by page, the first as small as the answer may be, later ones larger."""
+        if within.is_empty:
+            return
+        where = within.on(self.table.schema.by_name[index].sk)
+        query = Query(self.pk, where, index=index, descending=descending)
+        size = self.batch
+        while True:
+            page = self.table.query(replace(query, limit=size))
+            yield page.items
+            if page.cursor is None:
+                return
+            size = min(LARGEST_BATCH, size * 2)
+            query = replace(query, cursor=page.cursor)
+
+    def few(self, within: Range, index: str) -> bool:
+        """Whether a range holds only few traces; costs a read of keys."""
+        where = within.on(self.table.schema.by_name[index].sk)
+        query = Query(self.pk, where, index=index, keys_only=True, limit=FEW + 1)
+        page = self.table.query(query)
+        return page.cursor is None and len(page.items) <= FEW
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way to read traces; ``ordered`` says whether it is that of the order asked for."""
+
+    ordered: bool = False
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    def is_cheap(self, traces: Traces) -> bool:
+        """Whether it brings few enough traces to be preferred; may cost a read."""
+        del traces
+        return True
+
+    def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
+        """The traces it brings, from those that may follow ``after`` on."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ById(Path):
+    """Traces whose ids the filter names."""
+
+    trace_ids: tuple[str, ...] = ()
+
+    def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
+        del after
+        wanted = [keys.trace_key(traces.experiment_id, one) for one in self.trace_ids]
+        found = traces.table.get_many(wanted)
+        yield [found[key] for key in dict.fromkeys(wanted) if key in found]
+
+
+@dataclass(frozen=True)
+class ByName(Path):
+    """Traces of a name, when there are few: LSI4."""
+
+    within: Range = field(default_factory=keys.traces_by_name)
+
+    def is_cheap(self, traces: Traces) -> bool:
+        return traces.few(self.within, "LSI4")
+
+    def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
+        del after
+        return traces.pages(self.within, "LSI4", descending=False)
+
+
+@dataclass(frozen=True)
+class ByTime(Path):
+    """Traces by time: all (LSI2), those of a status (LSI3) or of a session (LSI5)."""
+
+    index: str = "LSI2"
+    within: Callable[[int | None, int | None], Range] = keys.traces_by_time
+    ascending: bool = False
+    span: Span = Span()
+
+    @property
+    def name(self) -> str:
+        return f"ByTime({self.index})"
+
+    def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
+        span = self.span
+        if after is not None and self.ordered and after[0][0] == PRESENT:
+            time = int(after[0][1])
+            span = span.from_(time) if self.ascending else span.to(time)
+        within = self.within(span.since, span.until)
+        return traces.pages(within, self.index, descending=not self.ascending)
+
+
+def able_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[Path]:
+    """Every path that can answer, best first; the last one always can."""
+    first = ordering.keys[0]
+    ordered = (first.kind, first.name) == (ATTRIBUTE, TIME)
+    by_time = ByTime(
+        ordered=ordered, ascending=ordered and first.ascending, span=_span(comparisons)
+    )
+    found: list[Path] = []
+    for c in comparisons:
+        what = (c.kind, c.name, c.comparator)
+        if what == (ATTRIBUTE, "request_id", "="):
+            found.insert(0, ById(trace_ids=(c.value,)))
+        elif what == (ATTRIBUTE, "request_id", "IN"):
+            found.insert(0, ById(trace_ids=tuple(c.value)))
+        elif what == (METADATA, TraceMetadataKey.TRACE_SESSION, "="):
+            found.append(replace(by_time, index="LSI5", within=_of_session(c.value)))
+        elif what == (TAG, TraceTagKey.TRACE_NAME, "="):
+            found.append(ByName(within=keys.traces_named(c.value)))
+        elif what == (TAG, TraceTagKey.TRACE_NAME, "LIKE") and fixed_prefix(c.value):
+            found.append(ByName(within=keys.traces_by_name(fixed_prefix(c.value))))
+    return [*found, *_by_status(comparisons, by_time), by_time]
+
+
+def _by_status(comparisons: Sequence[Comparison], by_time: ByTime) -> Iterator[Path]:
+    for c in comparisons:
+        if (c.kind, c.name, c.comparator) == (ATTRIBUTE, "status", "="):
+            yield replace(by_time, index="LSI3", within=_of_status(c.value))
+
+
+def _of_session(session: str) -> Callable[[int | None, int | None], Range]:
+    return lambda since, until: keys.traces_of_session(session, since, until)
+
+
+def _of_status(status: str) -> Callable[[int | None, int | None], Range]:
+    return lambda since, until: keys.by_status(status, since, until)
+
+
+def _span(comparisons: Sequence[Comparison]) -> Span:
+    """The times that a filter leaves."""
+    span = Span()
+    for c in comparisons:
+        if (c.kind, c.name) != (ATTRIBUTE, TIME):
+            continue
+        if c.comparator in (">", ">=", "="):
+            span = span.from_(math.floor(c.value))
+        if c.comparator in ("<", "<=", "="):
+            span = span.to(math.ceil(c.value))
+    return span

@@ -1,0 +1,112 @@
+"""Whole traces, with their spans."""
+
+from __future__ import annotations
+
+import time
+
+from mlflow.entities import Span, Trace, TraceData
+from mlflow.entities.span import LazySpan
+from mlflow.exceptions import MlflowException, MlflowTracingException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.tracing.constant import SpansLocation, TraceTagKey
+from mlflow.tracing.utils.artifact_utils import get_archive_uri_for_trace
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces import items
+from mlflow_dynamodbstore.traces.infos import TraceInfos
+from mlflow_dynamodbstore.traces.records import (
+    TraceRecord,
+    merged_spans,
+    record,
+    records,
+    span_keys,
+    with_spans,
+)
+
+TRIES = 3
+
+_LOCATION = items.TAG + TraceTagKey.SPANS_LOCATION
+_HERE = SpansLocation.TRACKING_STORE.value
+_ARCHIVED = SpansLocation.ARCHIVE_REPO.value
+
+
+class TraceReading(TraceInfos):
+    """Reading traces with their spans."""
+
+    def get_trace(self, trace_id: str, *, allow_partial: bool = False) -> Trace:
+        for attempt in range(1 if allow_partial else TRIES):
+            if attempt:
+                time.sleep(2 ** (attempt - 1))  # the rest of the spans may be on its way
+            found = self._trace_with_spans(trace_id)
+            complete = _is_complete(found)
+            if complete or allow_partial:
+                return self._whole_trace(found)
+        raise MlflowException(
+            f"Trace with ID {trace_id} is not fully exported yet, please try again later.",
+            RESOURCE_DOES_NOT_EXIST,
+        )
+
+    def batch_get_traces(
+        self,
+        trace_ids: list[str],
+        location: str | None = None,
+        experiment_ids: list[str] | None = None,
+    ) -> list[Trace]:
+        del location  # for other stores
+        found = records(self.table, self._trace_items_in_order(trace_ids, experiment_ids))
+        with_spans(self.table, [trace for trace in found if _location(trace.item) == _HERE])
+        return [self._whole_trace(trace) for trace in found if _is_complete(trace)]
+
+    def _trace_with_spans(self, trace_id: str) -> TraceRecord:
+        """A trace with its spans."""
+        found = self._everything_of_trace(trace_id)
+        if found is None and self._trace_homes.get(trace_id) is not None:
+            self._forget_trace(trace_id)  # it may have moved
+            found = self._everything_of_trace(trace_id)
+        if found is None:
+            self._forget_trace(trace_id)
+            raise MlflowException(
+                f"Trace with ID {trace_id} is not found.", RESOURCE_DOES_NOT_EXIST
+            )
+        return found
+
+    def _everything_of_trace(self, trace_id: str) -> TraceRecord | None:
+        """A trace and all its items, which one query brings, or None when there is none."""
+        place = self._find_trace_place(trace_id)
+        if place is None:
+            return None
+        query = Query(place.pk, where=keys.trace_and_children(trace_id).on())
+        found = {self.table.schema.key_of(item): item for item in self.table.items(query)}
+        if place.key not in found:
+            return None
+        trace = record(self.table, found[place.key])
+        heads = [found[key] for key in span_keys(trace.item) if key in found]
+        trace.spans = merged_spans(self.table, heads, nearby=found)
+        return trace
+
+    def _whole_trace(self, trace: TraceRecord) -> Trace:
+        info = trace.to_info()
+        if _location(trace.item) == _ARCHIVED:
+            repository = get_artifact_repository(get_archive_uri_for_trace(info))
+            spans: list[Span] = repository.download_archived_trace_data().spans
+        else:
+            spans = [LazySpan.from_stored_content(span.content) for span in trace.spans]
+        return Trace(info=info, data=TraceData(spans=spans))
+
+
+def _location(item: Item) -> str | None:
+    location: str | None = item.get(_LOCATION)
+    return location
+
+
+def _is_complete(trace: TraceRecord) -> bool:
+    """Whether all spans of a trace are there; raises when they are kept in artifacts."""
+    location = _location(trace.item)
+    if location == _ARCHIVED:
+        return True
+    if location != _HERE:
+        raise MlflowTracingException("Trace data not stored in tracking store")
+    return bool(trace.spans) and len(trace.spans) >= trace.expected_spans

@@ -1,0 +1,259 @@
+"""A trace as searches, metrics and callers see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+from mlflow.entities import TraceInfo
+from mlflow.entities.trace_location import TraceLocation
+from mlflow.entities.trace_state import TraceState
+from mlflow.store.tracking.utils.trace_analytics import (
+    COST_COLUMN_BY_KEY,
+    TOKEN_COLUMN_BY_KEY,
+    TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
+    compatibility_metadata_from_columns,
+)
+from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.traces import assessment_records, facts, items, span_batches
+from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
+from mlflow_dynamodbstore.traces.facts import Facts
+from mlflow_dynamodbstore.traces.items import TracePlace, named, place_of
+from mlflow_dynamodbstore.traces.span_batches import StoredSpan
+
+METADATA = "request_metadata"
+USAGE_COLUMNS = (*TOKEN_COLUMN_BY_KEY.values(), *COST_COLUMN_BY_KEY.values())
+
+
+class TraceRecord:
+    """A trace's own item with what did not fit into it."""
+
+    def __init__(
+        self,
+        table: Table,
+        item: Item,
+        long_tags: dict[str, str],
+        long_assessments: dict[str, AssessmentRecord],
+    ):
+        self.item = item
+        self.place: TracePlace = place_of(item)
+        self._table = table
+        self._long_tags = long_tags
+        self._long_assessments = long_assessments
+
+    @cached_property
+    def tags(self) -> dict[str, str]:
+        """All tags but the name."""
+        found = {key: value for key, value in named(self.item, items.TAG) if value is not None}
+        return {**found, **self._long_tags}  # type: ignore[dict-item]
+
+    @cached_property
+    def metadata(self) -> dict[str, str]:
+        """All metadata, with session, token usage and cost as MLflow writes them."""
+        return {**items.metadata_of(self.item), **self._columns_as_metadata()}
+
+    @cached_property
+    def assessments(self) -> list[AssessmentRecord]:
+        """All assessments, the oldest first."""
+        found = []
+        for name, data in named(self.item, items.ASSESSMENT):
+            assert isinstance(data, bytes)
+            found.append(self._long_assessments.get(name) or assessment_records.unpacked(data))
+        return sorted(found, key=lambda record: (record.created, record.assessment_id))
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the trace knows of its spans."""
+        return facts.load(self._table, self.item)
+
+    @cached_property
+    def spans(self) -> list[StoredSpan]:
+        """The spans themselves; read when asked for, unless :func:`with_spans` has."""
+        return load_spans(self._table, [self])[self.place.trace_id]
+
+    @property
+    def session(self) -> str | None:
+        session: str | None = self.item.get("session")
+        return session
+
+    @property
+    def request_time(self) -> int:
+        time: int = self.item["request_time"]
+        return time
+
+    @property
+    def duration(self) -> int | None:
+        duration: int | None = self.item.get("duration")
+        return duration
+
+    def usage(self, column: str) -> Any:
+        """A count of tokens, or a cost."""
+        return (self.item.get("usage") or {}).get(column)
+
+    def is_linked_to(self, run_id: str) -> bool:
+        """Whether it came from a run or was linked to it."""
+        source = self.item.get(items.METADATA + TraceMetadataKey.SOURCE_RUN)
+        return items.RUN_LINK + run_id in self.item or source == run_id
+
+    def _columns_as_metadata(self) -> dict[str, str]:
+        columns = {column: self.usage(column) for column in USAGE_COLUMNS}
+        row = SimpleNamespace(session_id=self.session, **columns)
+        return compatibility_metadata_from_columns(row)
+
+    # --- what searches ask ------------------------------------------------------------------------
+
+    def values(self, kind: str, name: str) -> Sequence[Any]:
+        """What it has under a name, as filters and orders ask for it."""
+        value = self._value(kind, name)
+        return () if value is None else (value,)
+
+    def _value(self, kind: str, name: str) -> Any:
+        if kind == ATTRIBUTE:
+            return self._attribute(name)
+        if kind == TAG:
+            return self.item.get("name") if name == TraceTagKey.TRACE_NAME else self.tags.get(name)
+        if name == TraceMetadataKey.TRACE_SESSION:
+            return self.session
+        if name in TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY:
+            return self.metadata.get(name)
+        return self.item.get(items.METADATA + name)
+
+    def _attribute(self, name: str) -> Any:
+        if name == "timestamp_ms":
+            return self.request_time
+        if name == "request_id":
+            return self.place.trace_id
+        if name == "execution_time_ms":
+            return self.duration
+        if name == "end_time_ms":
+            return self.request_time + (self.duration or 0)
+        if name == "status":
+            return self.item["state"]
+        if name == "experiment_id":
+            return int(self.place.experiment_id)
+        return self.item.get(name)
+
+    # --- what callers get -------------------------------------------------------------------------
+
+    def to_info(self) -> TraceInfo:
+        """The trace as MLflow gives it."""
+        tags = dict(self.tags)
+        if (name := self.item.get("name")) is not None:
+            tags[TraceTagKey.TRACE_NAME] = str(name)
+        return TraceInfo(
+            trace_id=self.place.trace_id,
+            trace_location=TraceLocation.from_experiment_id(self.place.experiment_id),
+            request_time=self.request_time,
+            execution_duration=self.duration,
+            state=TraceState(self.item["state"]),
+            tags=tags,
+            trace_metadata=dict(self.metadata),
+            client_request_id=self.item.get("client_request_id"),
+            request_preview=self.item.get("request_preview"),
+            response_preview=self.item.get("response_preview"),
+            assessments=[
+                assessment_records.entity(record, self.place.trace_id)
+                for record in self.assessments
+            ],
+        )
+
+    @property
+    def expected_spans(self) -> int:
+        """How many spans the client said there are; 0 when it said nothing."""
+        stats = self.item.get(items.METADATA + TraceMetadataKey.SIZE_STATS)
+        return int(json.loads(stats).get("num_spans", 0)) if stats else 0
+
+
+def records(table: Table, found: Iterable[Item]) -> list[TraceRecord]:
+    """Traces with their long tags and assessments, which one request more brings for all."""
+    traces = list(found)
+    wanted: list[tuple[int, str, str, Key]] = []
+    for n, item in enumerate(traces):
+        wanted += [(n, kind, name, key) for kind, name, key in _elsewhere(item)]
+    outside = table.get_many(key for *_, key in wanted) if wanted else {}
+    tags: list[dict[str, str]] = [{} for _ in traces]
+    assessments: list[dict[str, AssessmentRecord]] = [{} for _ in traces]
+    for n, kind, name, key in wanted:
+        if key not in outside:
+            continue  # removed meanwhile
+        if kind == items.TAG:
+            tags[n][name] = str(outside[key]["value"])
+        else:
+            whole = large.load(table, outside[key], assessment_records.WHOLE)
+            head = assessment_records.unpacked(traces[n][items.ASSESSMENT + name])
+            full = assessment_records.unpacked(whole)
+            assessments[n][name] = replace(full, valid=head.valid)
+    return [TraceRecord(table, item, tags[n], assessments[n]) for n, item in enumerate(traces)]
+
+
+def record(table: Table, item: Item) -> TraceRecord:
+    """One trace."""
+    return records(table, [item])[0]
+
+
+def _elsewhere(item: Item) -> Iterable[tuple[str, str, Key]]:
+    """The tags and assessments of a trace that stand in items of their own."""
+    place = None
+    for name, value in item.items():
+        if value is None and name.startswith(items.TAG):
+            place = place or place_of(item)
+            key = name[len(items.TAG) :]
+            yield items.TAG, key, place.tag(key)
+        elif name.startswith(items.ASSESSMENT) and assessment_records.unpacked(value).long:
+            place = place or place_of(item)
+            key = name[len(items.ASSESSMENT) :]
+            yield items.ASSESSMENT, key, place.assessment(key)
+
+
+def span_keys(item: Item) -> list[Key]:
+    """The items that hold a trace's spans, in the order they were written."""
+    place = place_of(item)
+    return [place.spans, *(place.more_spans(n + 1) for n in range(item.get("batches", 0)))]
+
+
+def load_spans(table: Table, traces: Sequence[TraceRecord]) -> dict[str, list[StoredSpan]]:
+    """The spans of traces; one that was sent again counts as it was sent last."""
+    wanted = {trace.place.trace_id: span_keys(trace.item) for trace in traces}
+    heads = table.get_many(key for some in wanted.values() for key in some)
+    return {
+        trace_id: merged_spans(table, [heads[key] for key in some if key in heads])
+        for trace_id, some in wanted.items()
+    }
+
+
+def merged_spans(
+    table: Table, heads: Iterable[Item], nearby: Mapping[Key, Item] | None = None
+) -> list[StoredSpan]:
+    """The spans that some items hold, root spans first, then by start.
+
+    ``nearby`` may hold parts of large ones, which are then not read again.
+    """
+    found: dict[str, StoredSpan] = {}
+    for head in heads:
+        rows = _rows(table, head, nearby or {})
+        found.update({span.span_id: span for span in span_batches.unpacked(rows)})
+    return sorted(found.values(), key=lambda s: (s.parent_id is not None, s.start_ns))
+
+
+def _rows(table: Table, head: Item, nearby: Mapping[Key, Item]) -> Value:
+    parts = large.part_keys(head, span_batches.SPANS)
+    if parts and all(key in nearby for key in parts):
+        return large.unpack(b"".join(nearby[key]["data"] for key in parts))
+    return large.load(table, head, span_batches.SPANS)
+
+
+def with_spans(table: Table, traces: Sequence[TraceRecord]) -> Sequence[TraceRecord]:
+    """The same traces with their spans read, side by side."""
+    found = load_spans(table, traces)
+    for trace in traces:
+        trace.spans = found[trace.place.trace_id]
+    return traces

@@ -1,0 +1,75 @@
+"""Sessions that have come to rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mlflow.genai.scorers.online.entities import CompletedSession
+from mlflow.utils.validation import _parse_experiment_id
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.traces.filters import TraceFilter, parse_filter
+from mlflow_dynamodbstore.traces.paths import TIME, Traces
+from mlflow_dynamodbstore.traces.records import TraceRecord, records
+from mlflow_dynamodbstore.traces.search import WHOLE_PAGE, TraceSearch, judged
+
+
+class Sessions(TraceSearch):
+    """Sessions of traces."""
+
+    def find_completed_sessions(
+        self,
+        experiment_id: str,
+        min_last_trace_timestamp_ms: int,
+        max_last_trace_timestamp_ms: int,
+        max_results: int | None = None,
+        filter_string: str | None = None,
+    ) -> list[CompletedSession]:
+        place = str(_parse_experiment_id(experiment_id))
+        if not self._is_in_workspace(place):
+            return []
+        wanted = parse_filter(filter_string)
+        latest = self._latest_of_sessions(place, min_last_trace_timestamp_ms)
+        resting = [
+            (time, session)
+            for session, time in latest.items()
+            if time <= max_last_trace_timestamp_ms
+        ]
+        found: list[CompletedSession] = []
+        for time, session in sorted(resting):
+            if max_results is not None and len(found) >= max_results:
+                break
+            first = self._first_of_session(place, session)
+            if filter_string and not self._any_trace_matches(place, first, wanted):
+                continue
+            found.append(CompletedSession(session, first[0].request_time, time))
+        return found
+
+    def _latest_of_sessions(self, place: str, since: int) -> dict[str, int]:
+        """The sessions with a trace since a time, each with the time of its latest."""
+        recent = TraceFilter(comparisons=(Comparison(ATTRIBUTE, TIME, ">=", since),))
+        latest: dict[str, int] = {}
+        for trace in self._matching_traces([place], recent):
+            if trace.session is not None:
+                latest[trace.session] = max(latest.get(trace.session, since), trace.request_time)
+        return latest
+
+    def _first_of_session(self, place: str, session: str) -> list[TraceRecord]:
+        """The first trace of a session, or all that began at its time."""
+        traces = Traces(self.table, place, 10)
+        first: list[TraceRecord] = []
+        for page in traces.pages(keys.traces_of_session(session), "LSI5", descending=False):
+            for trace in records(self.table, page):
+                if first and trace.request_time != first[0].request_time:
+                    return first
+                first.append(trace)
+        return first
+
+    def _any_trace_matches(
+        self, place: str, traces: Iterable[TraceRecord], wanted: TraceFilter
+    ) -> bool:
+        sessions = self._assessed_sessions([place], wanted)
+        own = Traces(self.table, place, WHOLE_PAGE)
+        found = judged(own, [[trace.item for trace in traces]], wanted, sessions)
+        return next(found, None) is not None

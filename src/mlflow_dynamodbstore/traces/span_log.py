@@ -1,0 +1,140 @@
+"""Logging spans: the first batch of a trace begins it, later ones join it.
+
+The first batch is written together with the trace's locator; later ones go to numbered items, so
+that a batch never waits for the others. The trace's own item comes last and is what makes spans
+count: whoever is interrupted sends them again, and a span that came twice counts once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import Span
+from mlflow.entities.lifecycle_stage import LifecycleStage
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces import facts, items, merging, span_batches
+from mlflow_dynamodbstore.traces.base import Change, TraceNotFound
+from mlflow_dynamodbstore.traces.beginnings import Beginnings
+from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
+from mlflow_dynamodbstore.traces.span_batches import SpanBatch, batch_of
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+
+
+class SpanLog(Beginnings):
+    """Writing spans."""
+
+    def log_spans(
+        self, location: str, spans: list[Span], tracking_uri: str | None = None
+    ) -> list[Span]:
+        del tracking_uri  # for other stores
+        by_trace: defaultdict[str, list[Span]] = defaultdict(list)
+        for span in spans:
+            by_trace[span.trace_id].append(span)
+        batches = {trace_id: batch_of(some) for trace_id, some in by_trace.items()}
+        for trace_id, batch in batches.items():
+            self._log_span_batch(location, trace_id, batch)
+        return spans
+
+    def _log_span_batch(self, location: str, trace_id: str, batch: SpanBatch) -> None:
+        known = self._known_trace(trace_id)
+        if known is not None:
+            try:
+                self._join_spans(known, batch)
+            except TraceNotFound:
+                self._begin_with_spans(location, trace_id, batch)  # it was deleted: it begins anew
+        else:
+            self._begin_with_spans(location, trace_id, batch)
+
+    def _begin_with_spans(self, location: str, trace_id: str, batch: SpanBatch) -> None:
+        """Begin a trace with its first spans, or join it where it turns out to be."""
+        experiment = self._experiment_for_spans(location)
+        place = TracePlace(experiment_id_of(experiment), trace_id)
+        ttl = self._trace_ttl()
+
+        def fresh(at: TracePlace) -> Item:
+            return self._fresh_trace(at, self._artifact_tag(experiment, trace_id), batch, ttl)
+
+        spans, parts = batch.stored(place.spans, ttl)
+        self.table.write(parts)
+        home = self._locate_trace(place, ttl, [spans])
+        if home is None:
+            item, begun = self._begin_trace(place, fresh)
+            if not begun:
+                self._merge_spans(item, batch)
+            return
+        self.table.write(large.removal(spans.item, span_batches.SPANS))
+        item, _ = self._trace_at_home(trace_id, home, fresh)
+        self._join_spans(item, batch)
+
+    def _experiment_for_spans(self, location: str) -> Item:
+        """The experiment spans are sent to; MLflow takes them for deleted ones too."""
+        known = self._lately_active.get(str(location))
+        if known is not None and known["workspace"] == self._get_active_workspace():
+            return known
+        item = self._experiment_item(location, {LifecycleStage.ACTIVE, LifecycleStage.DELETED})
+        if item["lifecycle"] == LifecycleStage.ACTIVE:
+            self._lately_active.put(experiment_id_of(item), item)
+        return item
+
+    def _fresh_trace(
+        self, place: TracePlace, tags: Mapping[str, str], batch: SpanBatch, ttl: int | None
+    ) -> Item:
+        """A new trace as its first spans tell it; its long tags and facts are written."""
+        begun = merging.begun_by_spans(items.new_trace(place, int(self.table.clock()), ttl), batch)
+        made = _with_batch(begun, batch, {}, tags)
+        self.table.write([*made.before, *made.parts])
+        return made.after
+
+    def _join_spans(self, item: Item, batch: SpanBatch) -> None:
+        """Add spans to a trace that exists."""
+        merging.check_takes_spans(item)
+        self._merge_spans(item, batch, self._write_span_batch(item, batch))
+
+    def _write_span_batch(self, item: Item, batch: SpanBatch) -> int:
+        """Write spans to the next free item of their trace; gives its number."""
+        place, ttl = place_of(item), ttl_of(item)
+        number = int(item.get("batches", 0)) + 1
+        while True:
+            spans, parts = batch.stored(place.more_spans(number), ttl)
+            self.table.write(parts)
+            try:
+                self.table.put(spans.item, condition=Attr("PK").not_exists())
+            except ConditionFailed:
+                self.table.write(large.removal(spans.item, span_batches.SPANS))
+                number += 1
+            else:
+                return number
+
+    def _merge_spans(self, item: Item, batch: SpanBatch, number: int = 0) -> None:
+        """Let spans that are written count."""
+
+        def merged(found: Item) -> Change:
+            merging.check_takes_spans(found)
+            made = _with_batch(found, batch, facts.load(self.table, found))
+            counted = max(found.get("batches", 0), number)
+            return replace(made, after={**made.after, "batches": counted}) if counted else made
+
+        self._change_trace(item, merged)
+
+
+def _with_batch(
+    item: Item, batch: SpanBatch, known: facts.Facts, tags: Mapping[str, str] | None = None
+) -> Change:
+    """A trace after a batch of spans."""
+    place, ttl = place_of(item), ttl_of(item)
+    all_facts = {**known, **batch.facts}
+    stored = facts.stored(place.key, all_facts, ttl)
+    tagged = items.tag_writes(place, {**(tags or {}), **batch.tags}, ttl)
+    after = merging.with_spans({**item, **tagged.attributes}, batch, all_facts)
+    return Change(
+        {**after, **stored.attributes},
+        before=tagged.items,
+        parts=stored.parts,
+        obsolete=large.removal(item, facts.FACTS),
+    )
