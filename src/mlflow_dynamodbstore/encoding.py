@@ -12,6 +12,7 @@ import math
 import re
 import struct
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 
 CUT = "%~"
 """Stands between the readable head of a text that was too long and its hash."""
@@ -67,6 +68,7 @@ def text_of(segment_text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=16384)
 def bounded(text: str, limit: int = 400) -> str:
     """A text as a segment of at most ``limit`` bytes of UTF-8.
 

@@ -22,7 +22,7 @@ from mlflow.utils.validation import _validate_metric
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.policies import METRIC_HISTORY_RETENTION
-from mlflow_dynamodbstore.table.contract import Delete, Put, Write
+from mlflow_dynamodbstore.table.contract import Delete, Outcome, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace
@@ -44,9 +44,13 @@ class Metrics(LoggedModels):
     def _write_metrics(self, run: RunPlace, metrics: Sequence[Metric]) -> None:
         """Write the points of an admitted run, and take them back should it be gone."""
         writes = self._metric_writes(run, metrics)
-        outcomes = self.table.write([*writes.histories, *(latest.put for latest in writes.latest)])
-        before = [outcome.image for outcome in outcomes[len(writes.histories) :]]
-        for latest, outcome in zip(writes.latest, outcomes[len(writes.histories) :], strict=True):
+        self._written(run, writes, self.table.write(writes.all()))
+
+    def _written(self, run: RunPlace, writes: MetricWrites, outcomes: Sequence[Outcome]) -> None:
+        """See to what became of metrics that were written."""
+        outcomes = outcomes[len(writes.histories) :]
+        before = [outcome.image for outcome in outcomes]
+        for latest, outcome in zip(writes.latest, outcomes, strict=True):
             if outcome.status == "refused":
                 self._merge(latest, outcome.image)
         try:
@@ -97,7 +101,7 @@ class Latest:
 
     @classmethod
     def of(cls, run: RunPlace, key: str, points: Sequence[Point]) -> Latest:
-        ordered = sorted(points, key=order)
+        ordered = sorted(points, key=order) if len(points) > 1 else points
         first, top = ordered[0], ordered[-1]
         value: dict[str, Value] = {"step": top.step, "ts": top.timestamp, "value": top.value}
         item = run.child(keys.run_metric(run.run_id, key), key, value)
@@ -126,14 +130,22 @@ class MetricWrites:
     histories: list[Put]
     latest: list[Latest]
 
+    def all(self) -> list[Put]:
+        return [*self.histories, *(latest.put for latest in self.latest)]
+
 
 def _by_key(metrics: Sequence[Metric]) -> dict[str, list[Point]]:
     """The distinct points of each key."""
-    points: dict[str, dict[object, Point]] = defaultdict(dict)
+    points: dict[str, list[Point]] = defaultdict(list)
     for metric in metrics:
-        point = Point(metric.step, metric.timestamp, float(metric.value))
-        points[metric.key].setdefault(order(point), point)
-    return {key: list(of_key.values()) for key, of_key in points.items()}
+        points[metric.key].append(Point(metric.step, metric.timestamp, float(metric.value)))
+    return {key: _distinct(some) for key, some in points.items()}
+
+
+def _distinct(points: list[Point]) -> list[Point]:
+    if len(points) == 1:
+        return points
+    return list({order(point): point for point in reversed(points)}.values())
 
 
 def _appends(first: Point, disordered: bool) -> ConditionBase:

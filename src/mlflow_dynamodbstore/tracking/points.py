@@ -63,7 +63,7 @@ def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | N
 
     Its key is made from its content, so that sending it again changes nothing.
     """
-    points = sorted(points, key=order)
+    points = sorted(points, key=order) if len(points) > 1 else points
     first = points[0]
     if len(points) == 1:
         content: Item = {"value": first.value}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Metric, Param, RunStatus, RunTag
@@ -21,7 +21,7 @@ from mlflow.utils.validation import (
 )
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace, kind_and_name, place_of
@@ -35,7 +35,7 @@ class RunData(Metrics, Runs):
     def log_param(self, run_id: str, param: Param) -> None:
         param = _validate_param(param.key, param.value)
         run = place_of(self._admit(run_id))
-        refused = self._put_params(run, [param])
+        refused = _refused_values([param], self.table.write([_param_put(run, param)]))
         if refused:
             raise MlflowException(
                 f"Changing param values is not allowed. Param with key='{param.key}' was already"
@@ -84,13 +84,22 @@ class RunData(Metrics, Runs):
             run = self._admit_lately(run_id)
         else:
             run = place_of(self._admit(run_id))
-            self._log_params(run, params)
-        self._set_tags(run, tags)
-        if metrics:
-            self._log_model_metrics(run, metrics)
-            self._write_metrics(run, metrics)
-        else:
-            self._confirm(run)
+        fresh = self._fresh_params(run, params)
+        values = {tag.key: tag.value for tag in tags}
+        if (name := values.pop(MLFLOW_RUN_NAME, None)) is not None:
+            self.set_tag(run_id, RunTag(MLFLOW_RUN_NAME, name))
+        self._log_model_metrics(run, metrics)
+        points = self._metric_writes(run, metrics)
+        outcomes = self.table.write(
+            [
+                *(_param_put(run, param) for param in fresh),
+                *(Put(run.tag(key, value)) for key, value in values.items()),
+                *points.all(),
+            ]
+        )
+        self._written(run, points, outcomes[len(fresh) + len(values) :])
+        # Whoever logged another value for a key since the params were read is found out here.
+        self._refuse_changed(run, params, _refused_values(fresh, outcomes))
 
     def record_logged_model(self, run_id: str, mlflow_model: Model) -> None:
         if not isinstance(mlflow_model, Model):
@@ -115,52 +124,42 @@ class RunData(Metrics, Runs):
 
     # --- params ---------------------------------------------------------------------------------
 
-    def _log_params(self, run: RunPlace, params: Sequence[Param]) -> None:
-        """Write the params of a batch; one changed value, and none is written."""
+    def _fresh_params(self, run: RunPlace, params: Sequence[Param]) -> list[Param]:
+        """The params of a batch that are not logged yet; raises when one would change."""
         if not params:
-            return
-        known = self._params_of(run) if len(params) > 1 else {}
-        changed = {p.key: known[p.key] for p in params if known.get(p.key, p.value) != p.value}
-        if not changed:
-            # Whoever logs the same key at this very moment is caught by the condition.
-            changed = self._put_params(run, [p for p in params if p.key not in known])
-        if changed:
-            values = {param.key: param.value for param in params}
-            refused = [
-                {"key": key, "old_value": old, "new_value": values[key]}
-                for key, old in changed.items()
-            ]
-            raise MlflowException(
-                "Changing param values is not allowed. Params were already"
-                f" logged='{refused}' for run ID='{run.run_id}'.",
-                INVALID_PARAMETER_VALUE,
-            )
-
-    def _params_of(self, run: RunPlace) -> dict[str, str]:
+            return []
         query = Query(run.pk, where=keys.run_params(run.run_id).on())
-        return {kind_and_name(item)[1]: str(item["value"]) for item in self.table.items(query)}
+        known = {kind_and_name(item)[1]: item["value"] for item in self.table.items(query)}
+        changed = {p.key: known[p.key] for p in params if known.get(p.key, p.value) != p.value}
+        self._refuse_changed(run, params, changed)
+        return [param for param in params if param.key not in known]
 
-    def _put_params(self, run: RunPlace, params: Sequence[Param]) -> dict[str, str]:
-        """Write params that are new or the same; returns the values of those that differ."""
-        puts = [
-            Put(
-                run.param(param.key, param.value),
-                condition=ABSENT | Attr("value").eq(param.value),
-            )
-            for param in params
+    def _refuse_changed(
+        self, run: RunPlace, params: Sequence[Param], changed: Mapping[str, str]
+    ) -> None:
+        if not changed:
+            return
+        values = {param.key: param.value for param in params}
+        refused = [
+            {"key": key, "old_value": old, "new_value": values[key]} for key, old in changed.items()
         ]
-        return {
-            param.key: str(outcome.image["value"])
-            for param, outcome in zip(params, self.table.write(puts), strict=True)
-            if outcome.status == "refused" and outcome.image is not None
-        }
+        raise MlflowException(
+            "Changing param values is not allowed. Params were already"
+            f" logged='{refused}' for run ID='{run.run_id}'.",
+            INVALID_PARAMETER_VALUE,
+        )
 
-    # --- tags -----------------------------------------------------------------------------------
 
-    def _set_tags(self, run: RunPlace, tags: Sequence[RunTag]) -> None:
-        values = {tag.key: tag.value for tag in tags}
-        name = values.pop(MLFLOW_RUN_NAME, None)
-        if name is not None:
-            self.set_tag(run.run_id, RunTag(MLFLOW_RUN_NAME, name))
-        if values:
-            self.table.write([Put(run.tag(key, value)) for key, value in values.items()])
+def _param_put(run: RunPlace, param: Param) -> Put:
+    """The write of a param that succeeds when it is new, or has this value already."""
+    same = Attr("value").eq(param.value)
+    return Put(run.param(param.key, param.value), condition=ABSENT | same)
+
+
+def _refused_values(params: Sequence[Param], outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """The values that stood in the way of params that were refused."""
+    return {
+        param.key: outcome.image["value"]
+        for param, outcome in zip(params, outcomes, strict=False)
+        if outcome.status == "refused" and outcome.image is not None
+    }
