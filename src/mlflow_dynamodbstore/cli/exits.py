@@ -47,7 +47,11 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, code: int = FAILED):
         super().__init__(message)
-        self.exit_code = code
+        self.code = code
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]  # click reads it, and never sets it
+        return self.code
 
 
 def code_of(error: errors.TableError) -> int:

@@ -38,7 +38,7 @@ def grid(
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for column in columns:
         side: Literal["left", "right"] = "right" if column in numbers else "left"
-        table.add_column(column, justify=side, overflow="fold")
+        table.add_column(column, justify=side, overflow="fold", no_wrap=column == columns[0])
     for row in rows:
         table.add_row(*(_shown(cell) for cell in row))
     console().print(table)

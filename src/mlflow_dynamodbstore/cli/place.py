@@ -1,6 +1,4 @@
-"""Which table a command is about: from ``--uri``, from ``--name`` with its fellows, or from MLflow's
-own variable.
-"""
+"""Which table a command is about: of ``--uri``, of ``--name``, or of MLflow's own variable."""
 
 from __future__ import annotations
 

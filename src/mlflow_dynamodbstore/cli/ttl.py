@@ -53,7 +53,7 @@ def show(place: Place, json: bool) -> None:
     help="Days that the history of metrics is kept; 0: for good.",
 )
 @pass_place
-def set_(place: Place, json: bool, **days: int | None) -> None:
+def set_(place: Place, /, json: bool, **days: int | None) -> None:
     """Change retention policies.
 
     A change counts for what is deleted or written from now on; a server sees it within half a

@@ -30,9 +30,9 @@ class Anatomy:
     """What one item is.
 
     ``owners`` are the items it hangs on, the outermost first. ``owner_id`` is the id of the run,
-    trace or logged model that it is or belongs to, where there is one. A search entry (``text_field`` for one of
-    full text) must also be what its run says of itself. A part of a large value belongs to the
-    item at ``head``, which must name its ``generation``.
+    trace or logged model that it is or belongs to, where there is one. A search entry
+    (``text_field`` for one of full text) must also be what its run says of itself. A part of a
+    large value belongs to the item at ``head``, which must name its ``generation``.
     """
 
     entity: str

@@ -12,8 +12,7 @@ that says nothing about its age is a suspect: it is one only if a second look, a
 must have come to its end, finds it the same.
 
 RANK and FTS items of a run are judged by what a sealed run says of itself. A run that is being
-sealed has them before it says so, and is passed over, as are runs that were deleted: restoring one
-writes them again before it says so.
+sealed has them before it says so, and is passed over.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ class Judge:
             ),
             name=(item.get("name"), item.get("workspace")),
         )
-        if entries and owner.state == SEALED and sealing.is_active(item):
+        if entries and owner.state == SEALED:
             owner.said, owner.judges_entries = self._said(item, entries, rules)
         return owner
 
