@@ -309,7 +309,8 @@ def test_measuring_again_and_again_costs_no_look_at_the_model(store, monkeypatch
 
     def recorded(write: Write) -> Item | None:
         touched.append(write)
-        return apply(write)
+        image: Item | None = apply(write)
+        return image
 
     monkeypatch.setattr(store.table.engine, "apply", recorded)
     store.log_metric(run_id, measured("auc", 0.6, model_id, step=1))

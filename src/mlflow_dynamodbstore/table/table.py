@@ -20,6 +20,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from threading import Lock
 from typing import TypeVar
@@ -59,6 +60,8 @@ R = TypeVar("R")
 
 WRITE_TOKEN = "_w"  # noqa: S105 - the name of an attribute
 MAX_FAN_OUT = 8
+
+_side_by_side: ContextVar[bool] = ContextVar("side_by_side", default=False)
 
 
 class Table:
@@ -132,10 +135,17 @@ class Table:
         return Page(self._visible_only(page.items), page.cursor)
 
     def map(self, function: Callable[[T], R], arguments: Sequence[T]) -> list[R]:
-        """Call a reading function for each argument, side by side where the engine gains by it."""
-        if len(arguments) < 2 or not getattr(self.engine, "waits_on_network", False):
+        """Call a reading function for each argument, side by side where the engine gains by it.
+
+        The calls see the caller's context variables, such as the active workspace. Within one of
+        them another ``map`` goes one by one: workers that wait for workers could wait for ever.
+        """
+        waits = getattr(self.engine, "waits_on_network", False)
+        if len(arguments) < 2 or not waits or _side_by_side.get():
             return [function(argument) for argument in arguments]
-        return list(self._executor().map(function, arguments))
+        context = copy_context()
+        context.run(_side_by_side.set, True)
+        return list(self._executor().map(lambda a: context.copy().run(function, a), arguments))
 
     # --- writing one item -----------------------------------------------------------------------
 

@@ -1,0 +1,46 @@
+"""Reading side by side: order, context, and no waiting for oneself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+
+import pytest
+
+from mlflow_dynamodbstore.table.table import MAX_FAN_OUT, Table
+from mlflow_dynamodbstore.table.uri import open_engine
+
+who: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+@pytest.fixture(params=[True, False], ids=["waits on a network", "does not"])
+def table(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Table]:
+    engine = open_engine(f"dynamodb:///{tmp_path / 't.ddb'}")
+    engine.waits_on_network = request.param  # type: ignore[attr-defined]
+    table = Table(engine)
+    yield table
+    table.close()
+
+
+def test_answers_come_in_the_order_of_the_arguments(table):
+    assert table.map(lambda n: n * 2, range(50)) == [n * 2 for n in range(50)]
+    assert table.map(lambda n: n, []) == []
+
+
+def test_calls_see_the_context_of_the_caller(table):
+    who.set("caller")
+    assert table.map(lambda _: who.get(), range(5)) == ["caller"] * 5
+
+
+@pytest.mark.timeout(20)
+def test_a_call_may_itself_read_side_by_side(table):
+    """More of them at once than there are workers: none may wait for a worker to become free."""
+    many = range(3 * MAX_FAN_OUT)
+    found = table.map(lambda n: table.map(lambda m: (n, m), many), many)
+    assert found == [[(n, m) for m in many] for n in many]
+
+
+def test_an_error_of_a_call_is_raised(table):
+    with pytest.raises(ZeroDivisionError):
+        table.map(lambda n: 1 // n, [1, 0, 2])
