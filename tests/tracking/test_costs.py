@@ -1,0 +1,80 @@
+"""What tracking and search cost on DynamoDB: requests, read units and write units, at most.
+
+The embedded engine counts by DynamoDB's rules; where dynoxide is installed its own figures are
+held to the same limits. ``make bench`` measures the same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.tracking import OPERATIONS, Bench, Operation, measure, search_operations
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.engines import dynoxide_server, find_dynoxide
+
+# requests, read units, write units
+LIMITS = {
+    "create_run, 10 tags": (3, 1, 20),
+    "log_batch, 20 params + 10 metrics": (35, 4, 42),
+    "end of run": (6, 6, 45),
+    "log_batch, 10 metrics, in a long loop": (12, 2, 21),
+    "log_metric": (3, 1, 2),
+    "get_run (finished)": (2, 2, 0),
+    "get_metric_history, 1,000 points": (1, 20, 0),
+    "get_metric_history, 10,000 points": (3, 200, 0),
+    "delete_run + restore_run": (14, 10, 180),
+    "search_runs, default order, 100": (3, 120, 0),
+    "search_runs, top 50 by a metric": (5, 80, 0),
+    "search_runs, param = and tag LIKE": (12, 300, 0),
+}
+SIZE = 150
+
+
+@pytest.fixture(scope="module", params=["embedded", "dynoxide"])
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder: Path = tmp_path_factory.mktemp("costs")
+    if request.param == "embedded":
+        yield metered(f"dynamodb:///{folder}/costs.ddb?synchronous=NORMAL")
+        return
+    if find_dynoxide() is None:
+        pytest.skip("dynoxide is not installed: tools/install_dynoxide.sh")
+    with dynoxide_server() as address:
+        yield metered(f"dynamodb://{address}/costs")
+
+
+def metered(uri: str) -> Bench:
+    engine = MeteredEngine(open_engine(uri))
+    return Bench(uri, DynamoDBTrackingStore(uri, "/tmp", table=Table(engine)), engine.meter)
+
+
+@pytest.mark.parametrize("operation", [*OPERATIONS, *search_operations(SIZE)[:3]], ids=lambda o: o.title)
+def test_an_operation_costs_at_most(bench: Bench, operation: Operation) -> None:
+    """Each operation within its requests and units."""
+    limit = next(limit for title, limit in LIMITS.items() if operation.title.startswith(title))
+    cost = measure([bench], Operation(operation.title, operation.given, operation.do, repeat=3))
+    (paid,) = cost.values()
+    spent = (paid.requests, paid.read_units, paid.write_units)
+    assert all(part <= most for part, most in zip(spent, limit, strict=True)), (spent, limit)
+
+
+def test_the_best_by_a_metric_cost_the_same_however_many_runs_there_are(bench: Bench) -> None:
+    """Twice the runs, the same pages read."""
+    costs = []
+    for size in (SIZE, 2 * SIZE):
+        operation = search_operations(size)[1]
+        (paid,) = measure([bench], Operation("top", operation.given, operation.do, repeat=1)).values()
+        costs.append(paid.requests)
+    assert costs[0] == costs[1]
+
+
+def test_a_whole_small_run_costs_less_than_half_of_the_other_store(bench: Bench) -> None:
+    """Create with 10 tags, log 20 params and 10 metrics, end: at most 107 write units."""
+    bench.meter.reset()
+    bench.finished()
+    assert bench.meter.write_units <= 107
