@@ -11,7 +11,7 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore import ids, keys, large
 from mlflow_dynamodbstore.keys.anatomy import UNKNOWN, anatomy
 from mlflow_dynamodbstore.keys.patterns import PATTERNS
-from mlflow_dynamodbstore.lifecycle.cleanup import POSITION, Cleanup
+from mlflow_dynamodbstore.lifecycle.cleanup import POSITION, Cleanup, Report
 from mlflow_dynamodbstore.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.values import Key
@@ -319,7 +319,7 @@ def test_stopped_and_started_again_it_ends_the_same(store, time):
     orphans_and_others(store, 3000)
     in_all = len(everything_in(store.table))
     stops = iter([False, True, True, True])
-    reports = []
+    reports: list[Report] = []
     while not reports or not reports[-1].finished:
         job = Cleanup(
             store.table, store.policies, sleep=time.sleep, stop=lambda: next(stops, False)
@@ -367,7 +367,7 @@ def test_segments_together_find_the_same(store, time):
 def test_a_run_that_is_created_meanwhile_loses_nothing(store, time):
     """Cleanup beside live traffic: each page is judged while a run is made, written and ended."""
     orphans_and_others(store, 2000)
-    made = []
+    made: list[str] = []
 
     def traffic(report):
         made.append(make_run(store, metrics={"loss": float(len(made))}))

@@ -29,7 +29,7 @@ def children(store, run_id):
 
 
 def history(store, run_id):
-    return [item for item in items_of(store, f"R#{run_id}#MHIST#")]
+    return items_of(store, f"R#{run_id}#MHIST#")
 
 
 def stages(store, run_id):

@@ -151,6 +151,17 @@ def fts_rev_entries(entity_type: str, entity_id: str, level: str | None = None) 
     return children(entity if level is None else join(entity, bounded(level, WORD)))
 
 
+def fts_rev_entries_of_type(entity_type: str) -> Range:
+    """All words of all entities of a type."""
+    return children(join("FTS_REV", bounded(entity_type, WORD)))
+
+
+def fts_of_rev(sk: str) -> str:
+    """The entry from a word to an entity, given the one from the entity back to the word."""
+    entity_type, entity_id, level, token = pieces_of(sk, "FTS_REV")
+    return join("FTS", level, token, entity_type, entity_id)
+
+
 def fts_rev_of(sk: str) -> Token:
     """An entry from an entity to a word, taken apart."""
     entity_type, entity_id, level, token = pieces_of(sk, "FTS_REV")

@@ -44,7 +44,7 @@ def _text_fields(text: str) -> Value:
 def _is_field(field: object) -> bool:
     return (
         isinstance(field, dict)
-        and field.keys() == {"levels", "complete"}
+        and field.keys() >= {"levels", "complete"}
         and isinstance(field["levels"], list)
         and set(field["levels"]) <= set(LEVELS)
         and isinstance(field["complete"], bool)

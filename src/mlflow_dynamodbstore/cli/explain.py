@@ -1,0 +1,80 @@
+"""``explain``: the plan of a search."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from mlflow.entities import ViewType
+from rich.markup import escape
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Command
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.lifecycle.explain import Explanation
+from mlflow_dynamodbstore.lifecycle.explain import explain as explain_search
+
+VIEWS = {
+    "active": ViewType.ACTIVE_ONLY,
+    "deleted": ViewType.DELETED_ONLY,
+    "all": ViewType.ALL,
+}
+
+
+@click.command(cls=Command)
+@click.argument("filter_string", metavar="FILTER", default="")
+@click.option("--experiment", default="0", show_default=True, help="Experiment to search.")
+@click.option("--order-by", multiple=True, help="As in search_runs; may be given several times.")
+@click.option("--view", type=click.Choice(list(VIEWS)), default="active", show_default=True)
+@click.option("--max-results", type=click.IntRange(1, 50_000), default=100, show_default=True)
+@click.option("--path", help="Use this path, if it is able to answer.")
+@pass_place
+def explain(
+    place: Place,
+    filter_string: str,
+    experiment: str,
+    order_by: tuple[str, ...],
+    view: str,
+    max_results: int,
+    path: str | None,
+    json: bool,
+) -> None:
+    """Show how a search of runs is answered, and what its first page costs.
+
+    FILTER is what search_runs takes, such as "metrics.loss < 0.5 AND params.model = 'tree'".
+    """
+    table, engine = place.metered()
+    plan = explain_search(
+        table, engine, experiment, filter_string, order_by, VIEWS[view], max_results, path
+    )
+    if json:
+        output.as_json(asdict(plan))
+    else:
+        _show(plan)
+
+
+def _show(plan: Explanation) -> None:
+    chosen = plan.chosen
+    rows = [
+        ("path", f"[bold]{escape(chosen.name)}[/]: {escape(chosen.description)}"),
+        ("range", escape(_range(chosen.range))),
+        ("judged on each run", escape(" AND ".join(plan.comparisons)) or "nothing"),
+        ("order", f"{escape(', '.join(plan.order))} ({_by(chosen.in_order)})"),
+        ("others able", escape(", ".join(w.name for w in plan.ways if not w.chosen)) or "none"),
+        ("first page", f"{plan.runs} runs{', and there are more' if plan.more else ''}"),
+        ("requests", ", ".join(f"{name} {n}" for name, n in plan.requests.items()) or "none"),
+        ("read units", f"{plan.read_units:g}"),
+    ]
+    output.grid("Plan", ("", "value"), rows)
+
+
+def _range(found: tuple[str, str] | None) -> str:
+    if found is None:
+        return "given by the path"
+    low, high = found
+    # The upper end of a prefix is filled with the last character there is.
+    return f"{low} .. {high.rstrip(chr(0x10FFFF))}{'…' if high.endswith(chr(0x10FFFF)) else ''}"
+
+
+def _by(in_order: bool) -> str:
+    return "as the path reads" if in_order else "sorted after reading"

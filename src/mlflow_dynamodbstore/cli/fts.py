@@ -1,0 +1,110 @@
+"""``fts``: which texts are indexed for full-text search."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from rich.progress import Progress
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Group, yes_option
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.lifecycle.text_index import Done, TextIndex
+from mlflow_dynamodbstore.search.fulltext import LEVELS
+
+
+@click.group(cls=Group)
+def fts() -> None:
+    """Texts that are indexed for full-text search."""
+
+
+@fts.command("list")
+@pass_place
+def list_(place: Place, json: bool) -> None:
+    """List the indexed texts."""
+    _show(TextIndex(place.table()), json=json)
+
+
+@fts.command()
+@click.argument("field")
+@click.option(
+    "--level",
+    "levels",
+    multiple=True,
+    type=click.Choice(LEVELS),
+    default=LEVELS,
+    show_default=True,
+    help="Whole words, or any three letters in a row; may be given twice.",
+)
+@pass_place
+def add(place: Place, field: str, levels: tuple[str, ...], json: bool) -> None:
+    """Index a text from now on; `fts backfill` does what is there already.
+
+    FIELD is run.name, run.tags.KEY, experiment.name or registered_model.name.
+    """
+    index = TextIndex(place.table())
+    index.add(field, levels)
+    _show(index, json=json)
+
+
+@fts.command()
+@click.argument("field")
+@yes_option
+@pass_place
+def remove(place: Place, field: str, yes: bool, json: bool) -> None:
+    """Stop indexing a text, and delete its entries."""
+    if field not in TextIndex(place.table()).fields():
+        raise ValueError(f"{field!r} is not indexed; `fts list` shows what is")
+    output.confirm(f"Delete the full-text index of {field}?", yes=yes)
+    with output.bar(f"removing {field}", quiet=json) as shown:
+        index = TextIndex(place.table(), progress=lambda done: _note(shown, done))
+        done = index.remove(field)
+    _say(done, f"{field} is no longer indexed: {done.entries:,} entries deleted.", json=json)
+
+
+@fts.command()
+@click.argument("field")
+@pass_place
+def backfill(place: Place, field: str, json: bool) -> None:
+    """Index what was there before a text was added; searches use the index from then on.
+
+    Stopped with Ctrl-C, it goes on where it was when started again.
+    """
+    with output.bar(f"indexing {field}", quiet=json) as shown:
+        index = TextIndex(place.table(), progress=lambda done: _note(shown, done))
+        done = index.backfill(field)
+    _say(done, f"{field} is complete: {done.entries:,} entries written.", json=json)
+
+
+def _show(index: TextIndex, *, json: bool) -> None:
+    fields = index.fields()
+    if json:
+        output.as_json(fields)
+    elif not fields:
+        output.say("No text is indexed. `fts add run.name` indexes the names of runs.")
+    else:
+        rows = [
+            (name, ", ".join(field["levels"]), _state(field["complete"]))
+            for name, field in sorted(fields.items())
+        ]
+        output.grid("Full text", ("field", "levels", "state"), rows)
+
+
+def _state(complete: bool) -> str:
+    return "[green]complete[/]" if complete else "[yellow]waits for `fts backfill`[/]"
+
+
+def _note(shown: Progress, done: Done) -> None:
+    if done.waiting:
+        output.note(shown, f"begins in {done.waiting:.0f} s, once every process knows the field")
+    else:
+        text = f"{done.entities:,} texts, {done.entries:,} entries"
+        output.note(shown, text, done.places, done.places_in_all)
+
+
+def _say(done: Done, text: str, *, json: bool) -> None:
+    if json:
+        output.as_json(asdict(done))
+    else:
+        output.say(text)

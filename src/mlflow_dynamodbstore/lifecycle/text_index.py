@@ -1,0 +1,240 @@
+"""Which texts are indexed for full-text search: adding one, filling its index, removing one.
+
+A field that is added counts at once for whatever is sealed from then on, and is used by searches
+once a backfill has gone through what was there before. Processes keep settings for half a minute,
+so a backfill begins only when nobody can be sealing by the old ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.keys import Range
+from mlflow_dynamodbstore.keys.ranks import fts_of_rev, fts_rev_entries_of_type
+from mlflow_dynamodbstore.lifecycle.places import all_experiments, all_workspaces
+from mlflow_dynamodbstore.policies import REFRESH_SECONDS, TEXT_FIELDS, Policies, Rules
+from mlflow_dynamodbstore.search import name_index
+from mlflow_dynamodbstore.search.fulltext import LEVELS, TextField
+from mlflow_dynamodbstore.table.contract import Delete, Put, Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.items import run_id_of
+from mlflow_dynamodbstore.tracking.records import RunContents
+
+POSITION = "state.backfill."
+"""Settings that hold the place where the backfill of a field goes on begin so."""
+SETTLING_SECONDS = REFRESH_SECONDS + 30.0
+"""Until the last process has seen a new field, and whatever it was sealing is sealed."""
+WRITES_AT_ONCE = 500
+PAGE = 100
+SINCE = "since"
+STAGES = ("active", "deleted")
+
+
+@dataclass
+class Done:
+    """How far a backfill or a removal has come."""
+
+    places: int = 0
+    places_in_all: int = 0
+    entities: int = 0
+    entries: int = 0
+    waiting: float = 0.0
+
+
+Progress = Callable[[Done], None]
+
+
+def check_field(name: str) -> None:
+    """Refuse a field that does not exist. Raises ``ValueError``."""
+    if sealing.tag_of(name) is None and name not in name_index.FIELDS:
+        raise ValueError(
+            f"{name!r} cannot be indexed; write run.name, run.tags.<key> or "
+            f"{' or '.join(name_index.FIELDS)}"
+        )
+
+
+class TextIndex:
+    """The full-text fields of one table."""
+
+    def __init__(
+        self,
+        table: Table,
+        policies: Policies | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        progress: Progress = lambda _: None,
+    ):
+        self._table = table
+        self._policies = policies or Policies(table)
+        self._sleep = sleep
+        self._progress = progress
+
+    def fields(self) -> dict[str, Value]:
+        """The fields as the setting has them, read anew."""
+        fields: dict[str, Value] = dict(self._policies.all()[TEXT_FIELDS])
+        return fields
+
+    def add(self, name: str, levels: Sequence[str] = LEVELS) -> None:
+        """Index a text from now on. Raises ``ValueError``."""
+        check_field(name)
+        chosen = sorted(set(levels) & set(LEVELS)) or list(LEVELS)
+        fields = self.fields()
+        before = fields.get(name)
+        if before is not None and before["levels"] == chosen:
+            return
+        field = {"levels": chosen, "complete": False, SINCE: int(self._table.clock())}
+        self._table.delete(self._position(name))
+        self._policies.set(TEXT_FIELDS, {**fields, name: field})
+
+    def backfill(self, name: str) -> Done:
+        """Write the entries of what was there before a field was added, and let searches use it.
+
+        It can be interrupted, and goes on where it was. Raises ``ValueError``.
+        """
+        field = self._field(name)
+        self._settle(self.fields()[name])
+        done = (
+            self._backfill_names(field) if name in name_index.FIELDS else self._backfill_runs(field)
+        )
+        fields = self.fields()
+        if name in fields:
+            self._policies.set(TEXT_FIELDS, {**fields, name: {**fields[name], "complete": True}})
+        self._table.delete(self._position(name))
+        return done
+
+    def remove(self, name: str) -> Done:
+        """Stop indexing a text and delete its entries.
+
+        What a process still writes by the old setting within the next minute, cleanup removes.
+        """
+        fields = self.fields()
+        fields.pop(name, None)
+        self._policies.set(TEXT_FIELDS, fields)
+        pks = [keys.workspace_pk(workspace) for workspace in all_workspaces(self._table)]
+        pks += [keys.experiment_pk(number) for number in all_experiments(self._table)]
+        done = Done(places_in_all=len(pks))
+        for pk in pks:
+            done.entries += self._remove_in(pk, fts_rev_entries_of_type(name))
+            done.places += 1
+            self._progress(done)
+        return done
+
+    # --- runs -----------------------------------------------------------------------------------
+
+    def _backfill_runs(self, field: TextField) -> Done:
+        experiments = sorted(all_experiments(self._table), key=lambda number: (len(number), number))
+        first, stage, cursor = self._stored(field.name)
+        left = [e for e in experiments if (len(e), e) >= (len(first), first)]
+        done = Done(len(experiments) - len(left), len(experiments))
+        for experiment_id in left:
+            resumed = experiment_id == first
+            for at in STAGES[STAGES.index(stage) if resumed else 0 :]:
+                from_cursor = cursor if resumed and at == stage else None
+                self._backfill_stage(field, experiment_id, at, from_cursor, done)
+            done.places += 1
+            self._progress(done)
+        return done
+
+    def _backfill_stage(
+        self, field: TextField, experiment_id: str, stage: str, cursor: str | None, done: Done
+    ) -> None:
+        query = Query(
+            keys.experiment_pk(experiment_id),
+            where=keys.runs_by_lifecycle(stage).on("lsi1sk"),
+            index="LSI1",
+            limit=PAGE,
+            cursor=cursor,
+        )
+        while True:
+            page = self._table.query(query)
+            self._index_runs(field, page.items, done)
+            self._progress(done)
+            if page.cursor is None:
+                return
+            self._note(field.name, experiment_id, stage, page.cursor)
+            query = replace(query, cursor=page.cursor)
+
+    def _index_runs(self, field: TextField, runs: Sequence[Item], done: Done) -> None:
+        """Write the entries of what runs have published.
+
+        Also of runs that are live again: whoever seals one takes the entries of its last summary
+        to be there.
+        """
+        rules = Rules(text_fields=(field,))
+        for chunk in batched(self._entries(runs, rules, done), WRITES_AT_ONCE):
+            self._table.write([sealing.derived_item(key) for key in chunk])
+            done.entries += len(chunk)
+
+    def _entries(self, runs: Sequence[Item], rules: Rules, done: Done) -> Iterator[Key]:
+        for run in runs:
+            if sealing.SUMMARY in run:
+                done.entities += 1
+                summary = large.load(self._table, run, sealing.SUMMARY)
+                texts = RunContents(tags=RunContents.from_summary(summary).tags)
+                yield from sealing.derived_keys(str(run["PK"]), run_id_of(run), texts, rules)
+
+    # --- names ----------------------------------------------------------------------------------
+
+    def _backfill_names(self, field: TextField) -> Done:
+        """Names are few beside runs: a backfill of them that was interrupted begins anew."""
+        workspaces = all_workspaces(self._table)
+        done = Done(places_in_all=len(workspaces))
+        for workspace in workspaces:
+            for named in batched(name_index.names(self._table, field.name, workspace), PAGE):
+                items = [
+                    item
+                    for entity_id, name in named
+                    for item in name_index.items(field, workspace, entity_id, name)
+                ]
+                self._table.write([Put(item) for item in items])
+                done.entities += len(named)
+                done.entries += len(items)
+                self._progress(done)
+            done.places += 1
+        return done
+
+    # --- plumbing -------------------------------------------------------------------------------
+
+    def _field(self, name: str) -> TextField:
+        found = self.fields().get(name)
+        if found is None:
+            raise ValueError(f"{name!r} is not indexed; `fts add {name}` comes first")
+        return TextField(name, tuple(found["levels"]), found["complete"])
+
+    def _settle(self, field: Value) -> None:
+        until = field.get(SINCE, 0) + SETTLING_SECONDS
+        while (left := until - self._table.clock()) > 0:
+            self._progress(Done(waiting=left))
+            self._sleep(min(left, 1.0))
+
+    def _remove_in(self, pk: str, words: Range) -> int:
+        removed = 0
+        query = Query(pk, where=words.on(), keys_only=True)
+        for some in batched(self._table.items(query), WRITES_AT_ONCE):
+            back = [self._table.schema.key_of(item) for item in some]
+            forward = [Key(pk, fts_of_rev(key.sk)) for key in back]
+            # The way back last: by it, a removal that was interrupted finds the rest.
+            self._table.write([Delete(k) for k in forward], then=[Delete(k) for k in back])
+            removed += 2 * len(back)
+        return removed
+
+    @staticmethod
+    def _position(name: str) -> Key:
+        return keys.setting_key(POSITION + name)
+
+    def _stored(self, name: str) -> tuple[str, str, str | None]:
+        item = self._table.get(self._position(name))
+        if item is None:
+            return "", STAGES[0], None
+        place = item["value"]
+        return str(place["experiment"]), str(place["stage"]), str(place["cursor"])
+
+    def _note(self, name: str, experiment_id: str, stage: str, cursor: str) -> None:
+        place = {"experiment": experiment_id, "stage": stage, "cursor": cursor}
+        self._policies.set(POSITION + name, place)
