@@ -23,7 +23,7 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow_dynamodbstore import large
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import TTL, Item
-from mlflow_dynamodbstore.traces.items import ASSESSMENT, TracePlace
+from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE, TracePlace
 
 FEEDBACK, EXPECTATION, ISSUE = "feedback", "expectation", "issue"
 
@@ -120,7 +120,7 @@ def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Asse
     expiry = {} if ttl is None else {TTL: ttl}
     item: Item = {"PK": key.pk, "SK": key.sk, **prepared.attributes, **expiry}
     head = replace(record, long=True, **_LONG_FIELDS)  # type: ignore[arg-type]
-    return AssessmentWrites({name: head.packed()}, [*prepared.parts, Put(item)])
+    return AssessmentWrites({name: head.packed(), OUTSIDE: True}, [*prepared.parts, Put(item)])
 
 
 def record_of(assessment: Assessment) -> AssessmentRecord:

@@ -8,7 +8,7 @@ the facts about spans) is changed only while ``generation`` is what it was when 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from mlflow.tracing.constant import TraceMetadataKey
@@ -23,6 +23,9 @@ TAG, METADATA, ASSESSMENT, RUN_LINK, PROMPT_LINK = "t:", "m:", "a:", "r:", "p:"
 
 INLINE_TEXT = 1024
 """Bytes of a tag's value up to which it stays in the trace's own item."""
+
+OUTSIDE = "outside"
+"""Attribute that says: some tag or assessment is too long, and stands in an item of its own."""
 
 _INDEX_ATTRIBUTES = ("gsi1pk", "gsi1sk", "lsi2sk", "lsi3sk", "lsi4sk", "lsi5sk")
 
@@ -115,15 +118,13 @@ def change(before: Item, after: Item) -> Update:
     )
 
 
-def named(item: Item, kind: str) -> Iterator[tuple[str, object]]:
-    """The tags, metadata, assessments or links of a trace with their values."""
-    cut = len(kind)
-    return ((name[cut:], value) for name, value in item.items() if name.startswith(kind))
-
-
-def metadata_of(item: Item) -> dict[str, str]:
-    """The metadata of a trace, but for session, token usage and cost."""
-    return {key: str(value) for key, value in named(item, METADATA)}
+def sorted_out(item: Item) -> dict[str, Item]:
+    """The tags, metadata, assessments and links of a trace, each kind by name; in one pass."""
+    found: dict[str, Item] = {TAG: {}, METADATA: {}, ASSESSMENT: {}, RUN_LINK: {}, PROMPT_LINK: {}}
+    for name, value in item.items():
+        if name[1:2] == ":":
+            found[name[:2]][name[2:]] = value
+    return found
 
 
 def is_finalized(item: Item) -> bool:
@@ -152,6 +153,7 @@ def tag_writes(place: TracePlace, tags: Mapping[str, str], ttl: int | None) -> T
         short = len(value.encode()) <= INLINE_TEXT
         attributes[TAG + key] = value if short else None
         if not short:
+            attributes[OUTSIDE] = True
             items.append(Put(tag_item(place, key, value, ttl)))
     return TagWrites(attributes, items)
 

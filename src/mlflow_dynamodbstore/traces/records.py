@@ -6,17 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_location import TraceLocation
 from mlflow.entities.trace_state import TraceState
 from mlflow.store.tracking.utils.trace_analytics import (
-    COST_COLUMN_BY_KEY,
-    TOKEN_COLUMN_BY_KEY,
     TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
-    compatibility_metadata_from_columns,
 )
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
@@ -27,11 +23,10 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items, span_batches
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
 from mlflow_dynamodbstore.traces.facts import Facts
-from mlflow_dynamodbstore.traces.items import TracePlace, named, place_of
+from mlflow_dynamodbstore.traces.items import TracePlace, place_of
 from mlflow_dynamodbstore.traces.span_batches import StoredSpan
 
 METADATA = "request_metadata"
-USAGE_COLUMNS = (*TOKEN_COLUMN_BY_KEY.values(), *COST_COLUMN_BY_KEY.values())
 
 
 class TraceRecord:
@@ -45,29 +40,39 @@ class TraceRecord:
         long_assessments: dict[str, AssessmentRecord],
     ):
         self.item = item
-        self.place: TracePlace = place_of(item)
         self._table = table
         self._long_tags = long_tags
         self._long_assessments = long_assessments
 
     @cached_property
-    def tags(self) -> dict[str, str]:
-        """All tags but the name."""
-        found = {key: value for key, value in named(self.item, items.TAG) if value is not None}
-        return {**found, **self._long_tags}  # type: ignore[dict-item]
+    def place(self) -> TracePlace:
+        """Where it lies."""
+        return place_of(self.item)
 
     @cached_property
+    def _named(self) -> dict[str, Item]:
+        return items.sorted_out(self.item)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """All tags but the name."""
+        tags = {**self._named[items.TAG], **self._long_tags}
+        if items.OUTSIDE in self.item:
+            return {key: value for key, value in tags.items() if value is not None}
+        return tags
+
+    @property
     def metadata(self) -> dict[str, str]:
         """All metadata, with session, token usage and cost as MLflow writes them."""
-        return {**items.metadata_of(self.item), **self._columns_as_metadata()}
+        return {**self._named[items.METADATA], **self._columns_as_metadata()}
 
     @cached_property
     def assessments(self) -> list[AssessmentRecord]:
         """All assessments, the oldest first."""
-        found = []
-        for name, data in named(self.item, items.ASSESSMENT):
-            assert isinstance(data, bytes)
-            found.append(self._long_assessments.get(name) or assessment_records.unpacked(data))
+        found = [
+            self._long_assessments.get(name) or assessment_records.unpacked(data)
+            for name, data in self._named[items.ASSESSMENT].items()
+        ]
         return sorted(found, key=lambda record: (record.created, record.assessment_id))
 
     @cached_property
@@ -105,9 +110,14 @@ class TraceRecord:
         return items.RUN_LINK + run_id in self.item or source == run_id
 
     def _columns_as_metadata(self) -> dict[str, str]:
-        columns = {column: self.usage(column) for column in USAGE_COLUMNS}
-        row = SimpleNamespace(session_id=self.session, **columns)
-        return compatibility_metadata_from_columns(row)
+        found = {} if self.session is None else {TraceMetadataKey.TRACE_SESSION: self.session}
+        usage = self.item.get("usage")
+        if usage:
+            for key, columns in TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY.items():
+                given = {name: usage[column] for name, column in columns.items() if column in usage}
+                if given:
+                    found[key] = json.dumps(given)
+        return found
 
     # --- what searches ask ------------------------------------------------------------------------
 
@@ -120,7 +130,10 @@ class TraceRecord:
         if kind == ATTRIBUTE:
             return self._attribute(name)
         if kind == TAG:
-            return self.item.get("name") if name == TraceTagKey.TRACE_NAME else self.tags.get(name)
+            if name == TraceTagKey.TRACE_NAME:
+                return self.item.get("name")
+            value = self.item.get(items.TAG + name)
+            return self._long_tags.get(name) if value is None else value
         if name == TraceMetadataKey.TRACE_SESSION:
             return self.session
         if name in TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY:
@@ -146,7 +159,7 @@ class TraceRecord:
 
     def to_info(self) -> TraceInfo:
         """The trace as MLflow gives it."""
-        tags = dict(self.tags)
+        tags = self.tags
         if (name := self.item.get("name")) is not None:
             tags[TraceTagKey.TRACE_NAME] = str(name)
         return TraceInfo(
@@ -156,7 +169,7 @@ class TraceRecord:
             execution_duration=self.duration,
             state=TraceState(self.item["state"]),
             tags=tags,
-            trace_metadata=dict(self.metadata),
+            trace_metadata=self.metadata,
             client_request_id=self.item.get("client_request_id"),
             request_preview=self.item.get("request_preview"),
             response_preview=self.item.get("response_preview"),
@@ -178,6 +191,8 @@ def records(table: Table, found: Iterable[Item]) -> list[TraceRecord]:
     traces = list(found)
     wanted: list[tuple[int, str, str, Key]] = []
     for n, item in enumerate(traces):
+        if items.OUTSIDE not in item:
+            continue
         wanted += [(n, kind, name, key) for kind, name, key in _elsewhere(item)]
     outside = table.get_many(key for *_, key in wanted) if wanted else {}
     tags: list[dict[str, str]] = [{} for _ in traces]
