@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mlflow_dynamodbstore import __version__
-from mlflow_dynamodbstore.cli import config, explain, fts, ttl
+from mlflow_dynamodbstore.cli import config, explain, fts, health, ttl, workspace
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place
 
@@ -37,5 +37,13 @@ def main(
     ctx.obj = Place(name, region, endpoint_url, uri, tracking_uri)
 
 
-for command in (ttl.ttl, config.config, fts.fts, explain.explain):
+for command in (
+    ttl.ttl,
+    config.config,
+    fts.fts,
+    explain.explain,
+    health.doctor,
+    health.stats,
+    workspace.workspace,
+):
     main.add_command(command)

@@ -88,7 +88,6 @@ def cleanup(
     Safe beside live traffic. Stopped with Ctrl-C, it goes on where it was when started again.
     """
     table = place.table()
-    by_default = 4 if getattr(table.engine, "waits_on_network", False) else 1
     with output.bar("looking for orphans", quiet=json) as shown:
 
         def progress(report: Report) -> None:
@@ -98,7 +97,7 @@ def cleanup(
         job = Cleanup(
             table,
             dry_run=dry_run,
-            segments=segments or by_default,
+            segments=segments or place.segments(),
             grace=grace,
             progress=progress,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
@@ -34,6 +35,15 @@ _NOT_OFFERED = {
 _log = logging.getLogger(__name__)
 
 
+class TableState(NamedTuple):
+    """How a table is set up, as its endpoint says; None where the endpoint does not say."""
+
+    expires_items: bool | None
+    recovers: bool | None
+    protected: bool | None
+    endpoint_time: float | None
+
+
 class Admin:
     """The table's own affairs, through the ordinary client: they are rare."""
 
@@ -58,6 +68,28 @@ class Admin:
         check_table(self._schema, described)
         if create:
             self._switch_on_features()
+
+    def state(self) -> TableState:
+        """How the table is set up. Raises ``TableMissing``."""
+        answer = self._optional("description", self._client.describe_table)
+        if answer is None:
+            raise table_missing(self._location)
+        sent = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        return TableState(
+            expires_items=self._expires_items(),
+            recovers=self._recovers(),
+            protected=answer["Table"].get("DeletionProtectionEnabled"),
+            endpoint_time=parsedate_to_datetime(sent).timestamp() if sent else None,
+        )
+
+    def _recovers(self) -> bool | None:
+        """Whether point-in-time recovery is on; None where the endpoint does not know of it."""
+        answer = self._optional("point-in-time recovery", self._client.describe_continuous_backups)
+        if answer is None:
+            return None
+        described = answer.get("ContinuousBackupsDescription", {})
+        status = described.get("PointInTimeRecoveryDescription", {})
+        return bool(status.get("PointInTimeRecoveryStatus") == "ENABLED")
 
     def _describe(self) -> dict[str, Any] | None:
         try:

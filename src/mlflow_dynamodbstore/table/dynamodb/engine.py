@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.dynamodb import cursors, requests
-from mlflow_dynamodbstore.table.dynamodb.admin import Admin
+from mlflow_dynamodbstore.table.dynamodb.admin import Admin, TableState
 from mlflow_dynamodbstore.table.dynamodb.bulk import BulkWrite
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
 from mlflow_dynamodbstore.table.dynamodb.connection import Connection, Connector
@@ -89,6 +89,13 @@ class DynamoDBEngine:
         """Make sure the table exists and has our schema."""
         try:
             Admin(self._connected().client, self.schema, self._location).prepare(create=create)
+        except ON_THE_WIRE as error:
+            raise translate(error, self._location, write=False) from error
+
+    def state(self) -> TableState:
+        """How the table is set up, for ``doctor``."""
+        try:
+            return Admin(self._connected().client, self.schema, self._location).state()
         except ON_THE_WIRE as error:
             raise translate(error, self._location, write=False) from error
 

@@ -1,0 +1,83 @@
+"""``workspace``: the workspaces of a table."""
+
+from __future__ import annotations
+
+import click
+from mlflow.entities import Workspace
+from mlflow.entities.workspace import WorkspaceDeletionMode
+from rich.markup import escape
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Group, yes_option
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.workspaces.store import SETTINGS, DynamoDBWorkspaceStore
+
+MODES = {mode.value.lower(): mode for mode in WorkspaceDeletionMode}
+
+
+@click.group(cls=Group)
+def workspace() -> None:
+    """Workspaces."""
+
+
+@workspace.command("list")
+@pass_place
+def list_(place: Place, json: bool) -> None:
+    """List the workspaces."""
+    found = list(_store(place).list_workspaces())
+    if json:
+        output.as_json([_facts(one) for one in found])
+        return
+    rows = [(one.name, *(escape(_facts(one)[name] or "") for name in SETTINGS)) for one in found]
+    columns = ("name", "description", "artifacts", "trace archive", "trace retention")
+    output.grid("Workspaces", columns, rows)
+
+
+@workspace.command()
+@click.argument("name")
+@click.option("--description", help="What it is for.")
+@click.option("--default-artifact-root", help="Where its experiments keep their artifacts.")
+@pass_place
+def create(
+    place: Place,
+    name: str,
+    description: str | None,
+    default_artifact_root: str | None,
+    json: bool,
+) -> None:
+    """Create a workspace."""
+    new = Workspace(name, description, default_artifact_root)
+    made = _store(place).create_workspace(new)
+    if json:
+        output.as_json(_facts(made))
+    else:
+        output.say(f"Workspace [bold]{escape(made.name)}[/] created.")
+
+
+@workspace.command()
+@click.argument("name")
+@click.option(
+    "--mode",
+    type=click.Choice(sorted(MODES)),
+    default="restrict",
+    show_default=True,
+    help="Refuse when it is not empty, delete what is in it, or move that to the default one.",
+)
+@yes_option
+@pass_place
+def delete(place: Place, name: str, mode: str, yes: bool, json: bool) -> None:
+    """Delete a workspace."""
+    output.confirm(f"Delete the workspace {name} ({mode})?", yes=yes)
+    _store(place).delete_workspace(name, MODES[mode])
+    if json:
+        output.as_json({"deleted": name, "mode": mode})
+    else:
+        output.say(f"Workspace [bold]{escape(name)}[/] deleted.")
+
+
+def _store(place: Place) -> DynamoDBWorkspaceStore:
+    return DynamoDBWorkspaceStore("", table=place.table())
+
+
+def _facts(one: Workspace) -> dict[str, str | None]:
+    return {"name": one.name, **{name: getattr(one, name) for name in SETTINGS}}
