@@ -20,7 +20,7 @@ from versioned.aliases import AliasChange, Note
 from versioned.collecting import DEFAULT_GRACE, Collection
 from versioned.content import Progress, Reader, Source, no_progress, save, verified
 from versioned.dynamodb import Alias, Artifact
-from versioned.errors import speaks_ours
+from versioned.errors import Unusable, speaks_ours
 from versioned.folders import unpack
 from versioned.home import Home
 from versioned.keys import TABLE
@@ -150,13 +150,10 @@ class Repository:
         found = self._found(artifact, version)
         target = _target(Path(to), found)
         chunks = _counted(self._chunks(found), progress)
-        if not found.is_folder:
-            save(chunks, target)
-            return target
-        with tempfile.TemporaryDirectory() as folder:
-            packed = Path(folder, "packed")
-            save(chunks, packed)
-            unpack(packed, target)
+        try:
+            _arrive(chunks, target, found)
+        except OSError as error:
+            raise Unusable(f"{target} cannot be written: {error.strerror or error}") from error
         return target
 
     @speaks_ours
@@ -412,6 +409,16 @@ def _this_user() -> str:
 
 def _target(to: Path, artifact: Artifact) -> Path:
     return to / (artifact.filename or artifact.name) if to.is_dir() else to
+
+
+def _arrive(chunks: Iterator[bytes], target: Path, artifact: Artifact) -> None:
+    if not artifact.is_folder:
+        save(chunks, target)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        packed = Path(folder, "packed")
+        save(chunks, packed)
+        unpack(packed, target)
 
 
 def _counted(chunks: Iterator[bytes], progress: Progress) -> Iterator[bytes]:

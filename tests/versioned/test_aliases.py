@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 
@@ -79,8 +80,9 @@ def test_of_two_who_saw_the_same_revision_one_wins(backing: Backing, repo: Repos
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(outcomes)[1] == "lost"
-    assert repo.get_alias("app", "prod").version == sorted(outcomes)[0]
+    won, lost = sorted(outcomes)
+    assert lost == "lost"
+    assert repo.get_alias("app", "prod").version == won
     assert repo.get_alias("app", "prod").revision == 2
 
 
@@ -101,7 +103,7 @@ def test_without_an_expected_revision_all_changes_are_made_and_recorded(
         thread.join()
     changes = list(reversed(repo.history("app", "prod").items))
     assert [change.revision for change in changes] == list(range(1, len(changes) + 1))
-    for earlier, later in zip(changes, changes[1:], strict=False):
+    for earlier, later in itertools.pairwise(changes):
         assert later.before == earlier.after
     assert str(changes[-1].after) == repo.get_alias("app", "prod").to_dict()["version"]
 

@@ -93,7 +93,7 @@ def test_content_can_come_back_after_it_was_reclaimed_again_and_again(repo: Repo
 
 
 def test_content_that_is_published_while_gc_looks_at_it_is_kept(backing: Backing, repo: Repository):
-    """gc has read that nothing refers to it; a publisher is faster; gc must notice."""
+    """Gc has read that nothing refers to it; a publisher is faster; gc must notice."""
     repo.purge("app", 2)
     other = backing.open()
     real = repo._home.table.update
@@ -112,7 +112,7 @@ def test_content_that_is_published_while_gc_looks_at_it_is_kept(backing: Backing
 def test_content_that_is_published_between_its_verdict_and_its_removal_survives(
     backing: Backing, repo: Repository
 ):
-    """gc has condemned it and not yet removed it; a publisher stores it under another key."""
+    """Gc has condemned it and not yet removed it; a publisher stores it under another key."""
     repo.purge("app", 2)
     other = backing.open()
     real = repo.storage.delete

@@ -121,7 +121,7 @@ def test_content_that_changes_while_it_is_stored_is_refused_and_nothing_is_publi
         return real_size(key)
 
     repo.storage.size = change_meanwhile  # type: ignore[method-assign]
-    with pytest.raises(ContentChanged, match="model.bin changed while"):
+    with pytest.raises(ContentChanged, match="changed while it was being stored"):
         repo.publish("app", source)
     assert repo.read("app") == b"before"
     assert [row.version for row in repo.list_versions("app")] == ["LATEST"]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -21,8 +21,10 @@ from versioned.keys import TABLE
 from versioned.storage import open_storage
 
 NOW = timedelta(0)
-MOMENTS = ("before", "after") if os.environ.get("VERSIONED_LONG_TESTS") == "1" else ("after",)
 Step = Callable[[Repository], Any]
+Moment = Literal["before", "after"]
+LONG = os.environ.get("VERSIONED_LONG_TESTS") == "1"
+MOMENTS: tuple[Moment, ...] = ("before", "after") if LONG else ("after",)
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,12 @@ class Story:
     untouched: tuple[int, ...] = (1, 2)
 
 
-def three_versions(repo: Repository) -> None:
+def three_versions(repo: Repository) -> Repository:
     for content in (b"1", b"2", b"3"):
         repo.publish("app", content)
     repo.put("app", b"1")
     repo.put_alias("app", "prod", 1)
+    return repo
 
 
 def with_a_canary(repo: Repository) -> None:
@@ -55,11 +58,12 @@ def with_version_three_deleted(repo: Repository) -> None:
     repo.delete("app", 3)
 
 
-def with_version_three_purged(repo: Repository) -> None:
+def with_version_three_purged(repo: Repository) -> Repository:
     with_version_three_deleted(repo)
     repo.purge("app", 3)
     repo.put("app", b"not published")
     repo.put("app", b"1")
+    return repo
 
 
 def nothing(_: Repository) -> None:
@@ -94,7 +98,7 @@ STORIES = {
         three_versions, lambda r: r.publish("app", b"2"), lambda r: r.read("app") == b"2"
     ),
     "publish LATEST": Story(
-        lambda r: (three_versions(r), r.put("app", b"4")),
+        lambda r: three_versions(r).put("app", b"4"),
         lambda r: r.publish("app"),
         lambda r: r.read("app", 4) == b"4",
     ),
@@ -104,7 +108,7 @@ STORIES = {
         lambda r: r.read("app", 3) == b"3",
     ),
     "publish what was reclaimed": Story(
-        lambda r: (with_version_three_purged(r), r.gc(grace=NOW)),
+        lambda r: with_version_three_purged(r).gc(grace=NOW),
         lambda r: r.publish("app", b"3"),
         lambda r: r.read("app", 4) == b"3",
     ),
@@ -157,13 +161,13 @@ def contents(repo: Repository) -> list[str]:
 class Crash:
     """A repository whose table and storage die at a step."""
 
-    def __init__(self, backing: Backing, at: int | None = None, where: str = "", when: str = ""):
+    def __init__(
+        self, backing: Backing, at: int | None = None, where: str = "", when: Moment = "after"
+    ):
         inner = open_engine(backing.table_uri, TABLE, **self._options(backing))
         storage = open_storage(backing.storage_uri, session=backing.session)
-        self.engine = CrashingEngine(
-            inner, at=at if where == "table" else None, when=when or "after"
-        )  # type: ignore[arg-type]
-        self.storage = CrashingStorage(storage, at if where == "storage" else None, when or "after")  # type: ignore[arg-type]
+        self.engine = CrashingEngine(inner, at=at if where == "table" else None, when=when)
+        self.storage = CrashingStorage(storage, at if where == "storage" else None, when)
         self.repo = Repository(Table(self.engine), self.storage)
 
     @staticmethod
@@ -171,7 +175,7 @@ class Crash:
         return {"session": backing.session._session} if backing.session else {}
 
 
-def crash_points(story: Story, places: Places) -> Iterator[tuple[str, int, str]]:
+def crash_points(story: Story, places: Places) -> Iterator[tuple[str, int, Moment]]:
     """After every step of the interrupted call, and so between every two.
 
     Before a step is after the one before it; the long variant dies there all the same.

@@ -136,10 +136,10 @@ def test_two_sets_of_credentials_in_two_threads_do_not_mix(backing: Backing):
         thread.start()
     for thread in threads:
         thread.join()
-    for user in repos:
+    for user, repo in repos.items():
         assert seen[user]
         assert all(f"Credential={user}/" in header for header in seen[user])
-        assert repos[user].read("app", 1) == f"{user}0".encode()
+        assert repo.read("app", 1) == f"{user}0".encode()
 
 
 def test_opening_a_repository_leaves_boto3s_default_session_alone(backing: Backing):

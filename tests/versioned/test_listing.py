@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_versions_oldest_first_begin_with_latest_too(limit, repo: Repository):
     pages = numbers(
         all_pages(lambda **o: repo.list_versions("app", limit=limit, oldest_first=True, **o))
     )
-    assert sum(pages, []) == ["LATEST", *(str(number) for number in range(1, 8))]
+    assert list(itertools.chain(*pages)) == ["LATEST", *(str(number) for number in range(1, 8))]
     assert all(len(page) == limit for page in pages[:7] if page is not pages[-1])
 
 

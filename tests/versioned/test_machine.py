@@ -267,10 +267,10 @@ class Machine(RuleBasedStateMachine):
 def test_the_repository_does_what_the_model_does(places: Places):
     long = os.environ.get("HYPOTHESIS_PROFILE") == "long"
     is_remote = places().session is not None
-    machine = type("Machine", (Machine,), {"places": staticmethod(places)}).TestCase
-    machine.settings = settings(
-        max_examples=(300 if long else 12) // (6 if is_remote else 1),
+    machine: Any = type("Machine", (Machine,), {"places": staticmethod(places)})
+    machine.TestCase.settings = settings(
+        max_examples=(1_000 if long else 12) // (6 if is_remote else 1),
         stateful_step_count=25,
         suppress_health_check=list(HealthCheck),
     )
-    machine().runTest()
+    machine.TestCase().runTest()

@@ -3,6 +3,8 @@
 Arguments are table and storage. Each line is written only after the call has returned.
 """
 
+# ruff: noqa: T201 - speaks to the test that started it
+
 from __future__ import annotations
 
 import random
