@@ -29,6 +29,7 @@ Shape: TypeAlias = Any
 """A nested tuple of condition types, attribute names, and the numbers of constants."""
 
 MAX_IN = 100
+_PREDICATE = "_predicate"
 
 _ABSENT: Any = object()
 _TYPES = {
@@ -49,18 +50,26 @@ _ALL_BITS = (1 << 64) - 1
 
 def holds(condition: ConditionBase, item: Item | None) -> bool:
     """Whether a condition is true of an item; ``None`` stands for an item that is absent."""
-    constants: list[Any] = []
-    return _judge_of(_shape(condition, constants))(item or {}, constants)
+    return predicate(condition)(item or {})
 
 
 def predicate(condition: ConditionBase) -> Predicate:
     """The condition as a function of an item.
 
-    Raises ``InvalidRequest`` for a condition that no item can be judged by.
+    It is kept with the condition: one object often comes with many writes. Raises
+    ``InvalidRequest`` for a condition that no item can be judged by.
     """
+    known: Predicate | None = getattr(condition, _PREDICATE, None)
+    if known is not None:
+        return known
     constants: list[Any] = []
     judge = _judge_of(_shape(condition, constants))
-    return lambda item: judge(item, constants)
+
+    def judged(item: Item) -> bool:
+        return judge(item, constants)
+
+    setattr(condition, _PREDICATE, judged)
+    return judged
 
 
 def _shape(value: Any, constants: list[Any]) -> Shape:
@@ -69,22 +78,24 @@ def _shape(value: Any, constants: list[Any]) -> Shape:
     Writes ask the same few questions over and over with other values, so the function that
     answers a question is made once for its shape.
     """
-    if isinstance(value, boto.Size):
-        return (boto.Size, value.name)
-    if isinstance(value, ConditionBase):
-        inner = value._values  # noqa: SLF001 - its public form is a new dictionary each time
-        if isinstance(value, boto.In) and not 1 <= len(inner[1]) <= MAX_IN:
-            raise InvalidRequest(f"IN takes 1 to {MAX_IN} values, not {len(inner[1])}")
-        return (type(value), *(_shape(one, constants) for one in inner))
-    if isinstance(value, boto.AttributeBase):
-        return str(value.name)
-    if isinstance(value, (list, tuple)) and not isinstance(value, str):
-        if not all(map(_type_of, value)):
+    kind = type(value)
+    if kind in _TYPES:
+        if kind is list and not all(map(_type_of, value)):
             raise InvalidRequest("a condition cannot compare with values of such types")
-    elif not _type_of(value):
-        raise InvalidRequest(f"a condition cannot compare with a {type(value).__name__}")
-    constants.append(value)
-    return len(constants) - 1
+        constants.append(value)
+        return len(constants) - 1
+    if kind is boto.Attr or kind is boto.Key:
+        return value.name
+    if kind is boto.Size:
+        return (kind, value.name)
+    if kind not in _BUILDERS:
+        raise InvalidRequest(f"a condition cannot hold a {kind.__name__}")
+    inner = value._values  # noqa: SLF001 - its public form is a new dictionary each time
+    if len(inner) == 1:
+        return (kind, _shape(inner[0], constants))
+    if kind is boto.In and not 1 <= len(inner[1]) <= MAX_IN:
+        raise InvalidRequest(f"IN takes 1 to {MAX_IN} values, not {len(inner[1])}")
+    return (kind, *[_shape(one, constants) for one in inner])
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -80,8 +80,8 @@ class Candidate:
         if kind == METRIC:
             return [m.value for m in self.measured(self.datasets) if m.key == name]
         if kind in (TAG, PARAM):
-            texts = self.record.tags if kind == TAG else self.record.params
-            return [texts[name]] if name in texts else []
+            text = self.record.text("TAG" if kind == TAG else "PARAM", name)
+            return [] if text is None else [text]
         value = self._column(name)
         if value is None:
             return []
@@ -164,19 +164,18 @@ class ModelQuery:
     def ascending(self) -> bool:
         return self.by_time and self.ordering.keys[0].ascending
 
-    def needs_children(self, item: Item) -> bool:
-        """Whether a model cannot be judged and placed by its own item."""
+    def below(self) -> set[str]:
+        """The marks of models that cannot be judged and placed by their own items."""
         kinds = {c.kind for c in self.comparisons} | {key.kind for key in self.ordering.keys}
-        asks_metrics = METRIC in kinds or bool(self.datasets)
-        return (asks_metrics and MEASURED in item) or (bool(kinds & {TAG, PARAM}) and MORE in item)
+        metrics = {MEASURED} if METRIC in kinds or self.datasets else set()
+        return metrics | ({MORE} if kinds & {TAG, PARAM} else set())
 
-    def matches(self, candidate: Candidate) -> bool:
-        if self.datasets and not any(c.kind == METRIC for c in self.comparisons):
-            return bool(candidate.measured(self.datasets)) and self._holds(candidate)
-        return self._holds(candidate)
-
-    def _holds(self, candidate: Candidate) -> bool:
-        return all_hold(self.comparisons)(candidate)
+    def matching(self) -> Callable[[Candidate], bool]:
+        """A function that tells whether a model belongs to the answer."""
+        holds, datasets = all_hold(self.comparisons), self.datasets
+        if not datasets or any(c.kind == METRIC for c in self.comparisons):
+            return holds
+        return lambda candidate: bool(candidate.measured(datasets)) and holds(candidate)
 
 
 class LoggedModelSearch(TrackingBase):
@@ -215,11 +214,12 @@ class LoggedModelSearch(TrackingBase):
         self, experiment_id: str, query: ModelQuery, after: Position | None, size: int
     ) -> Iterator[Candidate]:
         """The matching models of one experiment in order, read as far as they are asked for."""
+        matches = query.matching()
         entries = (
             (candidate.record.item["created"], candidate)
             for items in self._model_pages(experiment_id, query, after, size + 2)
             for candidate in self._model_candidates(items, query)
-            if query.matches(candidate)
+            if matches(candidate)
         )
         if query.by_time:
             yield from settled(entries, query.ordering)
@@ -250,7 +250,8 @@ class LoggedModelSearch(TrackingBase):
 
     def _model_candidates(self, items: Sequence[Item], query: ModelQuery) -> list[Candidate]:
         found = [Candidate(ModelRecord(item), query.datasets) for item in items]
-        self._read_model_children([c for c in found if query.needs_children(c.record.item)])
+        marks = query.below()
+        self._read_model_children([c for c in found if not marks.isdisjoint(c.record.item)])
         return found
 
     def _read_model_children(self, candidates: Sequence[Candidate]) -> None:

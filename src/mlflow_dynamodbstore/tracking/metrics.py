@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
@@ -107,7 +108,8 @@ class Latest:
         item = run.child(keys.run_metric(run.run_id, key), key, value)
         if any(b.timestamp < a.timestamp for a, b in pairwise(ordered)):
             item[DISORDERED] = True
-        return cls(Put(item, _appends(first, DISORDERED in item), returns="old"), first, top)
+        follows = ABSENT if DISORDERED in item else _follows(first.step, first.timestamp)
+        return cls(Put(item, follows, returns="old"), first, top)
 
     def merged(self, old: Item | None) -> Item | None:
         """The latest value after both; None when the old one stands as it is."""
@@ -148,18 +150,15 @@ def _distinct(points: list[Point]) -> list[Point]:
     return list({order(point): point for point in reversed(points)}.values())
 
 
-def _appends(first: Point, disordered: bool) -> ConditionBase:
-    """That nothing is there, or something that the new points wholly follow in step and time."""
-    absent = ABSENT
-    if disordered:
-        return absent
-    step, time = Attr("step"), Attr("ts")
-    follows = (
-        step.lte(first.step)
-        & time.lte(first.timestamp)
-        & (step.lt(first.step) | time.lt(first.timestamp))
-    )
-    return absent | (follows & Attr(DISORDERED).not_exists())
+@lru_cache(maxsize=256)
+def _follows(step: int, timestamp: int) -> ConditionBase:
+    """That nothing is there, or something that a point wholly follows in step and time.
+
+    The metrics of one call mostly share both, and then the condition too.
+    """
+    before, earlier = Attr("step"), Attr("ts")
+    behind = before.lte(step) & earlier.lte(timestamp) & (before.lt(step) | earlier.lt(timestamp))
+    return ABSENT | (behind & Attr(DISORDERED).not_exists())
 
 
 def _point(item: Item) -> Point:

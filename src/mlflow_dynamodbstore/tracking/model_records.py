@@ -109,28 +109,17 @@ class ModelRecord:
     def params(self) -> dict[str, str]:
         return self._texts("PARAM")
 
+    def text(self, kind: TextKind, name: str) -> str | None:
+        """One tag or param."""
+        value: str | None = self.item.get(_PREFIX[kind] + name)
+        if value is not None or not self.children:
+            return value
+        return (self.tags if kind == "TAG" else self.params).get(name)
+
     @cached_property
     def metrics(self) -> list[Metric]:
         """Every value measured on the model, by key, step and time."""
-        model_id = self.place.model_id
-        found = []
-        for child in self.children:
-            item = keys.logged_model_item_of(child["SK"])
-            if item.kind == "METRIC":
-                step, timestamp = keys.logged_model_step_of(child["SK"])
-                found.append(
-                    Metric(
-                        key=child[NAME] if item.name is None else item.name,
-                        value=child["value"],
-                        timestamp=timestamp,
-                        step=step,
-                        model_id=model_id,
-                        dataset_name=child.get("dataset_name"),
-                        dataset_digest=child.get("dataset_digest"),
-                        run_id=child["run_id"],
-                    )
-                )
-        return found
+        return [_metric(below, child) for below, child in self._below if below.kind == "METRIC"]
 
     def to_entity(self) -> LoggedModel:
         """The model as MLflow shows it."""
@@ -151,14 +140,32 @@ class ModelRecord:
             metrics=self.metrics or None,
         )
 
+    @cached_property
+    def _below(self) -> list[tuple[keys.LoggedModelItem, Item]]:
+        return [(keys.logged_model_item_of(child["SK"]), child) for child in self.children]
+
     def _texts(self, kind: TextKind) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for child in self.children:
-            below = keys.logged_model_item_of(child["SK"])
-            if below.kind == kind:
-                found[child[NAME] if below.name is None else below.name] = child["value"]
+        found = {_name(b, child): child["value"] for b, child in self._below if b.kind == kind}
         # What stands on the item is newer than an item of its own: see set_texts.
         return {**found, **texts_on(self.item, kind)}
+
+
+def _name(below: keys.LoggedModelItem, child: Item) -> str:
+    return str(child[NAME]) if below.name is None else below.name
+
+
+def _metric(below: keys.LoggedModelItem, child: Item) -> Metric:
+    step, timestamp = keys.logged_model_step_of(below)
+    return Metric(
+        key=_name(below, child),
+        value=child["value"],
+        timestamp=timestamp,
+        step=step,
+        model_id=below.model_id,
+        dataset_name=child.get("dataset_name"),
+        dataset_digest=child.get("dataset_digest"),
+        run_id=child["run_id"],
+    )
 
 
 def texts_on(item: Item, kind: TextKind) -> dict[str, str]:

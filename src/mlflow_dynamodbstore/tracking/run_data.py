@@ -35,7 +35,7 @@ class RunData(Metrics, Runs):
     def log_param(self, run_id: str, param: Param) -> None:
         param = _validate_param(param.key, param.value)
         run = place_of(self._admit(run_id))
-        refused = _refused_values([param], self.table.write([_param_put(run, param)]))
+        refused = _other_values([param], self.table.write([_param_put(run, param)]))
         if refused:
             raise MlflowException(
                 f"Changing param values is not allowed. Param with key='{param.key}' was already"
@@ -99,7 +99,7 @@ class RunData(Metrics, Runs):
         )
         self._written(run, points, outcomes[len(fresh) + len(values) :])
         # Whoever logged another value for a key since the params were read is found out here.
-        self._refuse_changed(run, params, _refused_values(fresh, outcomes))
+        self._refuse_changed(run, params, _other_values(fresh, outcomes))
 
     def record_logged_model(self, run_id: str, mlflow_model: Model) -> None:
         if not isinstance(mlflow_model, Model):
@@ -151,15 +151,14 @@ class RunData(Metrics, Runs):
 
 
 def _param_put(run: RunPlace, param: Param) -> Put:
-    """The write of a param that succeeds when it is new, or has this value already."""
-    same = Attr("value").eq(param.value)
-    return Put(run.param(param.key, param.value), condition=ABSENT | same)
+    """The write of a param, which succeeds when it is new."""
+    return Put(run.param(param.key, param.value), condition=ABSENT)
 
 
-def _refused_values(params: Sequence[Param], outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """The values that stood in the way of params that were refused."""
+def _other_values(params: Sequence[Param], outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """The values in the way of params that were refused; the same value again is none."""
     return {
         param.key: outcome.image["value"]
         for param, outcome in zip(params, outcomes, strict=False)
-        if outcome.status == "refused" and outcome.image is not None
+        if outcome.image is not None and outcome.image["value"] != param.value
     }

@@ -9,6 +9,7 @@ from mlflow.utils.uri import resolve_uri_if_local
 from mlflow_dynamodbstore.errors import translates_errors
 from mlflow_dynamodbstore.opening import open_table
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.traces.store import TraceStore
 from mlflow_dynamodbstore.tracking.experiments import Experiments
 from mlflow_dynamodbstore.tracking.history import History
 from mlflow_dynamodbstore.tracking.inputs import Inputs
@@ -17,7 +18,9 @@ from mlflow_dynamodbstore.tracking.run_search import RunSearch
 
 
 @translates_errors
-class DynamoDBTrackingStore(Experiments, RunData, Inputs, History, RunSearch, AbstractStore):
+class DynamoDBTrackingStore(
+    Experiments, RunData, Inputs, History, RunSearch, TraceStore, AbstractStore
+):
     """MLflow's tracking store on one DynamoDB table, or on a file of the embedded engine.
 
     It gathers the entity modules and holds no logic of its own: ``create_run`` is in ``runs.py``,

@@ -82,6 +82,22 @@ class Admin:
             endpoint_time=parsedate_to_datetime(sent).timestamp() if sent else None,
         )
 
+    def remove(self) -> None:
+        """Delete the table with all its data, be it protected or not. One that is gone is fine."""
+        if self._describe() is None:
+            return
+        self._optional("protection", self._client.update_table, DeletionProtectionEnabled=False)
+        self._wait_until_active()
+        self._client.delete_table(TableName=self._name)
+        self._wait_until_gone()
+
+    def _wait_until_gone(self) -> None:
+        deadline = time.monotonic() + ACTIVE_SECONDS
+        while self._describe() is not None:
+            if time.monotonic() > deadline:
+                raise Unavailable(f"{self._location} is still there; it goes in its own time")
+            time.sleep(_LONGEST_PAUSE / 3)
+
     def _recovers(self) -> bool | None:
         """Whether point-in-time recovery is on; None where the endpoint does not know of it."""
         answer = self._optional("point-in-time recovery", self._client.describe_continuous_backups)

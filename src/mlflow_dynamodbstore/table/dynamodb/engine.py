@@ -92,6 +92,13 @@ class DynamoDBEngine:
         except ON_THE_WIRE as error:
             raise translate(error, self._location, write=False) from error
 
+    def remove(self) -> None:
+        """Delete the table with all its data, for ``destroy``."""
+        try:
+            Admin(self._connected().client, self.schema, self._location).remove()
+        except ON_THE_WIRE as error:
+            raise translate(error, self._location, write=True) from error
+
     def state(self) -> TableState:
         """How the table is set up, for ``doctor``."""
         try:

@@ -23,6 +23,7 @@ FORMAT = 1
 
 Row = tuple[str | int | bytes | None, ...]
 
+UNINDEXED_COLUMNS = 5
 _INT64 = 1 << 63
 
 
@@ -33,7 +34,6 @@ class Layout:
         self.schema = schema
         self._attributes = schema.key_attributes[2:]
         self._names = frozenset(self._attributes)
-        self._no_index_keys: tuple[None, ...] = (None,) * len(self._attributes)
         self._limits = dict.fromkeys(self._attributes, MAX_SK_BYTES)
         for index in schema.indexes:
             if index.pk is not None and index.pk in self._limits:
@@ -49,6 +49,10 @@ class Layout:
             f"VALUES ({', '.join('?' * len(names))}) "
             f"ON CONFLICT (pk, sk) DO UPDATE SET {changes}"
         )
+        # Most items are in no index. Five columns take half the time that all of them take.
+        self.put_unindexed = (
+            "INSERT OR REPLACE INTO items (pk, sk, ttl, size, body) VALUES (?, ?, ?, ?, ?)"
+        )
         self.get = "SELECT body FROM items WHERE pk = ? AND sk = ?"
         self.delete = "DELETE FROM items WHERE pk = ? AND sk = ?"
         self.partition_size = "SELECT total(size) FROM items WHERE pk = ?"
@@ -60,7 +64,10 @@ class Layout:
         return f"SELECT sk, body FROM items WHERE pk = ? AND sk IN ({marks})"  # noqa: S608 - marks
 
     def row(self, item: Item, size: int) -> Row:
-        """The row of an item. Raises ``InvalidRequest`` for keys that no table takes."""
+        """The row of an item, short when it is in no index.
+
+        Raises ``InvalidRequest`` for keys that no table takes.
+        """
         schema = self.schema
         key = Key(item.get(schema.pk), item.get(schema.sk))  # type: ignore[arg-type]
         check_key(key)
@@ -69,9 +76,13 @@ class Layout:
             ttl = None
         return (*key, *self._index_keys(item), ttl, size, pack(item))
 
+    def put_for(self, row: Row) -> str:
+        """The statement that writes a row."""
+        return self.put_unindexed if len(row) == UNINDEXED_COLUMNS else self.put
+
     def _index_keys(self, item: Item) -> Row:
         if self._names.isdisjoint(item):
-            return self._no_index_keys
+            return ()
         for name in self._names & item.keys():
             check_text(item[name], f"index key {name!r}", self._limits[name])
         return tuple(item.get(name) for name in self._attributes)

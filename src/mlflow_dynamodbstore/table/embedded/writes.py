@@ -108,7 +108,7 @@ class Writer:
 
         def work(connection: sqlite3.Connection) -> list[tuple[int, Outcome]]:
             # Statements of one kind go to SQLite together, which halves their cost.
-            connection.executemany(self._layout.put, [p.row for p in blind if p.row])
+            self._put_all(connection, [p.row for p in blind if p.row])
             connection.executemany(self._layout.delete, [p.key for p in blind if not p.row])
             if self._watchful:
                 return [(n, self._outcome(connection, p)) for n, p in seeing]
@@ -154,7 +154,7 @@ class Writer:
         new_row, size, new = self._after(prepared, old)
         self._check_room(connection, key, old, size)
         self._note(connection, key, body)
-        connection.execute(self._layout.put, new_row)
+        connection.execute(self._layout.put_for(new_row), new_row)
         return {"none": None, "old": old, "new": new}[write.returns], size
 
     def _after(self, prepared: Prepared, old: Item | None) -> tuple[Row, int, Item]:
@@ -195,9 +195,16 @@ class Writer:
         for n, prepared in seeing:
             old = self._seen(bodies.get(prepared.key))
             outcomes.append((n, self._planned(prepared, old, puts, deletes)))
-        connection.executemany(self._layout.put, puts)
+        self._put_all(connection, puts)
         connection.executemany(self._layout.delete, deletes)
         return outcomes
+
+    def _put_all(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        of_statement: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            of_statement[self._layout.put_for(row)].append(row)
+        for statement, some in of_statement.items():
+            connection.executemany(statement, some)
 
     def _planned(
         self, prepared: Prepared, old: Item | None, puts: list[Row], deletes: list[Key]
@@ -302,7 +309,7 @@ class Writer:
             size = checked_size(write.item)
             row = self._layout.row(write.item, size)
             key = self._layout.schema.key_of(write.item)
-            blind = None if self._must_see(write) else self._layout.put
+            blind = None if self._must_see(write) else self._layout.put_for(row)
             return Prepared(write, key, judge, row, size, blind)
         check_key(write.key)
         if isinstance(write, Delete):
