@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mlflow_dynamodbstore import __version__
-from mlflow_dynamodbstore.cli import config, explain, fts, health, ttl, workspace
+from mlflow_dynamodbstore.cli import config, explain, fts, health, stack, ttl, workspace
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place
 
@@ -45,5 +45,8 @@ for command in (
     health.doctor,
     health.stats,
     workspace.workspace,
+    stack.deploy,
+    stack.destroy,
+    stack.iam_policy,
 ):
     main.add_command(command)

@@ -1,0 +1,60 @@
+"""IAM policies with the least that each role needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+READ = ("BatchGetItem", "DescribeTable", "GetItem", "Query")
+WRITE = (
+    "BatchWriteItem",
+    "ConditionCheckItem",
+    "DeleteItem",
+    "PutItem",
+    "UpdateItem",
+)
+UPKEEP = ("DescribeContinuousBackups", "DescribeTimeToLive", "Scan")
+SETUP = (
+    "CreateTable",
+    "DeleteTable",
+    "UpdateContinuousBackups",
+    "UpdateTable",
+    "UpdateTimeToLive",
+)
+STACK = (
+    "CreateStack",
+    "DeleteStack",
+    "DescribeStackEvents",
+    "DescribeStacks",
+    "UpdateStack",
+)
+
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "reader": READ,
+    "writer": (*READ, *WRITE),
+    "operator": (*READ, *WRITE, *UPKEEP, *SETUP),
+}
+"""Reader: those who only look. Writer: MLflow's server and clients. Operator: this program."""
+
+
+def policy(role: str, name: str, region: str, stack: str, account: str = "*") -> dict[str, Any]:
+    """The policy document of a role for one table."""
+    table = f"arn:aws:dynamodb:{region}:{account}:table/{name}"
+    statements = [
+        {
+            "Sid": "Table",
+            "Effect": "Allow",
+            "Action": sorted(f"dynamodb:{action}" for action in ROLES[role]),
+            "Resource": [table, f"{table}/index/*"],
+        }
+    ]
+    if role == "operator":
+        statements.append(
+            {
+                "Sid": "Stack",
+                "Effect": "Allow",
+                "Action": sorted(f"cloudformation:{action}" for action in STACK),
+                "Resource": [f"arn:aws:cloudformation:{region}:{account}:stack/{stack}/*"],
+            }
+        )
+    return {"Version": "2012-10-17", "Statement": statements}

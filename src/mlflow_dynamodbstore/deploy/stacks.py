@@ -1,0 +1,152 @@
+"""Stacks of AWS CloudFormation: made, changed, removed, and watched while that goes on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from mlflow_dynamodbstore.deploy.template import template
+from mlflow_dynamodbstore.table.errors import AccessDenied, TableError, Unavailable
+
+PAUSE = 2.0
+_DENIED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "ExpiredToken",
+    "InvalidClientTokenId",
+    "UnauthorizedOperation",
+}
+
+
+class StackFailed(TableError):
+    """A stack could not be made, changed or removed."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of a stack's progress."""
+
+    resource: str
+    status: str
+    reason: str = ""
+
+    @property
+    def is_failure(self) -> bool:
+        return "FAILED" in self.status or "ROLLBACK" in self.status
+
+
+class Stack:
+    """The stack of one table. Every method yields events until the work has ended."""
+
+    def __init__(
+        self,
+        stack: str,
+        table: str,
+        region: str,
+        endpoint_url: str | None = None,
+        *,
+        client: Any = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        self.name = stack
+        self._table = table
+        self._client = client or boto3.client(
+            "cloudformation", region_name=region, endpoint_url=endpoint_url
+        )
+        self._sleep = sleep
+
+    def exists(self) -> bool:
+        """Whether there is such a stack."""
+        return self._status() is not None
+
+    def deploy(self) -> Iterator[Event]:
+        """Make the stack, or bring it up to date."""
+        body, seen = json.dumps(template(self._table)), self._seen()
+        if self.exists():
+            if self._update(body):
+                yield from self._watch(seen, ends="UPDATE")
+        else:
+            self._call(self._client.create_stack, TemplateBody=body)
+            yield from self._watch(seen, ends="CREATE")
+
+    def destroy(self) -> Iterator[Event]:
+        """Remove the stack; its table stays."""
+        seen = self._seen()
+        self._call(self._client.delete_stack)
+        yield from self._watch(seen, ends="DELETE")
+
+    def _update(self, body: str) -> bool:
+        """Ask for an update; False when there is nothing to change."""
+        try:
+            self._call(self._client.update_stack, TemplateBody=body)
+        except StackFailed as error:
+            if "No updates are to be performed" in str(error):
+                return False
+            raise
+        return True
+
+    def _watch(self, seen: set[str], *, ends: str) -> Iterator[Event]:
+        last: Event | None = None
+        while True:
+            status = self._status()
+            for event in self._new_events(seen):
+                last = event if event.is_failure and event.reason else last
+                yield event
+            if status is None or status == f"{ends}_COMPLETE":
+                return
+            if status.endswith(("_FAILED", "_COMPLETE")):
+                reason = f": {last.reason}" if last else ""
+                raise StackFailed(f"the stack {self.name} is {status}{reason}")
+            self._sleep(PAUSE)
+
+    def _status(self) -> str | None:
+        answer = self._ask(self._client.describe_stacks)
+        status = "DELETE_COMPLETE" if answer is None else str(answer["Stacks"][0]["StackStatus"])
+        return None if status == "DELETE_COMPLETE" else status
+
+    def _seen(self) -> set[str]:
+        return {event["EventId"] for event in self._events()}
+
+    def _new_events(self, seen: set[str]) -> Iterator[Event]:
+        for event in reversed(self._events()):
+            if event["EventId"] not in seen:
+                seen.add(event["EventId"])
+                yield Event(
+                    event["LogicalResourceId"],
+                    event["ResourceStatus"],
+                    event.get("ResourceStatusReason", ""),
+                )
+
+    def _events(self) -> list[dict[str, Any]]:
+        answer = self._ask(self._client.describe_stack_events)
+        return [] if answer is None else list(answer["StackEvents"])
+
+    def _ask(self, function: Callable[..., Any]) -> dict[str, Any] | None:
+        """What is known of the stack; None when there is none."""
+        try:
+            return self._call(function)
+        except StackFailed as error:
+            if "does not exist" in str(error):
+                return None
+            raise
+
+    def _call(self, function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = function(StackName=self.name, **arguments)
+        except ClientError as error:
+            raise _translated(error) from error
+        except BotoCoreError as error:
+            raise Unavailable(str(error)) from error
+        return answer
+
+
+def _translated(error: ClientError) -> TableError:
+    described = error.response.get("Error", {})
+    kind = AccessDenied if described.get("Code") in _DENIED else StackFailed
+    return kind(str(described.get("Message", error)))
