@@ -27,6 +27,7 @@ from versioned.errors import ContentMissing
 from versioned.home import ABSENT, Home
 
 STORED, CONDEMNED = "stored", "condemned"
+WORTH_LOOKING = 8 * 1024 * 1024
 _NAME = re.compile(r"([0-9a-f]{64})(?:\.([0-9]+))?")
 
 
@@ -69,15 +70,15 @@ def parse_storage_key(key: str) -> tuple[str, int] | None:
     return (found[1], int(found[2] or 0)) if found else None
 
 
-def ensure_stored(home: Home, content: Content, blob: Blob | None, progress: Progress) -> int:
-    """Make sure that the bytes are in the storage; returns the generation they have."""
-    generation = _next_generation(blob)
-    key = storage_key(home.claim().folder, content.sha256, generation)
-    if home.storage.size(key) == content.size:
+def ensure_stored(home: Home, content: Content, blob: Blob | None, progress: Progress) -> None:
+    """Make sure that the bytes are in the storage, in the generation that comes next."""
+    key = storage_key(home.claim().folder, content.sha256, next_generation(blob))
+    # Content that no row knows is hardly ever there: looking first is for what takes long to send.
+    worth_looking = blob is not None or content.size > WORTH_LOOKING
+    if worth_looking and home.storage.size(key) == content.size:
         progress(content.size)
     else:
         home.storage.write(key, content, progress)
-    return generation
 
 
 def refer(home: Home, artifact: Artifact, blob: Blob | None, count: int) -> Patch:
@@ -152,7 +153,7 @@ def fate(generation: int, blob: Blob | None, before: datetime) -> Literal["dead"
     - ``idle``: nothing has referred to them since before a time; they may be condemned.
     - ``used``: leave them alone.
     """
-    if blob is not None and generation < _next_generation(blob):
+    if blob is not None and generation < next_generation(blob):
         return "dead"
     if blob is None or blob.state == CONDEMNED:
         return "idle"  # stored by somebody who did not come to refer to them
@@ -160,7 +161,7 @@ def fate(generation: int, blob: Blob | None, before: datetime) -> Literal["dead"
     return "idle" if same and times.from_text(blob.update_at) < before else "used"
 
 
-def _next_generation(blob: Blob | None) -> int:
+def next_generation(blob: Blob | None) -> int:
     """The generation that whoever stores this digest now will use."""
     if blob is None:
         return 0

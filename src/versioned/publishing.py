@@ -72,9 +72,13 @@ def _bring_in(
     publishing: bool,
 ) -> Plan:
     home.claim()
+    stored: set[int] = set()  # what we have stored stays, unless its row says otherwise
     for _ in home.attempts():
         seen = look(home, name, content.sha256)
-        generation = blobs.ensure_stored(home, content, seen.blob, progress)
+        generation = blobs.next_generation(seen.blob)
+        if generation not in stored:
+            blobs.ensure_stored(home, content, seen.blob, progress)
+            stored.add(generation)
         plan = Plan(home, seen, _latest(home, name, content, metadata, generation, seen))
         if publishing:
             plan.publish()

@@ -11,7 +11,7 @@ import versioned
 from tests.versioned.conftest import Backing
 
 PROGRAM = Path(__file__).parent / "programs" / "transfer.py"
-MEGABYTES = int(os.environ.get("VERSIONED_LARGE_FILE_MB", "96"))
+MEGABYTES = int(os.environ.get("VERSIONED_LARGE_FILE_MB", "80"))
 BOUND_MEGABYTES = 64
 
 

@@ -17,8 +17,8 @@ from tests.versioned.conftest import Backing
 PROGRAMS = Path(__file__).parent / "programs"
 LONG = os.environ.get("VERSIONED_LONG_TESTS") == "1"
 PROCESSES = 8
-EACH = 25 if LONG else 4
-KILLS = 40 if LONG else 4
+EACH = 25 if LONG else 3
+KILLS = 40 if LONG else 3
 
 
 def start(program: str, *arguments: object) -> subprocess.Popen[str]:
