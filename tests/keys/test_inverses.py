@@ -95,7 +95,7 @@ def test_items_of_a_logged_model_are_taken_apart(model_id, key, step, timestamp,
     assert item_of(keys.logged_model_tag(model_id, key)) == (model_id, "TAG", key, ())
     value = keys.logged_model_metric(model_id, key, step, timestamp, run_id, dataset)
     assert item_of(value)[:3] == (model_id, "METRIC", key)
-    assert keys.logged_model_step_of(value) == (step, timestamp)
+    assert keys.logged_model_step_of(item_of(value)) == (step, timestamp)
 
 
 def test_what_is_no_item_of_a_logged_model_is_refused():
@@ -103,7 +103,7 @@ def test_what_is_no_item_of_a_logged_model_is_refused():
         with pytest.raises(ValueError):
             keys.logged_model_item_of(sk)
     with pytest.raises(ValueError):
-        keys.logged_model_step_of("LM#a#TAG#k")
+        keys.logged_model_step_of(keys.logged_model_item_of("LM#a#TAG#k"))
 
 
 @given(SHORT, doubles, SHORT, SHORT)

@@ -105,9 +105,8 @@ def logged_model_item_of(sk: str) -> LoggedModelItem:
     return LoggedModelItem(model_id, kind, key_text(name), tuple(rest))
 
 
-def logged_model_step_of(sk: str) -> tuple[int, int]:
+def logged_model_step_of(item: LoggedModelItem) -> tuple[int, int]:
     """Step and timestamp of a value of a logged model's metric."""
-    item = logged_model_item_of(sk)
     if item.kind != "METRIC" or len(item.rest) not in (3, 4):
-        raise ValueError(f"not a value of a logged model's metric: {sk!r}")
+        raise ValueError(f"not a value of a logged model's metric: {item!r}")
     return int_of(item.rest[0]), int_of(item.rest[1])
