@@ -24,6 +24,7 @@ INVERSES = {
     "trace": (keys.trace, keys.trace_id_of),
     "trace tag": (lambda text: keys.trace_tag("tr-1", text), keys.trace_tag_key),
     "model tag": (keys.model_tag, keys.model_tag_key),
+    "version tag": (lambda text: keys.model_version_tag(3, text), keys.model_version_tag_key),
     "alias": (keys.model_alias, keys.model_alias_of),
     "workspace": (keys.workspace_pk, keys.workspace_of),
     "user": (keys.user_pk, keys.username_of),

@@ -130,7 +130,9 @@ class TagStore(NamedTuple):
         limit = MAX_INLINE_MODEL_TAGS if self.number is None else MAX_INLINE_VERSION_TAGS
         for key, value in tags.items():
             own = _size(TAG + key, value)
-            inline = _size("", value) <= MAX_INLINE_TAG and size + own <= limit
+            # Whether something is a prompt must be known without another read.
+            has_room = size + own <= limit or key == IS_PROMPT_TAG_KEY
+            inline = has_room and _size("", value) <= MAX_INLINE_TAG
             if inline:
                 size += own
                 change.set[TAG + key] = value
