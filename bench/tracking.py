@@ -258,7 +258,9 @@ def benches(folder: Path, *, sql: bool = True, dynamodb: bool = True) -> Iterato
     if sql:
         from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # noqa: PLC0415 - slow
 
-        found.append(Bench("MLflow, SQLite", SqlAlchemyStore(f"sqlite:///{folder}/mlflow.db", "/tmp")))
+        found.append(
+            Bench("MLflow, SQLite", SqlAlchemyStore(f"sqlite:///{folder}/mlflow.db", "/tmp"))
+        )
     ours = DynamoDBTrackingStore(f"dynamodb:///{folder}/ours.ddb?synchronous=FULL", "/tmp")
     found.append(Bench("ours, embedded", ours))
     if not dynamodb or find_dynoxide() is None:
@@ -275,11 +277,14 @@ def benches(folder: Path, *, sql: bool = True, dynamodb: bool = True) -> Iterato
 def run(sizes: tuple[int, ...] = (500,), **options: Any) -> dict[str, Mapping[str, Cost]]:
     """Every operation on every store."""
     results = {}
-    with tempfile.TemporaryDirectory(dir=TMPFS if TMPFS.is_dir() else None) as folder:
-        with benches(Path(folder), **options) as stores:
-            for operation in OPERATIONS:
+    memory = TMPFS if TMPFS.is_dir() else None
+    with (
+        tempfile.TemporaryDirectory(dir=memory) as folder,
+        benches(Path(folder), **options) as stores,
+    ):
+        for operation in OPERATIONS:
+            results[operation.title] = measure(stores, operation)
+        for size in sizes:
+            for operation in search_operations(size):
                 results[operation.title] = measure(stores, operation)
-            for size in sizes:
-                for operation in search_operations(size):
-                    results[operation.title] = measure(stores, operation)
     return results

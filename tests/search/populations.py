@@ -81,7 +81,9 @@ class TwoStores:
 
     def batch(self) -> tuple[list[Metric], list[Param], list[RunTag]]:
         rng = self.rng
-        metrics = [Metric(k, rng.choice(METRIC_VALUES), 1, 1) for k in METRICS if rng.random() < 0.6]
+        metrics = [
+            Metric(k, rng.choice(METRIC_VALUES), 1, 1) for k in METRICS if rng.random() < 0.6
+        ]
         params = [Param(k, rng.choice(TEXTS[1:])) for k in PARAMS if rng.random() < 0.6]
         return metrics, params, []
 
@@ -94,13 +96,17 @@ def random_filter(rng: random.Random) -> str:
 def random_order(rng: random.Random) -> list[str]:
     fields = [f"metrics.`{k}`" for k in METRICS] + [f"params.`{k}`" for k in PARAMS]
     fields += [f"tags.`{k}`" for k in TAGS]
-    fields += [f"attributes.{a}" for a in ("start_time", "end_time", "status", "run_name", "run_id")]
+    fields += [
+        f"attributes.{a}" for a in ("start_time", "end_time", "status", "run_name", "run_id")
+    ]
     chosen = rng.sample(fields, rng.choice((0, 1, 1, 2)))
     return [f"{name} {rng.choice(('ASC', 'DESC'))}" for name in chosen]
 
 
 def random_view(rng: random.Random) -> int:
-    return rng.choice((ViewType.ACTIVE_ONLY, ViewType.ACTIVE_ONLY, ViewType.DELETED_ONLY, ViewType.ALL))
+    return rng.choice(
+        (ViewType.ACTIVE_ONLY, ViewType.ACTIVE_ONLY, ViewType.DELETED_ONLY, ViewType.ALL)
+    )
 
 
 def quoted(text: str) -> str:
@@ -125,17 +131,26 @@ def _text_term(rng: random.Random, name: str, *, null: bool = True) -> str:
 
 def _metric_term(rng: random.Random) -> str:
     value = rng.choice(("0", "0.5", "1", "1.0", "2.5", "-3", "1e300", "1E+3", "7"))
-    return f"metrics.`{rng.choice(METRICS)}` {rng.choice(('=', '!=', '<', '<=', '>', '>='))} {value}"
+    return (
+        f"metrics.`{rng.choice(METRICS)}` {rng.choice(('=', '!=', '<', '<=', '>', '>='))} {value}"
+    )
 
 
 def _time_term(rng: random.Random) -> str:
-    name = rng.choice(("start_time", "end_time"))
-    return f"attributes.{name} {rng.choice(('=', '!=', '<', '<=', '>', '>='))} {rng.choice((1000, 2500, 4000))}"
+    name, value = rng.choice(("start_time", "end_time")), rng.choice((1000, 2500, 4000))
+    return f"attributes.{name} {rng.choice(('=', '!=', '<', '<=', '>', '>='))} {value}"
 
 
 def _name_term(rng: random.Random) -> str:
     comparator, value = rng.choice(
-        (("=", "alpha"), ("!=", "alpha"), ("LIKE", "al%"), ("ILIKE", "AL%"), ("LIKE", "%2"), ("=", "γ"))
+        (
+            ("=", "alpha"),
+            ("!=", "alpha"),
+            ("LIKE", "al%"),
+            ("ILIKE", "AL%"),
+            ("LIKE", "%2"),
+            ("=", "γ"),
+        )
     )
     return f"attributes.run_name {comparator} {quoted(value)}"
 
@@ -147,5 +162,7 @@ TERMS = (
     lambda rng: _text_term(rng, f"tags.`{rng.choice(TAGS)}`"),
     _time_term,
     _name_term,
-    lambda rng: f"attributes.status {rng.choice(('=', '!='))} '{rng.choice(('FINISHED', 'RUNNING'))}'",
+    lambda rng: (
+        f"attributes.status {rng.choice(('=', '!='))} '{rng.choice(('FINISHED', 'RUNNING'))}'"
+    ),
 )

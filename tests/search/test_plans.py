@@ -81,5 +81,7 @@ def test_ranges_of_a_metric_narrow_what_is_read() -> None:
 
 def test_every_plan_can_be_told_in_words() -> None:
     """``explain`` prints them."""
-    for path in plans("params.a = '1' AND metrics.m > 1 AND run_name LIKE 'abcd%' AND run_id = 'x'", []):
+    for path in plans(
+        "params.a = '1' AND metrics.m > 1 AND run_name LIKE 'abcd%' AND run_id = 'x'", []
+    ):
         assert len(str(path)) > 10

@@ -76,4 +76,7 @@ def test_every_path_able_to_answer_gives_the_same_answer(stores: TwoStores) -> N
                 forced_path.reset(token)
             used.add(name)
     assert used >= {"ByTime", "ByMetric", "ByParam", "ByName", "ByStatus"}
-    assert used <= {cls.__name__ for cls in run_paths.Path.__subclasses__()} | {"ByMetric", "ByParam"}
+    assert used <= {cls.__name__ for cls in run_paths.Path.__subclasses__()} | {
+        "ByMetric",
+        "ByParam",
+    }

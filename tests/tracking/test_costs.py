@@ -37,7 +37,9 @@ SIZE = 150
 
 
 @pytest.fixture(scope="module", params=["embedded", "dynoxide"])
-def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
     folder: Path = tmp_path_factory.mktemp("costs")
     if request.param == "embedded":
         yield metered(f"dynamodb:///{folder}/costs.ddb?synchronous=NORMAL")
@@ -53,7 +55,9 @@ def metered(uri: str) -> Bench:
     return Bench(uri, DynamoDBTrackingStore(uri, "/tmp", table=Table(engine)), engine.meter)
 
 
-@pytest.mark.parametrize("operation", [*OPERATIONS, *search_operations(SIZE)[:3]], ids=lambda o: o.title)
+@pytest.mark.parametrize(
+    "operation", [*OPERATIONS, *search_operations(SIZE)[:3]], ids=lambda o: o.title
+)
 def test_an_operation_costs_at_most(bench: Bench, operation: Operation) -> None:
     """Each operation within its requests and units."""
     limit = next(limit for title, limit in LIMITS.items() if operation.title.startswith(title))
@@ -68,7 +72,9 @@ def test_the_best_by_a_metric_cost_the_same_however_many_runs_there_are(bench: B
     costs = []
     for size in (SIZE, 2 * SIZE):
         operation = search_operations(size)[1]
-        (paid,) = measure([bench], Operation("top", operation.given, operation.do, repeat=1)).values()
+        (paid,) = measure(
+            [bench], Operation("top", operation.given, operation.do, repeat=1)
+        ).values()
         costs.append(paid.requests)
     assert costs[0] == costs[1]
 

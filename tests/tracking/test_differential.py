@@ -18,12 +18,19 @@ from unittest import mock
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
 from mlflow.entities import ExperimentTag, Metric, Param, RunStatus, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.engines import dynoxide_server, find_dynoxide
 
 KEYS = st.sampled_from(["a", "b", "k 1", "x/y", "ż"])
 TEXTS = st.sampled_from(["", "v", "w", "longer text", "it's 50%", "🙂", "n" * 300])
@@ -60,9 +67,7 @@ class Difference(RuleBasedStateMachine):
 
     def same(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method on both; what they return, or refuse with, must be the same."""
-        mine, other = (
-            outcome(store, method, args, kwargs) for store in (self.ours, self.theirs)
-        )
+        mine, other = (outcome(store, method, args, kwargs) for store in (self.ours, self.theirs))
         assert shown(mine) == shown(other), (method, args, kwargs)
         return mine
 
@@ -159,7 +164,9 @@ class Difference(RuleBasedStateMachine):
     def delete_tag(self, run: str, key: str) -> None:
         self.same("delete_tag", run, key)
 
-    @rule(run=runs, status=STATUSES, end=st.one_of(st.none(), TIMES), name=st.one_of(st.none(), NAMES))
+    @rule(
+        run=runs, status=STATUSES, end=st.one_of(st.none(), TIMES), name=st.one_of(st.none(), NAMES)
+    )
     def update_run_info(self, run: str, status: Any, end: int | None, name: str | None) -> None:
         self.same("update_run_info", run, status, end, name)
 
@@ -237,14 +244,28 @@ def theirs(folder: Path) -> Any:
 def test_same_answers_as_mlflows_sql_store(folder: Path, theirs: Any, option: str) -> None:
     """Hundreds of random calls: same answers, same errors, same error codes."""
     name = "lagging" if "lag" in option else "plain"
-    Difference.theirs = theirs
-    Difference.ours = DynamoDBTrackingStore(f"dynamodb:///{folder}/{name}.ddb?{option}", str(folder))
-    # Experiment ids are drawn one by one in both stores: bring them level.
-    machine = type(f"Difference_{name}", (Difference,), {})
-    level(Difference.ours, theirs, name)
-    from hypothesis.stateful import run_state_machine_as_test  # noqa: PLC0415
+    compare(f"dynamodb:///{folder}/{name}.ddb?{option}", theirs, folder, name, share=2)
 
-    run_state_machine_as_test(machine, settings=settings(stateful_step_count=60, deadline=None))
+
+def test_same_answers_on_dynamodb(folder: Path, theirs: Any) -> None:
+    """The same over DynamoDB's protocol, in a shorter run."""
+    if find_dynoxide() is None:
+        pytest.skip("dynoxide is not installed: tools/install_dynoxide.sh")
+    with dynoxide_server() as address:
+        compare(f"dynamodb://{address}/differential", theirs, folder, "dynoxide", share=5)
+
+
+def compare(uri: str, theirs: Any, folder: Path, name: str, share: int) -> None:
+    """Run the machine on one of our stores, for a share of the profile's examples."""
+    Difference.theirs = theirs
+    Difference.ours = DynamoDBTrackingStore(uri, str(folder))
+    # Experiment ids are drawn one by one in both stores: bring them level.
+    level(Difference.ours, theirs, name)
+    machine = type(f"Difference_{name}", (Difference,), {})
+    examples = max(1, settings().max_examples // share)
+    run_state_machine_as_test(
+        machine, settings=settings(stateful_step_count=50, deadline=None, max_examples=examples)
+    )
 
 
 def level(ours: Any, theirs: Any, name: str) -> None:

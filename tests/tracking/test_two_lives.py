@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,7 @@ def steps(run_id: str) -> list[tuple[str, tuple[Any, ...]]]:
 def test_a_crash_at_any_point_loses_nothing_that_was_acknowledged(
     tmp_path: Path, clock: Clock, when: str
 ) -> None:
-    """Die at every write request in turn; what had returned is there, and the call can be repeated."""
+    """Die at every write request in turn: what returned is there, and the call can be repeated."""
     for at in itertools.count(1):
         uri = f"dynamodb:///{tmp_path}/{at}.ddb?synchronous=NORMAL"
         run_id = (
@@ -306,10 +307,8 @@ def test_a_crash_while_creating_leaves_no_half_run(tmp_path: Path, clock: Clock)
         uri = f"dynamodb:///{tmp_path}/{at}{when}.ddb?synchronous=NORMAL"
         opened(uri, clock)
         tags = [RunTag(f"t{n}", "v") for n in range(30)]
-        try:
+        with suppress(SimulatedCrash):
             opened(uri, clock, at=at, when=when).create_run(EXPERIMENT, "u", 1, tags, "n")
-        except SimulatedCrash:
-            pass
         for run in found_by(opened(uri, clock), "ByTime", "", []):
             assert len(run.data.tags) == 31
 
