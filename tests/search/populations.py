@@ -63,7 +63,7 @@ class TwoStores:
         experiment = rng.choice(self.experiments)
         start, name = rng.choice((1000, 1000, 2000, 3000, rng.randrange(5000))), rng.choice(NAMES)
         tags = [RunTag(key, rng.choice(TEXTS)) for key in TAGS if rng.random() < 0.6]
-        run_id = self.ours.create_run(experiment, "user", start, list(tags), name).info.run_id
+        run_id: str = self.ours.create_run(experiment, "user", start, list(tags), name).info.run_id
         # MLflow breaks ties by run id, so both stores must know a run by the same one.
         same_id = mock.Mock(return_value=SimpleNamespace(hex=run_id))
         with mock.patch("mlflow.store.tracking.sqlalchemy_store.uuid.uuid4", same_id):

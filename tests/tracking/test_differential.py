@@ -59,7 +59,7 @@ class Difference(RuleBasedStateMachine):
     runs = Bundle("runs")
 
     @initialize(target=experiments)
-    def begin(self) -> str:
+    def begin(self) -> Any:
         self.prefix = f"{type(self).__name__}-{next(_fresh)}"
         return self.same("create_experiment", f"{self.prefix} first")
 
@@ -221,7 +221,7 @@ def shown(value: Any) -> Any:
     if isinstance(value, dict):
         passing = {"creation_time", "last_update_time", "artifact_uri", "artifact_location"}
         # A run just created has no outputs in MLflow's answer, and none in ours.
-        empty = {"model_outputs": []}
+        empty: dict[str, Any] = {"model_outputs": []}
         return {k: shown(v) for k, v in sorted(value.items()) if k not in passing and v != empty}
     if hasattr(value, "__dict__"):
         return shown({k.lstrip("_"): v for k, v in vars(value).items()})

@@ -92,7 +92,7 @@ def check_every_path_agrees(store: Any, run_id: str) -> None:
     if run.info.lifecycle_stage != "active":
         return
     expected = run.data.to_dictionary()
-    searches = [("ByTime", "", [])]
+    searches: list[tuple[str, str, list[str]]] = [("ByTime", "", [])]
     searches += [("ByMetric", f"metrics.{k} = {v}", []) for k, v in run.data.metrics.items()]
     searches += [("ByMetric", "", [f"metrics.{k} DESC"]) for k in run.data.metrics]
     searches += [("ByParam", f"params.{k} = '{v}'", []) for k, v in run.data.params.items()]

@@ -191,9 +191,9 @@ def derived_keys(pk: str, run_id: str, contents: RunContents, rules: Rules) -> I
     for name, text in contents.params.items():
         yield Key(pk, keys.param_rank(name, text, run_id))
     for field in rules.text_fields:
-        text = contents.tags.get(tag_of(field.name) or "")
-        if text is not None:
-            yield from fulltext.entries(pk, field, run_id, text)
+        tag = tag_of(field.name)
+        if tag in contents.tags:
+            yield from fulltext.entries(pk, field, run_id, contents.tags[tag])
 
 
 def derived_item(key: Key) -> Put:
