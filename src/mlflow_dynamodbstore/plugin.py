@@ -9,8 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mlflow.genai.scorers.registry import MlflowTrackingStore
+
     from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
     from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+    from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+    from versioned.mlflow_artifacts import VersionedArtifactRepository
 
 
 def tracking_store(store_uri: str, artifact_uri: str | None = None) -> DynamoDBTrackingStore:
@@ -25,3 +29,26 @@ def model_registry_store(store_uri: str) -> DynamoDBRegistryStore:
     from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore  # noqa: PLC0415 - lazy
 
     return DynamoDBRegistryStore(store_uri)
+
+
+def workspace_store(workspace_uri: str) -> DynamoDBWorkspaceStore:
+    """The store of workspaces at a URI."""
+    from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore  # noqa: PLC0415 - lazy
+
+    return DynamoDBWorkspaceStore(workspace_uri)
+
+
+def scorer_store(tracking_uri: str | None = None) -> MlflowTrackingStore:
+    """MLflow's own face of the scorers that a tracking store keeps."""
+    from mlflow.genai.scorers.registry import MlflowTrackingStore  # noqa: PLC0415 - lazy
+
+    return MlflowTrackingStore(tracking_uri)
+
+
+def versioned_artifacts(
+    artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None
+) -> VersionedArtifactRepository:
+    """The files of a version that a ``versioned:/`` URI names."""
+    from versioned.mlflow_artifacts import VersionedArtifactRepository  # noqa: PLC0415 - lazy
+
+    return VersionedArtifactRepository(artifact_uri, tracking_uri, registry_uri)
