@@ -13,7 +13,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Delete, Query
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.assessment_records import (
     EXPECTATION,
@@ -88,7 +88,10 @@ class Assessments(TracesBase):
             merged = metadata_json({**current.metadata_map, **(metadata or {})})
             after = replace(current, metadata=merged, **changes)
             updated[:] = [after]
-            return _with(item, after)
+            made = _with(item, after)
+            kept = {self.table.schema.key_of(put.item) for put in made.before}
+            old = self._own_items(item, assessment_id)
+            return replace(made, obsolete=[Delete(key) for key in old if key not in kept])
 
         self._change_trace(self._trace_item(trace_id), changed)
         return entity(updated[0], trace_id)
@@ -102,10 +105,18 @@ class Assessments(TracesBase):
             after = {key: value for key, value in item.items() if key != name}
             if gone.overrides:
                 after = _marked(after, gone.overrides, valid=True)
-            key = place_of(item).assessment(assessment_id)
-            return Change(after, obsolete=[Delete(key)] if gone.long else [])
+            old = self._own_items(item, assessment_id)
+            return Change(after, obsolete=[Delete(key) for key in old])
 
         self._change_trace(self._trace_item(trace_id), deleted)
+
+    def _own_items(self, item: Item, assessment_id: str) -> list[Key]:
+        """The items that a long assessment takes beside its trace's."""
+        if not unpacked(item[ASSESSMENT + assessment_id]).long:
+            return []
+        head = place_of(item).assessment(assessment_id)
+        query = Query(head.pk, where=keys.parts(head.sk).on(), keys_only=True)
+        return [head, *(self.table.schema.key_of(part) for part in self.table.items(query))]
 
     def _delete_assessments_of_run(self, run_id: str) -> None:
         """Remove the assessments that a run made; for when the run is deleted."""

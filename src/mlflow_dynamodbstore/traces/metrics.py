@@ -174,5 +174,4 @@ def percentile(values: Sequence[float], percent: float) -> float:
     position = percent / 100 * (len(ordered) - 1)
     below = int(position)
     above = min(below + 1, len(ordered) - 1)
-    part = position - below
-    return ordered[below] * (1 - part) + ordered[above] * part
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)

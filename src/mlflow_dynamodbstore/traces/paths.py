@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.records import METADATA
 
 LARGEST_BATCH = 1000
+SMALLEST_BATCH = 16
 FEW = 200
 """Traces of a name up to which reading them all beats reading in order of time."""
 
@@ -44,30 +45,43 @@ class Span:
 
 @dataclass
 class Traces:
-    """The traces of one experiment, read through one table."""
+    """The traces of one experiment, read through one table.
+
+    ``batch`` is how many an answer may need. ``read`` and ``matched`` count how far it has come,
+    so that later pages are as large as the rest of the answer probably takes.
+    """
 
     table: Table
     experiment_id: str
     batch: int
+    read: int = 0
+    matched: int = 0
 
     @property
     def pk(self) -> str:
         return keys.experiment_pk(self.experiment_id)
 
     def pages(self, within: Range, index: str, *, descending: bool) -> Iterator[list[Item]]:
-        """A range page by page, the first as small as the answer may be, later ones larger."""
+        """A range page by page, each as large as the answer seems to need."""
         if within.is_empty:
             return
         where = within.on(self.table.schema.by_name[index].sk)
         query = Query(self.pk, where, index=index, descending=descending)
-        size = self.batch
         while True:
-            page = self.table.query(replace(query, limit=size))
+            page = self.table.query(replace(query, limit=self._next_size()))
+            self.read += len(page.items)
             yield page.items
             if page.cursor is None:
                 return
-            size = min(LARGEST_BATCH, size * 2)
             query = replace(query, cursor=page.cursor)
+
+    def _next_size(self) -> int:
+        """What is left of the answer, by the share of traces that has matched so far."""
+        if not self.read:
+            return min(LARGEST_BATCH, self.batch)
+        left = max(1, self.batch - self.matched)
+        expected = left * self.read / max(self.matched, 0.5)
+        return max(SMALLEST_BATCH, min(LARGEST_BATCH, int(expected * 1.1) + 1))
 
     def few(self, within: Range, index: str) -> bool:
         """Whether a range holds only few traces; costs a read of keys."""

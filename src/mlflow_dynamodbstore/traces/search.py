@@ -172,11 +172,14 @@ def judged(
     for some in pages:
         found = [trace for trace in records(traces.table, some) if cheap(trace)]
         if with_content is None:
+            traces.matched += len(found)
             yield from found
-        else:
-            for chunk in batched(found, SPANS_AT_ONCE):
-                with_spans(traces.table, chunk)
-                yield from (trace for trace in chunk if with_content(trace))
+            continue
+        for chunk in batched(found, SPANS_AT_ONCE):
+            with_spans(traces.table, chunk)
+            matching = [trace for trace in chunk if with_content(trace)]
+            traces.matched += len(matching)
+            yield from matching
 
 
 def parse_order(order_by: Sequence[str] | None) -> Ordering:
