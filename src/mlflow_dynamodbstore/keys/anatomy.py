@@ -45,7 +45,13 @@ class Anatomy:
 
     @property
     def is_search_entry(self) -> bool:
+        """Whether it is an entry by which a run is found."""
         return self.run is not None
+
+    @property
+    def is_name_entry(self) -> bool:
+        """Whether it is a full-text entry of a name."""
+        return self.run is None and self.text_field is not None
 
 
 _RUN_KINDS: Mapping[str, str] = {
@@ -194,8 +200,19 @@ def _in_workspace(pk: str, words: list[str], item: Item) -> Anatomy | None:
         name = str(item["name"]) if is_cut(words[1]) else key_text(words[1])
         workspace = str(key_text(pk.partition("#")[2]))
         return Anatomy("Model name", (model_key(str(name), workspace),))
+    if kind in ("FTS", "FTS_REV"):
+        return _name_entry(words)
     entity = _WORKSPACE_KINDS.get(kind)
     return None if entity is None else Anatomy(entity)
+
+
+def _name_entry(words: list[str]) -> Anatomy:
+    """A full-text entry of the name of an experiment."""
+    forward = words[0] == "FTS"
+    entity = "Full-text entry" if forward else "Full-text entry, reversed"
+    field, experiment = (words[3], words[4]) if forward else (words[1], words[2])
+    owner = experiment_key(str(key_text(experiment)))
+    return Anatomy(entity, (owner,), text_field=key_text(field))
 
 
 def _of_user(pk: str, words: list[str], item: Item) -> Anatomy | None:

@@ -54,7 +54,7 @@ Progress = Callable[[Report], None]
 class Cleanup:
     """One pass over a table; ``run`` may be called again after it was interrupted.
 
-    ``stop`` is asked after every round of pages. A dry run writes nothing, does not wait for a
+    ``stop`` is asked between rounds of pages. A dry run writes nothing, does not wait for a
     second look, and counts suspects as orphans.
     """
 
@@ -95,7 +95,7 @@ class Cleanup:
                 self._look_again()
             self._note(walk)
             self._progress(self.report)
-            if self._stop():
+            if not walk.is_done and self._stop():
                 return self.report
         self.report.finished = True
         if not self._dry_run:

@@ -4,8 +4,8 @@ An item was read first; what it hangs on is read after it, consistently. Nothing
 its owner except in a few orders that are known:
 
 - the tags of a new experiment and of a new run come before the experiment and the run;
-- the parts of a large value come before the item that names them, and what lies below a trace
-  before the trace.
+- the parts of a large value come before the item that names them, what lies below a trace before
+  the trace, and the full-text entries of an experiment's name before it takes the name.
 
 So an item without an owner is an orphan when the id in its key says that it was made long ago. One
 that says nothing about its age is a suspect: it is one only if a second look, after every writer
@@ -24,6 +24,7 @@ from enum import Enum
 from mlflow_dynamodbstore import ids, keys, large
 from mlflow_dynamodbstore.keys.anatomy import Anatomy, anatomy
 from mlflow_dynamodbstore.policies import Rules
+from mlflow_dynamodbstore.search import name_index
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
@@ -35,7 +36,7 @@ YOUNG_SECONDS = 3600
 """Age up to which an id may belong to something that is just being made."""
 OWNERS_AT_ONCE = 100
 """Whole items held at a time while owners are looked at."""
-EXPERIMENT_NAME = "Experiment name"
+GUARD_OF_EXPERIMENT = "Experiment name"
 
 
 class Verdict(Enum):
@@ -51,14 +52,15 @@ class Judged:
     """An item that belongs to nothing, or seems so.
 
     ``sealed_as`` is the generation of the run that does not say of itself what a search entry
-    says; None where the run is gone.
+    says; None where the run is gone. ``named`` is the name of the experiment that a guard or an
+    entry of a name belongs to; None where that is gone.
     """
 
     key: Key
     what: Anatomy
     verdict: Verdict
     sealed_as: int | None = None
-    guards: str | None = None
+    named: str | None = None
 
 
 @dataclass
@@ -68,7 +70,7 @@ class _Owner:
     state: str | None = None
     generation: int | None = None
     named_parts: frozenset[str] = frozenset()
-    name: tuple[Value, Value] | None = None
+    name: tuple[Value, Value] = (None, None)
     said: set[str] = field(default_factory=set)
     judges_entries: bool = False
 
@@ -96,7 +98,7 @@ class Judge:
         ]
         subjects = [subject for subject in subjects if subject.what.owners]
         owners = self._owners(subjects, rules)
-        judged = (self._judged(subject, owners) for subject in subjects)
+        judged = (self._judged(subject, owners, rules) for subject in subjects)
         return [found for found in judged if found.verdict != Verdict.KEPT]
 
     # --- owners ---------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ class Judge:
 
     # --- verdicts -------------------------------------------------------------------------------
 
-    def _judged(self, subject: _Subject, owners: dict[Key, _Owner]) -> Judged:
+    def _judged(self, subject: _Subject, owners: dict[Key, _Owner], rules: Rules) -> Judged:
         what, key = subject.what, subject.key
         if any(owner not in owners for owner in what.owners):
             certain = what.is_search_entry or what.entity.endswith(" name")
@@ -153,8 +155,10 @@ class Judge:
             wrong = run.judges_entries and key.sk not in run.said
             verdict = Verdict.ORPHAN if wrong else Verdict.KEPT
             return Judged(key, what, verdict, sealed_as=run.generation)
-        if what.entity == EXPERIMENT_NAME:
+        if what.entity == GUARD_OF_EXPERIMENT:
             return self._name(subject, owners[what.owners[0]])
+        if what.is_name_entry:
+            return self._name_entry(subject, owners[what.owners[0]], rules)
         return Judged(key, what, Verdict.KEPT)
 
     def _part(self, what: Anatomy, head: _Owner | None) -> Verdict:
@@ -170,7 +174,20 @@ class Judge:
         """A guard whose experiment has another name, or has moved to another workspace."""
         name, workspace = name_of(subject.item), keys.workspace_of(subject.key.pk)
         verdict = Verdict.KEPT if meta.name == (name, workspace) else Verdict.ORPHAN
-        return Judged(subject.key, subject.what, verdict, guards=name)
+        return Judged(subject.key, subject.what, verdict, named=str(meta.name[0]))
+
+    def _name_entry(self, subject: _Subject, meta: _Owner, rules: Rules) -> Judged:
+        """An entry of a name that its experiment does not have; it may be about to take it."""
+        name, workspace = (str(fact) for fact in meta.name)
+        experiment_id = str(keys.experiment_id_of(subject.what.owners[0].pk))
+        true = {
+            (entry["PK"], entry["SK"])
+            for field in rules.text_fields
+            if field.name == subject.what.text_field
+            for entry in name_index.items(field, workspace, experiment_id, name)
+        }
+        verdict = Verdict.KEPT if subject.key in true else Verdict.SUSPECT
+        return Judged(subject.key, subject.what, verdict, named=name)
 
     def _by_age(self, owner_id: str | None) -> Verdict:
         made_ms = None if owner_id is None else ids.made_at(owner_id)

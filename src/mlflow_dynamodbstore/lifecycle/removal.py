@@ -14,7 +14,7 @@ from itertools import groupby
 from boto3.dynamodb.conditions import Attr, ConditionBase
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.lifecycle.judging import EXPERIMENT_NAME, Judged
+from mlflow_dynamodbstore.lifecycle.judging import Judged
 from mlflow_dynamodbstore.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
@@ -42,16 +42,22 @@ class Remover:
 
     def remove(self, orphans: Sequence[Judged], text_fields: Value) -> int:
         """Take orphans away. ``text_fields`` is the setting under which they were judged."""
-        guards = [o for o in orphans if o.what.entity.endswith(" name")]
-        entries = [o for o in orphans if o.what.is_search_entry]
-        wrong = [o for o in entries if o.sealed_as is not None]
-        gone = [o for o in entries if o.sealed_as is None]
-        others = [o for o in orphans if o not in guards and not o.what.is_search_entry]
+        of_names: list[Judged] = []
+        wrong: list[Judged] = []
+        gone: list[Judged] = []
+        others: list[Judged] = []
+        for orphan in orphans:
+            if orphan.what.is_name_entry or orphan.what.entity.endswith(" name"):
+                of_names.append(orphan)
+            elif not orphan.what.is_search_entry:
+                others.append(orphan)
+            else:
+                (gone if orphan.sealed_as is None else wrong).append(orphan)
         return (
             self._date(others)
             + self._delete(gone)
             + self._delete_wrong(wrong, text_fields)
-            + sum(self._delete_guard(guard) for guard in guards)
+            + sum(map(self._delete_of_name, of_names))
         )
 
     def _date(self, orphans: Iterable[Judged]) -> int:
@@ -90,13 +96,12 @@ class Remover:
                 done += self._transact(checks, [orphan.key for orphan in some])
         return done
 
-    def _delete_guard(self, guard: Judged) -> int:
-        (owner,) = guard.what.owners
-        absent: ConditionBase = Attr("PK").not_exists()
-        if guard.what.entity == EXPERIMENT_NAME and guard.guards is not None:
-            workspace = keys.workspace_of(guard.key.pk)
-            absent = absent | Attr("name").ne(guard.guards) | Attr("workspace").ne(workspace)
-        return self._transact([Check(owner, absent)], [guard.key])
+    def _delete_of_name(self, orphan: Judged) -> int:
+        """A guard or an entry of a name, while its owner is gone or has the name it had."""
+        (owner,) = orphan.what.owners
+        gone: ConditionBase = Attr("PK").not_exists()
+        same = gone if orphan.named is None else gone | Attr("name").eq(orphan.named)
+        return self._transact([Check(owner, same)], [orphan.key])
 
     def _transact(self, checks: list[TransactWrite], deleted: Sequence[Key]) -> int:
         try:

@@ -18,11 +18,13 @@ from mlflow_dynamodbstore.lifecycle.places import all_experiments, all_workspace
 from mlflow_dynamodbstore.policies import REFRESH_SECONDS, TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.search import name_index
 from mlflow_dynamodbstore.search.fulltext import LEVELS, TextField
+from mlflow_dynamodbstore.search.name_index import EXPERIMENT_NAME
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.experiment_items import name_of
 from mlflow_dynamodbstore.tracking.items import run_id_of
 from mlflow_dynamodbstore.tracking.records import RunContents
 
@@ -52,10 +54,9 @@ Progress = Callable[[Done], None]
 
 def check_field(name: str) -> None:
     """Refuse a field that does not exist. Raises ``ValueError``."""
-    if sealing.tag_of(name) is None and name not in name_index.FIELDS:
+    if sealing.tag_of(name) is None and name != EXPERIMENT_NAME:
         raise ValueError(
-            f"{name!r} cannot be indexed; write run.name, run.tags.<key> or "
-            f"{' or '.join(name_index.FIELDS)}"
+            f"{name!r} cannot be indexed; write run.name, run.tags.<key> or {EXPERIMENT_NAME}"
         )
 
 
@@ -99,9 +100,8 @@ class TextIndex:
         """
         field = self._field(name)
         self._settle(self.fields()[name])
-        done = (
-            self._backfill_names(field) if name in name_index.FIELDS else self._backfill_runs(field)
-        )
+        of_names = name == EXPERIMENT_NAME
+        done = self._backfill_names(field) if of_names else self._backfill_runs(field)
         fields = self.fields()
         if name in fields:
             self._policies.set(TEXT_FIELDS, {**fields, name: {**fields[name], "complete": True}})
@@ -186,15 +186,19 @@ class TextIndex:
         workspaces = all_workspaces(self._table)
         done = Done(places_in_all=len(workspaces))
         for workspace in workspaces:
-            for named in batched(name_index.names(self._table, field.name, workspace), PAGE):
-                items = [
-                    item
-                    for entity_id, name in named
-                    for item in name_index.items(field, workspace, entity_id, name)
+            pk = keys.workspace_pk(workspace)
+            guards = self._table.items(Query(pk, where=keys.EXPERIMENT_NAMES.on()))
+            for some in batched(guards, PAGE):
+                entries = [
+                    Put(item)
+                    for guard in some
+                    for item in name_index.items(
+                        field, workspace, str(guard["experiment_id"]), name_of(guard)
+                    )
                 ]
-                self._table.write([Put(item) for item in items])
-                done.entities += len(named)
-                done.entries += len(items)
+                self._table.write(entries)
+                done.entities += len(some)
+                done.entries += len(entries)
                 self._progress(done)
             done.places += 1
         return done

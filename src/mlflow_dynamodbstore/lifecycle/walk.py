@@ -10,22 +10,24 @@ START = ""
 """Stands for the beginning of a segment; None stands for its end."""
 
 
+PAGE_ITEMS = 5_000
+
+
 class Walk:
     """Where a walk is: a cursor for each segment.
 
     Each step reads one page of every segment that is not at its end, so that no more is held in
-    memory than a page (1 MB) a segment.
+    memory than a page a segment: 1 MB, and of small items not too many.
     """
 
-    def __init__(self, table: Table, cursors: list[str | None], page_items: int | None = None):
+    def __init__(self, table: Table, cursors: list[str | None]):
         self._table = table
-        self._page_items = page_items
         self.cursors = cursors
 
     @classmethod
-    def of_segments(cls, table: Table, segments: int, page_items: int | None = None) -> Walk:
+    def of_segments(cls, table: Table, segments: int) -> Walk:
         """A walk from the beginning."""
-        return cls(table, [START] * segments, page_items)
+        return cls(table, [START] * segments)
 
     @property
     def is_done(self) -> bool:
@@ -36,7 +38,7 @@ class Walk:
         going = [n for n, cursor in enumerate(self.cursors) if cursor is not None]
         pages = self._table.map(
             lambda n: self._table.scan(
-                Scan(n, len(self.cursors), cursor=self.cursors[n] or None, limit=self._page_items)
+                Scan(n, len(self.cursors), cursor=self.cursors[n] or None, limit=PAGE_ITEMS)
             ),
             going,
         )

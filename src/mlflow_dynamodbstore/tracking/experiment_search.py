@@ -22,9 +22,11 @@ from mlflow.utils.validation import _parse_experiment_id, _parse_experiment_ids
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.search.like import fixed_prefix
+from mlflow_dynamodbstore.search.name_index import NameIndex
 from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
 from mlflow_dynamodbstore.search.pages import in_order, page
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking.experiment_items import (
     LONG_TAGS,
@@ -69,6 +71,11 @@ class ExperimentQuery:
         return next((str(c.value) for c in self._of("name") if c.comparator == "="), None)
 
     @property
+    def on_name(self) -> list[Comparison]:
+        """The comparisons of the name."""
+        return self._of("name")
+
+    @property
     def name_prefix(self) -> str:
         """What every name begins with that can match."""
         patterns = [str(c.value) for c in self._of("name") if c.comparator == "LIKE"]
@@ -80,6 +87,10 @@ class ExperimentQuery:
 
 class ExperimentSearch(WorkspaceMode):
     """Getting, finding and listing experiments."""
+
+    def _open(self, table: Table, artifact_root_uri: str) -> None:
+        super()._open(table, artifact_root_uri)
+        self._names = NameIndex(table, self.policies)
 
     def get_experiment(self, experiment_id: str | int) -> Experiment:
         return self._experiments([self._experiment_item(experiment_id, ANY_STAGE)])[0]
@@ -143,6 +154,10 @@ class ExperimentSearch(WorkspaceMode):
     def _candidates(self, query: ExperimentQuery) -> Iterable[Entry]:
         if query.ids is not None:
             return [Entry.of_meta(meta) for meta in self._own_metas(query.ids)]
+        if query.name is None and not query.name_prefix:
+            having = self._names.ids_having(self._get_active_workspace(), query.on_name)
+            if having is not None:
+                return [Entry.of_meta(meta) for meta in self._own_metas(sorted(having))]
         if query.name is None:
             return self._entries(query.name_prefix)
         guard = self.table.get(keys.experiment_name_guard(query.name, self._get_active_workspace()))

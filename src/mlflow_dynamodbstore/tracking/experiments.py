@@ -105,6 +105,7 @@ class Experiments(ExperimentSearch, Runs):
         """Write an experiment; False when its number is in use. Raises when its name is."""
         free = Attr("PK").not_exists()
         tags = new.tag_items()
+        self._names.enter(new.workspace, new.experiment_id, new.name)
         # The tags first: until the experiment itself is there, nobody sees them.
         self.table.write([Put(item) for item in tags])
         try:
@@ -123,6 +124,7 @@ class Experiments(ExperimentSearch, Runs):
             if _refused(name_taken):
                 raise _name_is_taken(new.name) from error
             raise
+        self._names.enter(new.workspace, new.experiment_id, new.name)
         return True
 
     def rename_experiment(self, experiment_id: str | int, new_name: str) -> None:
@@ -163,6 +165,7 @@ class Experiments(ExperimentSearch, Runs):
         ]
         if new_name != meta["name"]:
             writes.append(Delete(entry_key(meta)))
+        self._names.enter(workspace, experiment_id, new_name)
         try:
             self.table.transact(writes)
         except TransactionCancelled as error:
@@ -171,6 +174,9 @@ class Experiments(ExperimentSearch, Runs):
             if _refused(error.reasons[1]):
                 raise _name_is_taken(new_name) from error
             raise
+        self._names.enter(workspace, experiment_id, new_name)
+        kept = self._names.entries(workspace, experiment_id, new_name)
+        self._names.leave(workspace, experiment_id, str(meta["name"]), kept)
         return True
 
     # --- tags -----------------------------------------------------------------------------------
@@ -304,6 +310,7 @@ class Experiments(ExperimentSearch, Runs):
                 Delete(entry_key(meta), condition=own),
             ]
         )
+        self._names.leave(str(meta["workspace"]), experiment_id_of(meta), str(meta["name"]))
 
     # --- the default experiment -----------------------------------------------------------------
 

@@ -17,8 +17,10 @@ from boto3.dynamodb.conditions import Attr
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.keys import Range
 from mlflow_dynamodbstore.partitions import empty_partition
+from mlflow_dynamodbstore.policies import Policies
 from mlflow_dynamodbstore.registry import claims
 from mlflow_dynamodbstore.registry.items import Place, name_of_guard
+from mlflow_dynamodbstore.search.name_index import NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -69,13 +71,15 @@ class Experiments(Kind):
         return name_of(item)
 
     def remove(self, table: Table, workspace: str, item: Item) -> None:
-        del workspace
-        empty_partition(table, keys.experiment_pk(str(item["experiment_id"])))
+        experiment_id = str(item["experiment_id"])
+        empty_partition(table, keys.experiment_pk(experiment_id))
+        NameIndex(table, Policies(table)).leave(workspace, experiment_id, name_of(item))
         table.delete(table.schema.key_of(item))
 
     def move(self, table: Table, workspace: str, item: Item) -> None:
-        del workspace
         experiment_id, name = str(item["experiment_id"]), name_of(item)
+        names = NameIndex(table, Policies(table))
+        names.enter(DEFAULT, experiment_id, name)
         index = keys.experiment_index(experiment_id=experiment_id, name=name)
         there = keys.experiment_name_guard(name)
         table.transact(
@@ -89,6 +93,8 @@ class Experiments(Kind):
                 Delete(table.schema.key_of(item)),
             ]
         )
+        names.enter(DEFAULT, experiment_id, name)
+        names.leave(workspace, experiment_id, name)
 
 
 class Models(Kind):
