@@ -25,6 +25,7 @@ from mlflow_dynamodbstore.traces.records import (
     span_keys,
     with_spans,
 )
+from mlflow_dynamodbstore.traces.xray_cache import XRaySpans
 
 TRIES = 3
 
@@ -33,8 +34,8 @@ _HERE = SpansLocation.TRACKING_STORE.value
 _ARCHIVED = SpansLocation.ARCHIVE_REPO.value
 
 
-class TraceReading(TraceInfos):
-    """Reading traces with their spans."""
+class TraceReading(TraceInfos, XRaySpans):
+    """Reading traces with their spans, from X-Ray where there are none here."""
 
     def get_trace(self, trace_id: str, *, allow_partial: bool = False) -> Trace:
         for attempt in range(1 if allow_partial else TRIES):
@@ -56,7 +57,10 @@ class TraceReading(TraceInfos):
         experiment_ids: list[str] | None = None,
     ) -> list[Trace]:
         del location  # for other stores
-        found = records(self.table, self._trace_items_in_order(trace_ids, experiment_ids))
+        own = self._trace_items_in_order(trace_ids, experiment_ids)
+        if self._fetch_missing_spans(own):
+            own = self._trace_items_in_order(trace_ids, experiment_ids)
+        found = records(self.table, own)
         with_spans(self.table, [trace for trace in found if _location(trace.item) == _HERE])
         return [self._whole_trace(trace) for trace in found if _is_complete(trace)]
 
@@ -71,6 +75,8 @@ class TraceReading(TraceInfos):
             raise MlflowException(
                 f"Trace with ID {trace_id} is not found.", RESOURCE_DOES_NOT_EXIST
             )
+        if self._fetch_missing_spans([found.item]):
+            return self._everything_of_trace(trace_id) or found
         return found
 
     def _everything_of_trace(self, trace_id: str) -> TraceRecord | None:

@@ -9,13 +9,11 @@ from mlflow_dynamodbstore.traces.links import TraceLinks
 from mlflow_dynamodbstore.traces.metrics import TraceMetrics
 from mlflow_dynamodbstore.traces.reading import TraceReading
 from mlflow_dynamodbstore.traces.sessions import Sessions
-from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.tags import TraceTags
 
 
 class TraceStore(
     TraceReading,
-    SpanLog,
     TraceTags,
     Assessments,
     TraceLinks,

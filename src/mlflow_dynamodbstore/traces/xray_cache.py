@@ -1,0 +1,128 @@
+"""Spans that are not stored here, fetched from X-Ray and kept.
+
+X-Ray forgets after 30 days. What was asked for once is kept as the trace's own spans and served
+from here afterwards; :meth:`XRaySpans.cache_spans` keeps the rest in time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import Span
+from mlflow.tracing.constant import SpansLocation, TraceTagKey
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.policies import DAY
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces import items, span_batches
+from mlflow_dynamodbstore.traces.base import TraceNotFound
+from mlflow_dynamodbstore.traces.filters import TraceFilter
+from mlflow_dynamodbstore.traces.items import place_of, ttl_of
+from mlflow_dynamodbstore.traces.paths import TIME
+from mlflow_dynamodbstore.traces.search import TraceSearch
+from mlflow_dynamodbstore.traces.span_batches import batch_of
+from mlflow_dynamodbstore.traces.span_log import SpanLog
+from mlflow_dynamodbstore.traces.xray import MOST_TRACES_AT_ONCE, XRay
+from mlflow_dynamodbstore.tracking.base import batched
+
+XRAY_REGION = "xray_region"
+"""Setting in CONFIG: the region whose X-Ray is asked; nothing is asked without it."""
+XRAY_VARIABLE = "MLFLOW_DYNAMODBSTORE_XRAY_REGION"
+"""Environment variable that wins over the setting."""
+XRAY_DAYS = 30
+_LOCATION = items.TAG + TraceTagKey.SPANS_LOCATION
+
+
+@dataclass(frozen=True)
+class CacheProgress:
+    """How far filling the cache has come."""
+
+    looked_at: int = 0
+    stored_already: int = 0
+    cached: int = 0
+    not_in_xray: int = 0
+
+
+class XRaySpans(SpanLog, TraceSearch):
+    """X-Ray behind the store."""
+
+    def _xray(self) -> XRay | None:
+        """X-Ray, where it is switched on."""
+        region = os.environ.get(XRAY_VARIABLE) or self.policies.get(XRAY_REGION)
+        if not region:
+            return None
+        known: tuple[str, XRay] | None = getattr(self, "_xray_client", None)
+        if known is None or known[0] != region:
+            known = self._xray_client = (str(region), XRay.in_region(str(region)))
+        return known[1]
+
+    def _fetch_missing_spans(self, traces: Sequence[Item]) -> set[str]:
+        """Fetch and keep the spans of those traces that have none; gives the ids of those found."""
+        missing = [place_of(item).trace_id for item in traces if _lacks_spans(item)]
+        xray = self._xray() if missing else None
+        if xray is None:
+            return set()
+        by_id = {place_of(item).trace_id: item for item in traces}
+        found: set[str] = set()
+        for some in batched(missing, MOST_TRACES_AT_ONCE):
+            for trace_id, spans in xray.spans_of(some).items():
+                if self._keep_spans(by_id[trace_id], spans):
+                    found.add(trace_id)
+        return found
+
+    def _keep_spans(self, item: Item, spans: list[Span]) -> bool:
+        """Store fetched spans as the trace's own; False when the trace is gone meanwhile."""
+        batch = batch_of(spans)
+        head, parts = batch.stored(place_of(item).spans, ttl_of(item))
+        self.table.write(parts)
+        try:
+            self.table.put(head.item, condition=Attr("PK").not_exists())
+        except ConditionFailed:
+            # Another process has kept them already.
+            self.table.write(large.removal(head.item, span_batches.SPANS))
+        try:
+            self._merge_spans(item, batch)
+        except TraceNotFound:
+            self.table.delete(place_of(item).spans)
+            return False
+        return True
+
+    def cache_spans(
+        self,
+        experiment_ids: Iterable[str] | None = None,
+        days: int = XRAY_DAYS,
+        progress: Callable[[CacheProgress], None] = lambda _: None,
+    ) -> CacheProgress:
+        """Fetch the spans of all traces of the last days that have none here.
+
+        It can be interrupted and run again at any time: what is kept is not fetched again.
+        """
+        places = self._searched_experiments(experiment_ids)
+        since = int((self.table.clock() - days * DAY) * 1000)
+        recent = TraceFilter(comparisons=(Comparison(ATTRIBUTE, TIME, ">=", since),))
+        reached = CacheProgress()
+        for some in batched(self._matching_traces(places, recent), MOST_TRACES_AT_ONCE):
+            lacking = [trace.item for trace in some if _lacks_spans(trace.item)]
+            cached = len(self._fetch_missing_spans(lacking))
+            reached = replace(
+                reached,
+                looked_at=reached.looked_at + len(some),
+                stored_already=reached.stored_already + len(some) - len(lacking),
+                cached=reached.cached + cached,
+                not_in_xray=reached.not_in_xray + len(lacking) - cached,
+            )
+            progress(reached)
+        return reached
+
+
+def _lacks_spans(item: Item) -> bool:
+    """Whether a trace has no spans here and none in an archive."""
+    return "facts" not in item and item.get(_LOCATION) in (
+        None,
+        SpansLocation.TRACKING_STORE.value,
+    )
