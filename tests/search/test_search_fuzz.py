@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.search.populations import TwoStores, random_filter, random_order, random_view
 
 RUNS = 120
-SEARCHES = int(os.environ.get("SEARCH_FUZZ", "400"))
+SEARCHES = int(os.environ.get("SEARCH_FUZZ", "150"))
 
 
 @pytest.fixture(scope="module", params=[1, 2])

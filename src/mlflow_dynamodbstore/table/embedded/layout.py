@@ -14,9 +14,9 @@ from functools import cached_property
 
 from mlflow_dynamodbstore.table.contract import MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.embedded.codec import pack
-from mlflow_dynamodbstore.table.embedded.requests import check_key, check_text
+from mlflow_dynamodbstore.table.embedded.requests import check_text
 from mlflow_dynamodbstore.table.schema import Index, Schema
-from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.table.values import TTL, Item
 
 APPLICATION_ID = 0x6D6C6464
 FORMAT = 1
@@ -68,21 +68,21 @@ class Layout:
 
         Raises ``InvalidRequest`` for keys that no table takes.
         """
-        schema = self.schema
-        key = Key(item.get(schema.pk), item.get(schema.sk))  # type: ignore[arg-type]
-        check_key(key)
+        pk, sk = item.get(self.schema.pk), item.get(self.schema.sk)
+        check_text(pk, "partition key", MAX_PK_BYTES)
+        check_text(sk, "sort key", MAX_SK_BYTES)
         ttl = item.get(TTL)
-        if type(ttl) is not int or not -_INT64 <= ttl < _INT64:
+        if ttl is not None and (type(ttl) is not int or not -_INT64 <= ttl < _INT64):
             ttl = None
-        return (*key, *self._index_keys(item), ttl, size, pack(item))
+        if self._names.isdisjoint(item):
+            return (pk, sk, ttl, size, pack(item))
+        return (pk, sk, *self._index_keys(item), ttl, size, pack(item))
 
     def put_for(self, row: Row) -> str:
         """The statement that writes a row."""
         return self.put_unindexed if len(row) == UNINDEXED_COLUMNS else self.put
 
     def _index_keys(self, item: Item) -> Row:
-        if self._names.isdisjoint(item):
-            return ()
         for name in self._names & item.keys():
             check_text(item[name], f"index key {name!r}", self._limits[name])
         return tuple(item.get(name) for name in self._attributes)
