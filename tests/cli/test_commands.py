@@ -213,3 +213,23 @@ def test_the_template_and_the_policies_are_printed(anywhere):
     assert template["Resources"]["Table"]["Properties"]["TableName"] == "mlflow"
     policy = json.loads(anywhere(*named, "iam-policy", "writer", "--account", "123").stdout)
     assert "arn:aws:dynamodb:eu-west-1:123:table/mlflow" in policy["Statement"][0]["Resource"]
+
+
+# --- traces -------------------------------------------------------------------------------------
+
+
+def test_trace_cache_needs_a_region(run, store):
+    assert "xray_region" in run("trace", "cache", code=USAGE).output
+
+
+def test_trace_cache_counts_what_it_did(run, store, monkeypatch):
+    with moto_server() as host:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_XRAY", f"http://{host}")
+        run("config", "set", "xray_region", "us-east-1")
+        assert run.json("trace", "cache", "--days", "7") == {
+            "looked_at": 0,
+            "stored_already": 0,
+            "cached": 0,
+            "not_in_xray": 0,
+        }
+        assert "0 traces" in run("trace", "cache", "--experiment", "0").stdout

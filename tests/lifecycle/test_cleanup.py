@@ -53,7 +53,8 @@ def test_every_documented_key_is_known():
         "FTS_REV": "EXP#7", "M": "RM#iris", "RM": "RMRUN#0197c9b4", "U": "USER#ada",
         "EXPNAME": "WORKSPACE#default", "RMNAME": "WORKSPACE#default",
         "WEBHOOK": "WORKSPACE#default", "CFG": "CONFIG", "SEQ": "CONFIG", "WS": "CONFIG",
-        "A": "RUNASSESS#0197c9b4",
+        "A": "RUNASSESS#0197c9b4", "RL": "ROLE#5", "ROLENAME": "WORKSPACE#default",
+        "USER": "GRANT#experiment#7", "UID": "CONFIG",
     }  # fmt: skip
     special = {"T#LOC": "TRACE#tr-5f3a", "WS#META": "WORKSPACE#default"}
     for pattern in PATTERNS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mlflow.entities import Metric, RunStatus, ViewType
+from mlflow.entities import Metric, RunStatus, TraceInfo, TraceLocation, TraceState, ViewType
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore import keys
@@ -337,3 +337,67 @@ def test_cleanup_sets_an_expiry_on_orphans(store, time):
     assert left["ttl"] <= time.now
     assert store.table.engine.sweep(time.now) > 0
     assert store.table.engine.get(keys.run_key(experiment_id, run_id)) is None
+
+
+# --- traces -------------------------------------------------------------------------------------
+
+
+def start_trace(store, trace_id="tr-" + "a" * 32):
+    info = TraceInfo(
+        trace_id=trace_id,
+        trace_location=TraceLocation.from_experiment_id("0"),
+        request_time=1_000,
+        execution_duration=5,
+        state=TraceState.OK,
+        tags={"team": "blue", "long": "x" * 2_000},
+    )
+    return store.start_trace(info).trace_id
+
+
+def test_a_trace_gets_its_expiry_when_it_is_created(either_store, time):
+    """Every item of a trace expires so many days after its creation, without being deleted."""
+    store = either_store
+    trace_id = start_trace(store)
+    own = [i for i in everything_in(store.table) if trace_id in i["PK"] + i["SK"]]
+    assert len(own) > 1
+    assert {item["ttl"] for item in own} == {int(time.now) + 30 * DAY}
+    time.sleep(30 * DAY - 1)
+    assert store.get_trace_info(trace_id).tags["team"] == "blue"
+    time.sleep(1)
+    with pytest.raises(MlflowException, match="not found"):
+        store.get_trace_info(trace_id)
+    assert not [i for i in everything_in(store.table) if trace_id in i["PK"] + i["SK"]]
+
+
+def test_what_is_added_to_a_trace_later_expires_with_it(store, time):
+    """There is no second date: a tag set in the last days goes when the trace goes."""
+    trace_id = start_trace(store)
+    time.sleep(20 * DAY)
+    store.set_trace_tag(trace_id, "late", "y" * 2_000)
+    ttls = {i.get("ttl") for i in everything_in(store.table) if trace_id in i["PK"] + i["SK"]}
+    assert ttls == {int(time.now) + 10 * DAY}
+
+
+def test_a_changed_policy_counts_for_traces_created_afterwards(store, time):
+    """Sixty days, say, for what comes from now on."""
+    before = start_trace(store, "tr-" + "b" * 32)
+    store.policies.set(TRACE, 60)
+    after = start_trace(store, "tr-" + "c" * 32)
+    time.sleep(31 * DAY)
+    with pytest.raises(MlflowException, match="not found"):
+        store.get_trace_info(before)
+    assert store.get_trace_info(after).trace_id == after
+
+
+def test_traces_without_retention_stay(store, time):
+    """A policy of 0 days keeps traces for good."""
+    store.policies.set(TRACE, 0)
+    trace_id = start_trace(store)
+    time.sleep(10_000 * DAY)
+    assert store.get_trace_info(trace_id).trace_id == trace_id
+
+
+def test_cleanup_leaves_traces_in_order_alone(store, time):
+    trace_id = start_trace(store)
+    assert not Cleanup(store.table, store.policies, sleep=time.sleep).run().found
+    assert store.get_trace_info(trace_id).tags["long"] == "x" * 2_000

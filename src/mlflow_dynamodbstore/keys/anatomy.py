@@ -75,13 +75,24 @@ _MODEL_KINDS: Mapping[str, str] = {
     "ALIAS": "Model alias",
     "ALIASHIST": "Alias history",
 }
-_USER_KINDS: Mapping[str, str] = {"PERM": "Experiment permission", "RPERM": "Registry permission"}
+_USER_KINDS: Mapping[str, str] = {
+    "PERM": "Experiment permission",
+    "RPERM": "Registry permission",
+    "GRANT": "Grant",
+    "ROLE": "Role of a user",
+}
+_ROLE_KINDS: Mapping[str, str] = {"PERM": "Grant of a role", "USER": "User of a role"}
 _CONFIG_KINDS: Mapping[str, str] = {
     "CFG": "Configuration entry",
     "SEQ": "Counter",
     "WS": "Entry of a workspace",
+    "UID": "Entry of a user",
 }
-_WORKSPACE_KINDS: Mapping[str, str] = {"WS": "Workspace", "WEBHOOK": "Webhook"}
+_WORKSPACE_KINDS: Mapping[str, str] = {
+    "WS": "Workspace",
+    "WEBHOOK": "Webhook",
+    "ROLENAME": "Role name",
+}
 
 
 def anatomy(item: Item) -> Anatomy:
@@ -223,6 +234,19 @@ def _of_user(pk: str, words: list[str], item: Item) -> Anatomy | None:
     return None if entity is None else Anatomy(entity, (Key(pk, USER_META),))
 
 
+def _of_role(pk: str, words: list[str], item: Item) -> Anatomy | None:
+    del item
+    if words[1] == "META":
+        return Anatomy("Role")
+    entity = _ROLE_KINDS.get(words[1])
+    return None if entity is None else Anatomy(entity, (Key(pk, join("RL", "META")),))
+
+
+def _grant(pk: str, words: list[str], item: Item) -> Anatomy:
+    del pk, words, item
+    return Anatomy("User with a grant for one thing")
+
+
 def _of_trace(pk: str, words: list[str], item: Item) -> Anatomy | None:
     if words != ["T", "LOC"]:
         return None
@@ -249,6 +273,8 @@ _PARTITIONS: Mapping[str, Callable[[str, list[str], Item], Anatomy | None]] = {
     "RMRUN": _of_run_in_registry,
     "WORKSPACE": _in_workspace,
     "USER": _of_user,
+    "ROLE": _of_role,
+    "GRANT": _grant,
     "TRACE": _of_trace,
     "RUNASSESS": _assessment_of_run,
     "CONFIG": _in_config,

@@ -10,6 +10,7 @@ from mlflow_dynamodbstore import policies
 from mlflow_dynamodbstore.policies import retention_days
 from mlflow_dynamodbstore.search.fulltext import LEVELS
 from mlflow_dynamodbstore.table.values import Value
+from mlflow_dynamodbstore.traces.xray_cache import XRAY_REGION
 
 STATE = "state."
 """Names that begin so are notes of upkeep that was stopped, not settings."""
@@ -24,7 +25,7 @@ class Setting:
     read: Callable[[str], Value]
 
 
-def _primary_metric(text: str) -> Value:
+def _text(text: str) -> Value:
     return text
 
 
@@ -72,7 +73,12 @@ SETTINGS: Mapping[str, Setting] = {
         Setting(
             policies.PRIMARY_METRIC,
             "the metric that LSI5 orders runs by; without one, the first by name",
-            _primary_metric,
+            _text,
+        ),
+        Setting(
+            XRAY_REGION,
+            "the region whose X-Ray is asked for spans that are not stored here",
+            _text,
         ),
         Setting(
             policies.TEXT_FIELDS,

@@ -1,0 +1,55 @@
+"""``trace``: keeping the spans of traces."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+
+
+@click.group(cls=Group)
+def trace() -> None:
+    """Traces."""
+
+
+@trace.command()
+@click.option("--experiment", multiple=True, help="Experiment; may be given twice. [default: all]")
+@click.option(
+    "--days",
+    type=click.IntRange(1, XRAY_DAYS),
+    default=XRAY_DAYS,
+    show_default=True,
+    help="How far to go back.",
+)
+@pass_place
+def cache(place: Place, experiment: tuple[str, ...], days: int, json: bool) -> None:
+    """Fetch spans from X-Ray, which forgets them after 30 days, and keep them here.
+
+    Needs the setting xray_region. What is kept is not fetched again.
+    """
+    store = DynamoDBTrackingStore("", table=place.table())
+    if store._xray() is None:  # noqa: SLF001 - whether it is switched on
+        raise ValueError("X-Ray is off: `config set xray_region us-east-1` names its region")
+    with output.bar("fetching spans", quiet=json) as shown:
+
+        def progress(done: CacheProgress) -> None:
+            output.note(shown, f"{done.looked_at:,} traces, {done.cached:,} fetched")
+
+        done = store.cache_spans(experiment or None, days, progress)
+    if json:
+        output.as_json(asdict(done))
+        return
+    output.say(
+        f"{done.looked_at:,} traces: {done.stored_already:,} had their spans, "
+        f"[bold]{done.cached:,}[/] were fetched, {done.not_in_xray:,} are not in X-Ray."
+    )
+    kept = place.policies().get(TRACE_RETENTION)
+    if kept:
+        output.say(f"They are kept until their traces expire, {kept} days after their creation.")
