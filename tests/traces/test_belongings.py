@@ -56,6 +56,23 @@ def test_without_a_retention_nothing_expires(store, experiment):
     assert not [item for item in items_of(store, TRACE) if "ttl" in item]
 
 
+@pytest.mark.parametrize("days", [0, 7, 90])
+def test_a_changed_retention_can_be_given_to_traces_that_are_there(store, other, whole, time, days):
+    store.start_trace(make_info(trace_id(2), whole))
+    created = int(time())
+    time.now += 5 * DAY
+    store.policies.set(TRACE_RETENTION, days)
+    seen = []
+    assert store.renew_trace_expiry([whole], lambda *reached: seen.append(reached)) == 2
+    assert seen == [(1, 1), (2, 2)]
+    expected = created + days * DAY if days else None
+    for trace in (TRACE, trace_id(2)):
+        assert {item.get("ttl") for item in items_of(store, trace)} == {expected}
+    assert store.renew_trace_expiry() == 0
+    time.now += 20 * DAY
+    assert len(other.search_traces([whole])[0]) == (0 if days == 7 else 2)
+
+
 def test_deleting_a_trace_leaves_nothing_of_it(store, other, whole):
     assert other.delete_traces(whole, trace_ids=[TRACE, "tr-none"]) == 1
     assert items_of(store, TRACE) == []

@@ -6,12 +6,14 @@ import json
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from mlflow.entities import SpanStatusCode
 from mlflow.exceptions import MlflowTracingException
 from moto import mock_aws
 
 from mlflow_dynamodbstore.traces.xray import spans_from, xray_id
 from mlflow_dynamodbstore.traces.xray_cache import XRAY_REGION, XRAY_VARIABLE, CacheProgress
+from tests.stores import refused
 from tests.traces.making import make_info, make_spans
 
 REGION = "eu-central-1"
@@ -164,3 +166,13 @@ def test_an_interrupted_filling_goes_on_where_it_was(
     with pytest.raises(Interrupted):
         store.cache_spans([experiment], progress=interrupt)
     assert other.cache_spans([experiment]) == CacheProgress(12, 10, 2, 0)
+
+
+def test_an_xray_that_refuses_is_named(store, experiment, xray, switched_on, monkeypatch):
+    def refuse(**_):
+        raise ClientError({"Error": {"Code": "AccessDenied"}}, "BatchGetTraces")
+
+    store.start_trace(make_info(trace_number(1), experiment))
+    monkeypatch.setattr(store._xray()._client, "batch_get_traces", refuse)
+    with refused("TEMPORARILY_UNAVAILABLE", "AWS X-Ray could not be asked"):
+        store.get_trace(trace_number(1))

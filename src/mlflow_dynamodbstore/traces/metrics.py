@@ -5,6 +5,7 @@ All of them are computed from the traces' own items, read in order of time.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -159,10 +160,15 @@ def _aggregate(aggregation: MetricAggregation, values: list[Any]) -> Any:
     return _AGGREGATES[aggregation.aggregation_type](values)
 
 
+def _total(values: list[Any]) -> Any:
+    """A sum that does not depend on the order: whole numbers stay whole."""
+    return sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
+
+
 _AGGREGATES: dict[AggregationType, Callable[[list[Any]], Any]] = {
     AggregationType.COUNT: len,
-    AggregationType.SUM: sum,
-    AggregationType.AVG: lambda values: sum(values) / len(values),
+    AggregationType.SUM: _total,
+    AggregationType.AVG: lambda values: _total(values) / len(values),
     AggregationType.MIN: min,
     AggregationType.MAX: max,
 }

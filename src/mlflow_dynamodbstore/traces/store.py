@@ -8,6 +8,7 @@ from mlflow_dynamodbstore.traces.deletion import TraceDeletion
 from mlflow_dynamodbstore.traces.links import TraceLinks
 from mlflow_dynamodbstore.traces.metrics import TraceMetrics
 from mlflow_dynamodbstore.traces.reading import TraceReading
+from mlflow_dynamodbstore.traces.retention import TraceRetention
 from mlflow_dynamodbstore.traces.sessions import Sessions
 from mlflow_dynamodbstore.traces.tags import TraceTags
 
@@ -18,6 +19,7 @@ class TraceStore(
     Assessments,
     TraceLinks,
     TraceDeletion,
+    TraceRetention,
     Sessions,
     TraceMetrics,
     Correlation,

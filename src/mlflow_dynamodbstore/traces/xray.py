@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from mlflow.entities import Span
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 from mlflow.tracing.constant import SpanAttributeKey
 
 MOST_TRACES_AT_ONCE = 5
@@ -69,10 +71,21 @@ class XRay:
                 found.setdefault(mlflow_id, []).extend(spans_from(mlflow_id, documents))
         return {trace_id: spans for trace_id, spans in found.items() if spans}
 
+    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+
+        try:
+            return self._client.batch_get_traces(**request)
+        except (BotoCoreError, ClientError) as error:
+            raise MlflowException(
+                f"AWS X-Ray could not be asked for spans: {error}",
+                error_code=TEMPORARILY_UNAVAILABLE,
+            ) from error
+
     def _pages(self, names: list[str]) -> Iterator[dict[str, Any]]:
         request: dict[str, Any] = {"TraceIds": names}
         while names:
-            answer = self._client.batch_get_traces(**request)
+            answer = self._asked(request)
             yield from answer.get("Traces", [])
             if not answer.get("NextToken"):
                 return
