@@ -209,10 +209,13 @@ def new_version(
     }
 
 
-def with_prefix(item: Item, prefix: str) -> dict[str, Value]:
-    """The attributes whose name begins with a prefix, without it."""
-    cut = len(prefix)
-    return {name[cut:]: value for name, value in item.items() if name.startswith(prefix)}
+def by_prefix(item: Item) -> dict[str, dict[str, Value]]:
+    """The attributes with user text in their name, without the prefix that parts them here."""
+    parts: dict[str, dict[str, Value]] = {TAG: {}, LONG_TAG: {}, ALIAS: {}, LATEST: {}}
+    for name, value in item.items():
+        if name[1:2] == ":":
+            parts[name[:2]][name[2:]] = value
+    return parts
 
 
 def marks_prompt(tags: Tags) -> bool:

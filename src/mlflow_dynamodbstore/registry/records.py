@@ -30,8 +30,8 @@ from mlflow_dynamodbstore.registry.items import (
     Place,
     Tags,
     Target,
+    by_prefix,
     marks_prompt,
-    with_prefix,
 )
 from mlflow_dynamodbstore.search import filters
 from mlflow_dynamodbstore.table.contract import Query
@@ -75,26 +75,30 @@ class Model:
         return int(self.item.get(PROMPT_VERSIONS, 0))
 
     @cached_property
+    def _parts(self) -> dict[str, dict[str, Any]]:
+        return by_prefix(self.item)
+
+    @property
     def latest(self) -> dict[str, int]:
         """The latest version in each stage that has any."""
-        return with_prefix(self.item, LATEST)
+        return self._parts[LATEST]
 
     @cached_property
     def aliases(self) -> dict[str, Target]:
-        found = with_prefix(self.item, ALIAS)
+        found = self._parts[ALIAS]
         return {alias: Target.of(found[alias]) for alias in sorted(found)}
 
     @cached_property
     def tags(self) -> Tags:
-        return {**with_prefix(self.item, TAG), **self.long_tags}
+        return {**self._parts[TAG], **self.long_tags}
 
     @property
     def long_tag_keys(self) -> list[Key]:
-        return [self.place.tag(key) for key in with_prefix(self.item, LONG_TAG)]
+        return [self.place.tag(key) for key in self._parts[LONG_TAG]]
 
     @property
     def is_prompt(self) -> bool:
-        return marks_prompt(self.tags)
+        return marks_prompt(self._parts[TAG])
 
     def aliases_of(self, number: int) -> list[str]:
         """The aliases that lead to a version."""
@@ -131,12 +135,16 @@ class Version:
     long_tags: Tags = field(default_factory=dict)
 
     @cached_property
+    def _parts(self) -> dict[str, dict[str, Any]]:
+        return by_prefix(self.item)
+
+    @cached_property
     def tags(self) -> Tags:
-        return {**with_prefix(self.item, TAG), **self.long_tags}
+        return {**self._parts[TAG], **self.long_tags}
 
     @property
     def long_tag_keys(self) -> list[Key]:
-        return [self.place.tag(key, self.number) for key in with_prefix(self.item, LONG_TAG)]
+        return [self.place.tag(key, self.number) for key in self._parts[LONG_TAG]]
 
     @property
     def stage(self) -> str:

@@ -70,7 +70,7 @@ class RegistrySearch(RegistryBase):
     ) -> PagedList[RegisteredModel]:
         _check_at_most(SEARCH_REGISTERED_MODEL_MAX_RESULTS_THRESHOLD, max_results)
         wanted = model_filter(filter_string)
-        ordering = model_ordering(order_by)
+        ordering = model_ordering(tuple(order_by or ()))
         after = position_after(ordering, page_token)
         if max_results < 1:
             return PagedList([], None)
@@ -78,8 +78,8 @@ class RegistrySearch(RegistryBase):
         def search(strict: bool) -> PagedList[RegisteredModel]:
             names = self._names(wanted).listed(ordering, after)
             chunks = _batched(names, min(max_results + 1, MODELS_AT_ONCE))
-            rows = chain.from_iterable(self._matching(chunk, wanted, strict) for chunk in chunks)
-            found, token = page(_sorted(rows, ordering), ordering, after, max_results)
+            groups = (self._matching(chunk, wanted, strict) for chunk in chunks)
+            found, token = page(_in_order(groups, ordering), ordering, after, max_results)
             return PagedList(self._entities(found), token)
 
         return _settled(search)
@@ -120,7 +120,7 @@ class RegistrySearch(RegistryBase):
             )
         _check_at_most(SEARCH_MODEL_VERSION_MAX_RESULTS_THRESHOLD, max_results)
         wanted = version_filter(filter_string)
-        ordering = version_ordering(order_by)
+        ordering = version_ordering(tuple(order_by or ()))
         after = position_after(ordering, page_token)
 
         def search(strict: bool) -> PagedList[ModelVersion]:
@@ -131,10 +131,8 @@ class RegistrySearch(RegistryBase):
                 names = self._names(wanted).listed(ordering, after)
                 groups = self._versions_by_model(names, wanted, strict)
             holds = all_hold(wanted.terms)
-            rows = (in_order(list(filter(holds, group)), ordering) for group in groups)
-            found, token = page(
-                _sorted(chain.from_iterable(rows), ordering), ordering, after, max_results
-            )
+            matching = (list(filter(holds, group)) for group in groups)
+            found, token = page(_in_order(matching, ordering), ordering, after, max_results)
             return PagedList([version.entity() for version in found], token)
 
         return _settled(search)
@@ -184,11 +182,11 @@ def _settled(search: Callable[[bool], T]) -> T:
     return search(False)
 
 
-def _sorted(rows: Iterator[Row], ordering: Ordering) -> Iterator[Row]:
-    """Rows in order; those that come by name are in order already, model by model."""
+def _in_order(groups: Iterable[list[Row]], ordering: Ordering) -> Iterator[Row]:
+    """Rows in order. Where that begins with the name, the groups already come by name."""
     if ordering.keys[0].name == NAME:
-        return rows
-    return iter(in_order(list(rows), ordering))
+        return chain.from_iterable(in_order(group, ordering) for group in groups)
+    return iter(in_order(list(chain.from_iterable(groups)), ordering))
 
 
 def _batched(values: Iterator[T], size: int) -> Iterator[list[T]]:

@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mlflow.exceptions import MlflowException
@@ -28,6 +29,7 @@ VERSION = "version_number"
 RUN_ID = "run_id"
 
 GUARD_PAGE = 250
+PARSED_KEPT = 512
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,16 @@ class Filter:
         return sorted(v for v in set.intersection(*listed) if all(t.holds()(v) for t in terms))
 
 
+# Parsing takes longer than most searches, and the same few filters and orders come again and again.
+
+
+@lru_cache(maxsize=PARSED_KEPT)
 def model_filter(filter_string: str | None) -> Filter:
     """The filter of a search for models."""
     return _filter(SearchModelUtils.parse_search_filter(filter_string), _check_model_term)
 
 
+@lru_cache(maxsize=PARSED_KEPT)
 def version_filter(filter_string: str | None) -> Filter:
     """The filter of a search for versions."""
     return _filter(SearchModelVersionUtils.parse_search_filter(filter_string), _check_version_term)
@@ -134,18 +141,20 @@ def _invalid(message: str) -> MlflowException:
 # --- order --------------------------------------------------------------------------------------
 
 
-def model_ordering(order_by: list[str] | None) -> Ordering:
+@lru_cache(maxsize=PARSED_KEPT)
+def model_ordering(order_by: tuple[str, ...]) -> Ordering:
     """The order of a search for models: by name when nothing else decides."""
     wanted = []
-    for clause in order_by or []:
+    for clause in order_by:
         token, ascending = SearchUtils.parse_order_by_for_search_registered_models(clause)
         wanted.append(SortKey(ATTRIBUTE, NAME if token == NAME else UPDATED, ascending))
     return _ordering(wanted, order_by, [SortKey(ATTRIBUTE, NAME)])
 
 
-def version_ordering(order_by: list[str] | None) -> Ordering:
+@lru_cache(maxsize=PARSED_KEPT)
+def version_ordering(order_by: tuple[str, ...]) -> Ordering:
     """The order of a search for versions: by name, then the newest first, where nothing decides."""
-    order_by = order_by or [f"{UPDATED} DESC", f"{NAME} ASC", f"{VERSION} DESC"]
+    order_by = order_by or (f"{UPDATED} DESC", f"{NAME} ASC", f"{VERSION} DESC")
     wanted = []
     for clause in order_by:
         parsed = SearchModelVersionUtils.parse_order_by_for_search_model_versions(clause)
@@ -160,10 +169,10 @@ def version_ordering(order_by: list[str] | None) -> Ordering:
     return _ordering(wanted, order_by, last)
 
 
-def _ordering(wanted: list[SortKey], order_by: list[str] | None, last: list[SortKey]) -> Ordering:
+def _ordering(wanted: list[SortKey], order_by: tuple[str, ...], last: list[SortKey]) -> Ordering:
     named = [key.name for key in wanted]
     if len(set(named)) < len(named):
-        raise MlflowException(f"`order_by` contains duplicate fields: {order_by}")
+        raise MlflowException(f"`order_by` contains duplicate fields: {list(order_by)}")
     return Ordering((*wanted, *(key for key in last if key.name not in named)))
 
 
