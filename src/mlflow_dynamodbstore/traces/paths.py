@@ -47,13 +47,14 @@ class Span:
 class Traces:
     """The traces of one experiment, read through one table.
 
-    ``batch`` is how many an answer may need. ``read`` and ``matched`` count how far it has come,
-    so that later pages are as large as the rest of the answer probably takes.
+    ``batch`` is how many an answer may need, None when it takes all there are. ``read`` and
+    ``matched`` count how far it has come, so that later pages are as large as the rest of the
+    answer probably takes.
     """
 
     table: Table
     experiment_id: str
-    batch: int
+    batch: int | None = None
     read: int = 0
     matched: int = 0
 
@@ -77,6 +78,8 @@ class Traces:
 
     def _next_size(self) -> int:
         """What is left of the answer, by the share of traces that has matched so far."""
+        if self.batch is None:
+            return LARGEST_BATCH
         if not self.read:
             return min(LARGEST_BATCH, self.batch)
         left = max(1, self.batch - self.matched)

@@ -27,7 +27,6 @@ from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord, records, 
 from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.run_search import validate_max_results
 
-WHOLE_PAGE = 1000
 SPANS_AT_ONCE = 50
 NEWEST_FIRST = Ordering(
     (SortKey(ATTRIBUTE, TIME, ascending=False), SortKey(ATTRIBUTE, "request_id"))
@@ -76,7 +75,8 @@ class TraceSearch(TracesBase):
         size: int,
     ) -> tuple[list[TraceRecord], str | None]:
         sessions = self._assessed_sessions(places, wanted)
-        batch = size + 1 if len(places) == 1 else max(16, 2 * size // max(1, len(places)))
+        # One to know that there are more, and one to know that no other shares its time.
+        batch = size + 2 if len(places) == 1 else max(16, 2 * size // max(1, len(places)))
         streams = [
             _stream(Traces(self.table, place, batch), wanted, sessions, ordering, after, size)
             for place in places
@@ -92,7 +92,7 @@ class TraceSearch(TracesBase):
         """All traces that match, experiment by experiment, page by page."""
         sessions = self._assessed_sessions(places, wanted)
         for place in places:
-            traces = Traces(self.table, place, WHOLE_PAGE)
+            traces = Traces(self.table, place)
             yield from _found(traces, wanted, sessions, ordering, None)
 
     def _assessed_sessions(self, places: Sequence[str], wanted: TraceFilter) -> Sessions:
@@ -137,6 +137,8 @@ def _stream(
 ) -> Iterator[TraceRecord]:
     """The matching traces of one experiment in order, as many as a page can use."""
     path = next(p for p in able_paths(wanted.comparisons, ordering) if p.is_cheap(traces))
+    if not path.ordered:
+        traces.batch = None
     found = judged(traces, path.pages(traces, after), wanted, sessions)
     if path.ordered:
         yield from settled(((trace.request_time, trace) for trace in found), ordering)

@@ -12,7 +12,7 @@ from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.traces.filters import TraceFilter, parse_filter
 from mlflow_dynamodbstore.traces.paths import TIME, Traces
 from mlflow_dynamodbstore.traces.records import TraceRecord, records
-from mlflow_dynamodbstore.traces.search import WHOLE_PAGE, TraceSearch, judged
+from mlflow_dynamodbstore.traces.search import TraceSearch, judged
 
 
 class Sessions(TraceSearch):
@@ -70,6 +70,6 @@ class Sessions(TraceSearch):
         self, place: str, traces: Iterable[TraceRecord], wanted: TraceFilter
     ) -> bool:
         sessions = self._assessed_sessions([place], wanted)
-        own = Traces(self.table, place, WHOLE_PAGE)
+        own = Traces(self.table, place)
         found = judged(own, [[trace.item for trace in traces]], wanted, sessions)
         return next(found, None) is not None
