@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 from cryptography.fernet import Fernet
@@ -91,3 +93,31 @@ def test_a_deleted_webhook_leaves_nothing_behind(store):
     for call in (store.get_webhook, store.delete_webhook, store.update_webhook):
         with refused("RESOURCE_DOES_NOT_EXIST", f"Webhook with ID {made.webhook_id} not found"):
             call(made.webhook_id)
+
+
+def test_a_webhook_can_be_tried_out(store, monkeypatch):
+    """A signed example of one of its events arrives at its address."""
+    received = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.append((dict(self.headers), body))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    monkeypatch.setenv("MLFLOW_WEBHOOK_ALLOWED_SCHEMES", "http")
+    monkeypatch.setenv("MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS", "true")
+    with HTTPServer(("127.0.0.1", 0), Receiver) as receiver:
+        Thread(target=receiver.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{receiver.server_port}/hook"
+        made = store.create_webhook("hook", url, [CREATED, TAGGED], secret="secret")
+        result = store.test_webhook(made.webhook_id, TAGGED)
+        receiver.shutdown()
+    assert (result.success, result.response_status) == (True, 204), result.error_message
+    ((headers, body),) = received
+    assert any("signature" in name.lower() for name in headers)
+    assert b"model_version_tag" in body

@@ -142,11 +142,9 @@ class Aliases(RegisteredModels, ModelVersions):
             for change in changes:
                 if change.change_id == change_id:
                     return change.after
+            which = "" if change_id is None else f" {change_id}"
             raise MlflowException(
-                f"There is no recorded change {change_id or ''} of alias {alias}.".replace(
-                    "  ", " "
-                ),
-                RESOURCE_DOES_NOT_EXIST,
+                f"There is no recorded change{which} of alias {alias}.", RESOURCE_DOES_NOT_EXIST
             )
 
         return self._change(place, self._redirection(alias, choose)).aliases.get(alias)
