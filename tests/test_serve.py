@@ -95,3 +95,16 @@ def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_created(tmp_path
     assert result.output.startswith(f"Error: cannot listen on 127.0.0.1:{port}")
     assert "PORT=" in result.output
     assert not data.exists()
+
+
+def test_a_folder_that_no_uri_can_name_is_refused_and_not_created(tmp_path):
+    data = tmp_path / "why?"
+    result = CliRunner().invoke(serve.main, ["--port", str(free_port()), "--data", str(data)])
+    assert result.exit_code == 1
+    assert result.output.startswith(f"Error: the folder {data} has a '?'")
+    assert not data.exists()
+
+
+def test_the_address_of_an_ipv6_host_can_be_opened_in_a_browser():
+    server = serve.Server("::1", 5000, 2, "dynamodb:///mlflow.ddb", "artifacts")
+    assert server.url == "http://[::1]:5000"

@@ -36,13 +36,19 @@ class Server:
             *("--host", self.host, "--port", str(self.port), "--workers", str(self.workers)),
         ]
 
+    @property
+    def url(self) -> str:
+        """The address for a browser; an IPv6 host stands in brackets there."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
     def banner(self) -> str:
         """What a person needs to know before the server's own log begins."""
         return (
-            f"MLflow   http://{self.host}:{self.port}\n"
+            f"MLflow   {self.url}\n"
             f"table    {self.table}\n"
             f"files    {self.artifacts}\n"
-            f"connect  export MLFLOW_TRACKING_URI=http://{self.host}:{self.port}"
+            f"connect  export MLFLOW_TRACKING_URI={self.url}"
         )
 
 
@@ -54,6 +60,11 @@ def environment() -> dict[str, str]:
 
 def embedded_table(data: Path) -> str:
     """The URI of the embedded table inside a data folder."""
+    if "?" in str(data):
+        raise click.ClickException(
+            f"the folder {data} has a '?' in its path, with which the options of a URI begin; "
+            "choose another, for example: make serve DATA=/tmp/mlflow"
+        )
     return f"dynamodb:///{data / 'mlflow.ddb'}"
 
 
@@ -100,8 +111,6 @@ def main(
     """
     check_port_is_free(host, port)
     folder = data.resolve()
-    if table is None or artifacts is None:
-        folder.mkdir(parents=True, exist_ok=True)
     server = Server(
         host=host,
         port=port,
@@ -109,6 +118,8 @@ def main(
         table=table or embedded_table(folder),
         artifacts=artifacts or str(folder / "artifacts"),
     )
+    if table is None or artifacts is None:
+        folder.mkdir(parents=True, exist_ok=True)
     click.echo(server.banner())
     sys.stdout.flush()
     command = [*server.command(), *mlflow_options]
