@@ -7,7 +7,9 @@ import random
 from typing import Any
 
 from mlflow.entities import Span, TraceInfo
-from mlflow.entities.assessment import AssessmentSource, Feedback
+from mlflow.entities.assessment import Feedback
+from mlflow.entities.assessment_source import AssessmentSource
+from mlflow.entities.model_registry import PromptVersion
 from mlflow.entities.span import create_mlflow_span
 from mlflow.entities.trace_location import TraceLocation
 from mlflow.entities.trace_state import TraceState
@@ -35,14 +37,14 @@ def make_span(
     lasting: int = 5,
     failed: bool = False,
     resource: Resource = NO_RESOURCE,
-    **attributes: Any,
+    attributes: dict[str, Any] | None = None,
 ) -> Span:
     """Span ``number`` of a trace; number 0 is its root unless a parent is given."""
     is_root = parent is None or number == 0
     stored = {
         SpanAttributeKey.REQUEST_ID: json.dumps(trace),
         SpanAttributeKey.SPAN_TYPE: json.dumps(kind),
-        **{key: json.dumps(value) for key, value in attributes.items()},
+        **{key: json.dumps(value) for key, value in (attributes or {}).items()},
     }
     code = otel.StatusCode.ERROR if failed else otel.StatusCode.OK
     readable = ReadableSpan(
@@ -66,11 +68,11 @@ def make_spans(trace: str, count: int = 10, start: int = NOON) -> list[Span]:
             number,
             start=start,
             kind="LLM" if number % 3 == 0 else "TOOL",
-            **{
+            attributes={
                 SpanAttributeKey.INPUTS: {"question": f"What is the answer number {number}?"},
                 SpanAttributeKey.OUTPUTS: {"answer": f"It is {random.Random(number).random()}."},
+                **(usage(10 + number, 5) if number in (3, 6, 9) else {}),
             },
-            **(usage(10 + number, 5) if number in (3, 6, 9) else {}),
         )
         for number in range(count)
     ]
@@ -125,7 +127,7 @@ def client_metadata(spans: int = 10) -> dict[str, str]:
     }
 
 
-def feedback(trace: str, name: str, value: Any, **rest: Any) -> Feedback:
+def feedback(trace: str | None, name: str, value: Any, **rest: Any) -> Feedback:
     return Feedback(
         name=name,
         value=value,
@@ -140,3 +142,7 @@ def _context(trace: str, number: int) -> otel.SpanContext:
     return otel.SpanContext(
         numbers.getrandbits(128), numbers.getrandbits(48) + number, False, otel.TraceFlags(1)
     )
+
+
+def make_prompt(name: str, version: int) -> PromptVersion:
+    return PromptVersion(name=name, version=version, template="hi")  # type: ignore[abstract]

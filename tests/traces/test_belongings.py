@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from mlflow.entities.model_registry import PromptVersion
 
 from mlflow_dynamodbstore.policies import TRACE_RETENTION
 from tests.stores import everything_in, refused
-from tests.traces.making import NOON, feedback, make_info, make_spans, trace_id
+from tests.traces.making import NOON, feedback, make_info, make_prompt, make_spans, trace_id
 
 TRACE = trace_id(1)
 NOISE = random.Random(0).randbytes(9000).hex()
@@ -26,7 +25,7 @@ def whole(store, experiment):
     store.set_trace_tag(TRACE, "short", "1")
     store.set_trace_tag(TRACE, "long", "x" * 5000)
     store.create_assessment(feedback(TRACE, "a", 1, metadata=metadata, rationale=NOISE))
-    prompts = [PromptVersion(name="greeting", version=3, template="hi")]
+    prompts = [make_prompt("greeting", 3)]
     store.link_prompts_to_trace(TRACE, prompts)
     store.link_traces_to_run([TRACE, "tr-none"], "a" * 32)
     return experiment

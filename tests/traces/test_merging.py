@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from mlflow.entities.trace_state import TraceState
@@ -80,8 +82,8 @@ def test_spans_alone_make_a_trace_that_lasts_from_the_first_to_the_last(store, e
 
 
 def test_a_span_that_is_sent_again_replaces_itself(store, other, experiment):
-    store.log_spans(experiment, [make_span(TRACE, 0, name="first", **usage(3, 4))])
-    other.log_spans(experiment, [make_span(TRACE, 0, name="second", **usage(30, 40))])
+    store.log_spans(experiment, [make_span(TRACE, 0, name="first", attributes=usage(3, 4))])
+    other.log_spans(experiment, [make_span(TRACE, 0, name="second", attributes=usage(30, 40))])
     trace = store.get_trace(TRACE)
     assert [span.name for span in trace.data.spans] == ["second"]
     assert json.loads(trace.info.trace_metadata["mlflow.trace.tokenUsage"])["total_tokens"] == 70
@@ -90,9 +92,9 @@ def test_a_span_that_is_sent_again_replaces_itself(store, other, experiment):
 
 
 def test_usage_that_a_parent_has_summed_up_counts_once_across_batches(store, other, experiment):
-    store.log_spans(experiment, [make_span(TRACE, 1, parent=0, **usage(3, 4))])
-    other.log_spans(experiment, [make_span(TRACE, 2, parent=0, **usage(5, 6))])
-    store.log_spans(experiment, [make_span(TRACE, 0, **usage(8, 10))])
+    store.log_spans(experiment, [make_span(TRACE, 1, parent=0, attributes=usage(3, 4))])
+    other.log_spans(experiment, [make_span(TRACE, 2, parent=0, attributes=usage(5, 6))])
+    store.log_spans(experiment, [make_span(TRACE, 0, attributes=usage(8, 10))])
     found = json.loads(store.get_trace_info(TRACE).trace_metadata["mlflow.trace.tokenUsage"])
     assert found["total_tokens"] == 18
 
@@ -100,8 +102,8 @@ def test_usage_that_a_parent_has_summed_up_counts_once_across_batches(store, oth
 def test_writers_at_the_same_time_lose_nothing(store, other, experiment):
     """Batches of spans, the info, tags and links of one trace, from two processes at once."""
     count = 24
-    jobs = [
-        lambda n=n: (store if n % 2 else other).log_spans(experiment, [make_span(TRACE, n)])
+    jobs: list[Callable[[], object]] = [
+        partial((store if n % 2 else other).log_spans, experiment, [make_span(TRACE, n)])
         for n in range(count)
     ]
     store.log_spans(experiment, [make_span(TRACE, 100)])
@@ -151,7 +153,10 @@ def test_a_trace_follows_its_info_to_another_experiment(store, other, experiment
 def test_what_a_program_says_about_itself_becomes_tags(store, experiment):
     resource = Resource({"service.name": "shop", "telemetry.sdk.name": "x", "mlflow.x": "y"})
     root = make_span(
-        TRACE, 0, resource=resource, **{"mlflow.traceTag.team": "search", "mlflow.user": "ada"}
+        TRACE,
+        0,
+        resource=resource,
+        attributes={"mlflow.traceTag.team": "search", "mlflow.user": "ada"},
     )
     store.log_spans(experiment, [root])
     tags = store.get_trace_info(TRACE).tags
@@ -162,7 +167,10 @@ def test_what_a_program_says_about_itself_becomes_tags(store, experiment):
 
 def test_a_trace_of_twenty_megabytes_works(store, other, experiment):
     noise = random.Random(0)
-    spans = [make_span(TRACE, n, payload=noise.randbytes(500_000).hex()) for n in range(20)]
+    spans = [
+        make_span(TRACE, n, attributes={"payload": noise.randbytes(500_000).hex()})
+        for n in range(20)
+    ]
     store.log_spans(experiment, spans)
     other.start_trace(make_info(TRACE, experiment, metadata=client_metadata(20)))
     trace = other.get_trace(TRACE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from mlflow.entities.model_registry import PromptVersion
 from mlflow.entities.trace_state import TraceState
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
@@ -15,7 +14,7 @@ from mlflow_dynamodbstore.search.filters import Comparison
 from mlflow_dynamodbstore.traces.filters import parse_filter
 from mlflow_dynamodbstore.traces.paths import able_paths
 from mlflow_dynamodbstore.traces.search import parse_order
-from tests.traces.making import NOON, feedback, make_info, make_span, trace_id, usage
+from tests.traces.making import NOON, feedback, make_info, make_prompt, make_span, trace_id, usage
 
 SESSION = "mlflow.trace.session"
 RUN = "b" * 32
@@ -151,7 +150,7 @@ def fill(store, places):
             )
         )
     store.link_traces_to_run([trace_id(5), trace_id(6)], RUN)
-    prompts = [PromptVersion(name="greeting", version=1, template="hi")]
+    prompts = [make_prompt("greeting", 1)]
     store.link_prompts_to_trace(trace_id(4), prompts)
     assess(store)
 
@@ -166,8 +165,11 @@ def spans_of(trace, n, choose):
             name=choose.choice(["search", "answer"]),
             kind=choose.choice(["LLM", "TOOL"]),
             failed=choose.random() < 0.3,
-            **{"city": choose.choice(cities), SpanAttributeKey.INPUTS: {"q": k}},
-            **(usage(1, 2) if n % 2 else {}),
+            attributes={
+                "city": choose.choice(cities),
+                SpanAttributeKey.INPUTS: {"q": k},
+                **(usage(1, 2) if n % 2 else {}),
+            },
         )
         for k in range(3)
     ]

@@ -138,7 +138,7 @@ def test_the_cache_is_filled_ahead_of_time_and_can_be_filled_again(
         if n != 3:
             send(xray, trace_number(n))
     store.log_spans(experiment, make_spans(trace_number(0)))
-    seen = []
+    seen: list[CacheProgress] = []
     first = store.cache_spans([experiment], days=30, progress=seen.append)
     assert first == CacheProgress(looked_at=8, stored_already=1, cached=6, not_in_xray=1)
     assert seen[-1] == first

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from itertools import islice
 
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.tracing.constant import SpansLocation, TraceTagKey
+from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME
 from mlflow.utils.validation import _parse_experiment_id
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.base import TracesBase
-from mlflow_dynamodbstore.traces.items import TracePlace, place_of
+from mlflow_dynamodbstore.traces.items import TAG, TracePlace, place_of
 from mlflow_dynamodbstore.tracking.base import batched
+
+_logger = logging.getLogger(__name__)
 
 AT_ONCE = 100
 
@@ -36,22 +44,22 @@ class TraceDeletion(TracesBase):
             else islice(self._oldest_traces(home, max_timestamp_millis), max_traces)
         )
         deleted = 0
-        for places in batched(chosen, AT_ONCE):
+        for found in batched(chosen, AT_ONCE):
+            places = [place_of(item) for item in found if _let_go_of_archive(item)]
             self._remove_traces(places)
             deleted += len(places)
         return deleted
 
-    def _existing_traces(self, home: str, trace_ids: list[str]) -> Iterator[TracePlace]:
-        places = {keys.trace_key(home, one): TracePlace(home, one) for one in trace_ids}
-        return (places[key] for key in self.table.get_many(places))
+    def _existing_traces(self, home: str, trace_ids: list[str]) -> Iterator[Item]:
+        return iter(self.table.get_many(keys.trace_key(home, one) for one in trace_ids).values())
 
-    def _oldest_traces(self, home: str, until: int | None) -> Iterator[TracePlace]:
+    def _oldest_traces(self, home: str, until: int | None) -> Iterator[Item]:
         """Traces up to a time, the oldest first."""
         within = keys.traces_by_time(None, until)
         query = Query(
             keys.experiment_pk(home), within.on("lsi2sk"), index="LSI2", limit=AT_ONCE * 5
         )
-        return (place_of(item) for item in self.table.items(query))
+        return self.table.items(query)
 
     def _remove_traces(self, places: list[TracePlace]) -> None:
         """The traces first, so that nobody finds half of one; where they lay last."""
@@ -71,3 +79,26 @@ class TraceDeletion(TracesBase):
 
     def _after_traces_deleted(self, trace_ids: list[str]) -> None:
         """For modules that keep references to traces."""
+
+
+def _let_go_of_archive(item: Item) -> bool:
+    """Remove the archived spans of a trace; False when that fails, and the trace has to stay."""
+    uri = item.get(TAG + TraceTagKey.ARCHIVE_LOCATION)
+    if uri is None or item.get(TAG + TraceTagKey.SPANS_LOCATION) != SpansLocation.ARCHIVE_REPO:
+        return True
+    try:
+        get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
+    except Exception as error:
+        # Repositories raise what their storage raises; a trace without its archive helps nobody.
+        if _is_missing(error):
+            return True
+        _logger.warning("The archived spans at %s could not be deleted.", uri, exc_info=True)
+        return False
+    return True
+
+
+def _is_missing(error: Exception) -> bool:
+    """Whether somebody else has removed the archive already."""
+    if isinstance(error, MlflowException):
+        return bool(error.error_code == ErrorCode.Name(RESOURCE_DOES_NOT_EXIST))
+    return isinstance(error, FileNotFoundError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlflow_dynamodbstore.traces.archival import TraceArchival
 from mlflow_dynamodbstore.traces.assessments import Assessments
 from mlflow_dynamodbstore.traces.correlation import Correlation
 from mlflow_dynamodbstore.traces.deletion import TraceDeletion
@@ -20,6 +21,7 @@ class TraceStore(
     TraceLinks,
     TraceDeletion,
     TraceRetention,
+    TraceArchival,
     Sessions,
     TraceMetrics,
     Correlation,

@@ -1,0 +1,237 @@
+"""Archiving: the spans of old traces moved to an artifact repository, the rest kept here."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
+from itertools import islice
+from typing import NamedTuple
+
+from mlflow.entities import Span
+from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.entities.trace_state import TraceState
+from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.store.tracking.utils.trace_archival import (
+    _ArchiveNowRequest,
+    _parse_trace_archival_duration_millis,
+    _resolve_effective_trace_archival_retention,
+)
+from mlflow.tracing.constant import (
+    SpansLocation,
+    TraceArchivalFailureReason,
+    TraceExperimentTagKey,
+    TraceTagKey,
+)
+from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME, spans_to_traces_data_pb
+from mlflow.tracing.otel.translation import translate_loaded_span
+from mlflow.utils.time import get_current_time_millis
+from mlflow.utils.uri import append_to_uri_path
+from mlflow.utils.validation import (
+    _validate_trace_archival_location,
+    _validate_trace_archival_retention_string,
+)
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.table.contract import Delete, Query
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces.base import TRACE_FOLDER_NAME, Change, TraceNotFound
+from mlflow_dynamodbstore.traces.facts import FACTS
+from mlflow_dynamodbstore.traces.filters import TraceFilter
+from mlflow_dynamodbstore.traces.items import TAG, place_of
+from mlflow_dynamodbstore.traces.paths import TIME
+from mlflow_dynamodbstore.traces.records import TraceRecord
+from mlflow_dynamodbstore.traces.search import TraceSearch
+
+_logger = logging.getLogger(__name__)
+
+_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
+_ARCHIVE = TAG + TraceTagKey.ARCHIVE_LOCATION
+_FAILURE = TAG + TraceTagKey.ARCHIVAL_FAILURE
+_OLDEST_FIRST = Ordering((SortKey(ATTRIBUTE, TIME), SortKey(ATTRIBUTE, "request_id")))
+
+
+class ArchivalPlan(NamedTuple):
+    """What is to be archived of one experiment: all up to a time, or all."""
+
+    experiment_id: str
+    until: int | None
+    asked_for: str | None = None  # the tag that asked for it, to be removed when it is done
+
+
+class TraceArchival(TraceSearch):
+    """Moving spans out of the table."""
+
+    delete_experiment_tag: Callable[[str, str], None]
+
+    @property
+    def supports_trace_archival(self) -> bool:
+        return True
+
+    def archive_traces(
+        self,
+        *,
+        resolved_trace_archival_location: str,
+        broader_retention: str,
+        long_retention_allowlist: set[str] | list[str] | None = None,
+        max_traces_per_pass: int | None = None,
+    ) -> int:
+        if max_traces_per_pass is not None and max_traces_per_pass <= 0:
+            raise MlflowException.invalid_parameter_value(
+                f"`max_traces_per_pass` must be a positive integer, received {max_traces_per_pass}."
+            )
+        root = _required(resolved_trace_archival_location, "resolved_trace_archival_location")
+        root = _validate_trace_archival_location(
+            root, parameter_name="resolved_trace_archival_location"
+        )
+        retention = _validate_trace_archival_retention_string(
+            _required(broader_retention, "broader_retention"), parameter_name="broader_retention"
+        )
+        allowed = {str(one) for one in long_retention_allowlist or []}
+        plans = list(self._archival_plans(retention, allowed, get_current_time_millis()))
+        asked = [plan for plan in plans if plan.asked_for is not None]
+        regular = [plan for plan in plans if plan.asked_for is None]
+        candidates = islice(self._archivable_traces([asked, regular]), max_traces_per_pass)
+        archived = sum(self._archive_trace(trace, root) for trace in list(candidates))
+        for plan in asked:
+            self._finish_archive_request(plan)
+        return archived
+
+    def _archival_plans(
+        self, retention: str, allowed: set[str], now: int
+    ) -> Iterator[ArchivalPlan]:
+        for experiment_id in self._experiments_in_workspace():
+            tags = self._archival_tags(experiment_id)
+            if tags is None:
+                continue
+            raw = tags.get(TraceExperimentTagKey.ARCHIVE_NOW)
+            request = _ArchiveNowRequest.from_tag_value(raw)
+            if request is not None:
+                older = request.older_than_millis
+                yield ArchivalPlan(experiment_id, None if older is None else now - older, raw)
+            effective = _resolve_effective_trace_archival_retention(
+                experiment_id=experiment_id,
+                experiment_tags=tags,
+                broader_retention=retention,
+                long_retention_allowlist=allowed,
+            )
+            kept = _parse_trace_archival_duration_millis(effective)
+            if kept:
+                yield ArchivalPlan(experiment_id, now - kept)
+
+    def _archival_tags(self, experiment_id: str) -> dict[str, str] | None:
+        """The tags of an active experiment that speak of archiving."""
+        meta = self.table.get(keys.experiment_key(experiment_id))
+        if meta is None or meta["lifecycle"] != LifecycleStage.ACTIVE:
+            return None
+        names = (TraceExperimentTagKey.ARCHIVE_NOW, TraceExperimentTagKey.ARCHIVAL_RETENTION)
+        return {name: str(meta[TAG + name]) for name in names if TAG + name in meta}
+
+    def _archivable_traces(self, groups: Iterable[list[ArchivalPlan]]) -> Iterator[TraceRecord]:
+        """Traces to archive: those asked for first, then the others, the oldest first in each."""
+        seen: set[str] = set()
+        for plans in groups:
+            streams = [self._archivable_of(plan) for plan in plans]
+            for trace in merge(*streams, key=lambda t: (t.request_time, t.place.trace_id)):
+                if trace.place.trace_id not in seen:
+                    seen.add(trace.place.trace_id)
+                    yield trace
+
+    def _archivable_of(self, plan: ArchivalPlan) -> Iterator[TraceRecord]:
+        found = self._matching_traces([plan.experiment_id], _until(plan.until), _OLDEST_FIRST)
+        return (trace for trace in found if _is_archivable(trace.item))
+
+    def _archive_trace(self, trace: TraceRecord, root: str) -> bool:
+        """Write a trace's spans to the archive, then let go of them here."""
+        try:
+            spans = [
+                Span.from_dict(translate_loaded_span(json.loads(span.content)))
+                for span in sorted(trace.spans)
+            ]
+            payload = spans_to_traces_data_pb(spans)
+        except (MlflowException, TypeError, ValueError, AttributeError):
+            reason = TraceArchivalFailureReason.MALFORMED_TRACE.value
+            _logger.warning("Trace %s cannot be archived: %s", trace.place.trace_id, reason)
+            self._mark_trace(trace.item, {_FAILURE: reason})
+            return False
+        uri = append_to_uri_path(
+            root,
+            trace.place.experiment_id,
+            TRACE_FOLDER_NAME,
+            trace.place.trace_id,
+            self.ARTIFACTS_FOLDER_NAME,
+        )
+        try:
+            get_artifact_repository(uri).upload_archived_trace_data_bytes(payload)
+        except Exception:
+            # Whatever the repository raises, the trace stays as it is and is tried again later.
+            _logger.warning("Trace %s is archived later.", trace.place.trace_id, exc_info=True)
+            return False
+        return self._finish_archiving(trace.item, uri)
+
+    def _finish_archiving(self, item: Item, uri: str) -> bool:
+        archived = {_LOCATION: SpansLocation.ARCHIVE_REPO.value, _ARCHIVE: uri}
+        if not self._mark_trace(item, archived):
+            get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
+            return False
+        place = place_of(item)
+        query = Query(place.pk, where=keys.trace_all_spans(place.trace_id).on(), keys_only=True)
+        found = [self.table.schema.key_of(spans) for spans in self.table.items(query)]
+        self.table.write([Delete(key) for key in found])
+        return True
+
+    def _mark_trace(self, item: Item, attributes: dict[str, str]) -> bool:
+        """Say what became of a trace; False when it has changed since its spans were read."""
+        done: list[bool] = []
+
+        def marked(found: Item) -> Change | None:
+            done.clear()
+            if found["generation"] != item["generation"]:
+                return None
+            done.append(True)
+            return Change({**found, **attributes})
+
+        try:
+            self._change_trace(item, marked)
+        except TraceNotFound:
+            return False
+        return bool(done)
+
+    def _finish_archive_request(self, plan: ArchivalPlan) -> None:
+        """Take back a request to archive now, unless some of what it asks for is still to come."""
+        for trace in self._matching_traces([plan.experiment_id], _until(plan.until)):
+            here = trace.item.get(_LOCATION) in (None, SpansLocation.TRACKING_STORE.value)
+            if here and _FAILURE not in trace.item and _has_spans(trace.item):
+                return
+        current = self._archival_tags(plan.experiment_id) or {}
+        if current.get(TraceExperimentTagKey.ARCHIVE_NOW) == plan.asked_for:
+            self.delete_experiment_tag(plan.experiment_id, TraceExperimentTagKey.ARCHIVE_NOW)
+
+
+def _required(value: str, name: str) -> str:
+    if not value:
+        raise MlflowException.invalid_parameter_value(f"`{name}` must be provided.")
+    return value
+
+
+def _until(time: int | None) -> TraceFilter:
+    bounds = () if time is None else (Comparison(ATTRIBUTE, TIME, "<=", time),)
+    return TraceFilter(comparisons=bounds)
+
+
+def _has_spans(item: Item) -> bool:
+    return FACTS in item
+
+
+def _is_archivable(item: Item) -> bool:
+    """Whether a trace has come to its end, has spans here, and has not failed before."""
+    return (
+        item["state"] != TraceState.IN_PROGRESS.value
+        and item.get(_LOCATION) in (None, SpansLocation.TRACKING_STORE.value)
+        and _FAILURE not in item
+        and _has_spans(item)
+    )
