@@ -172,7 +172,11 @@ def test_publishing_nothing_is_refused_with_what_to_do(repo: Repository):
     assert repo.publish("app").version == "1"
 
 
-@pytest.mark.parametrize("source", [7, io.StringIO("text"), "/no/such/file"], ids=["number", "text stream", "absent file"])
+@pytest.mark.parametrize(
+    "source",
+    [7, io.StringIO("text"), "/no/such/file"],
+    ids=["number", "text stream", "absent file"],
+)
 def test_content_that_cannot_be_read_is_refused(source, local: Backing):
     with pytest.raises(InvalidSource):
         local.open().put("app", source)
