@@ -8,7 +8,6 @@ found, in what time and with how much memory.
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 import click
 
 from mlflow_dynamodbstore import ids, keys
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
+from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup, Report
 from mlflow_dynamodbstore.table.contract import Put, Scan
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -76,15 +75,22 @@ def fill(table: Table, count: int) -> int:
 def clean(uri: str) -> None:
     """Clean up until told to stop, in this process, and print what came of it as JSON."""
     table = Table(open_engine(uri))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before, most = own_memory(), [0.0]
     begun = time.perf_counter()
     budget = float(sys.argv[3])
-    report = Cleanup(table, stop=lambda: time.perf_counter() - begun > budget).run()
+
+    def measured(_: Report) -> None:
+        most[0] = max(most[0], own_memory())
+
+    def spent() -> bool:
+        return time.perf_counter() - begun > budget
+
+    report = Cleanup(table, progress=measured, stop=spent).run()
     print(
         json.dumps(
             {
                 "seconds": time.perf_counter() - begun,
-                "grown_mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024,
+                "grown_mb": most[0] - before,
                 "read": report.read,
                 "found": report.orphans,
                 "removed": report.removed,
@@ -92,6 +98,13 @@ def clean(uri: str) -> None:
             }
         )
     )
+
+
+def own_memory() -> float:
+    """MB of this process, without the pages of the table's file that the system keeps mapped."""
+    status = Path("/proc/self/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("RssAnon:")]
+    return int(line.split()[1]) / 1024
 
 
 def _run_of(item: Item) -> Key:

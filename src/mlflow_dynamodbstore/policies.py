@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.search.fulltext import TextField
@@ -18,12 +19,14 @@ TRACE_RETENTION = "trace_retention_days"
 METRIC_HISTORY_RETENTION = "metric_history_retention_days"
 PRIMARY_METRIC = "primary_metric"
 TEXT_FIELDS = "fts_fields"
+DENORMALIZED_TAGS = "denormalized_tags"
 
 DEFAULTS: Mapping[str, Value] = {
     SOFT_DELETED_RETENTION: 90,
     TRACE_RETENTION: 30,
     METRIC_HISTORY_RETENTION: 365,
     TEXT_FIELDS: {},
+    DENORMALIZED_TAGS: ["*"],
 }
 ENVIRONMENT: Mapping[str, str] = {
     SOFT_DELETED_RETENTION: "MLFLOW_DYNAMODBSTORE_SOFT_DELETED_RETENTION_DAYS",
@@ -95,6 +98,10 @@ class Policies:
             TextField(name, tuple(field["levels"]), field["complete"])
             for name, field in sorted(chosen.items())
         ]
+
+    def denormalises(self, tag: str) -> bool:
+        """Whether an experiment's tag of this key is to stand on the experiment's own item."""
+        return any(fnmatchcase(tag, pattern) for pattern in self.get(DENORMALIZED_TAGS))
 
     def expiry(self, policy: str, now: float | None = None) -> int | None:
         """The second at which something written or deleted now expires; None for never."""

@@ -233,3 +233,18 @@ def test_trace_cache_counts_what_it_did(run, store, monkeypatch):
             "not_in_xray": 0,
         }
         assert "0 traces" in run("trace", "cache", "--experiment", "0").stdout
+
+
+# --- tags ---------------------------------------------------------------------------------------
+
+
+def test_tag_patterns_are_listed_added_removed_and_backfilled(run, store):
+    assert run.json("tag", "list") == ["*"]
+    run("tag", "add", "mlflow.*")
+    assert run.json("tag", "remove", "*") == ["mlflow.*"]
+    assert "mlflow.*" in run("tag", "list").stdout
+    run("tag", "remove", "*", code=USAGE)
+    assert run.json("tag", "backfill") == {"experiments": 1, "in_all": 1, "changed": 0}
+    run("tag", "remove", "mlflow.*")
+    assert "No tag is repeated" in run("tag", "list").stdout
+    run("config", "set", "denormalized_tags", "mlflow.*", code=USAGE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mlflow_dynamodbstore import __version__
-from mlflow_dynamodbstore.cli import config, explain, fts, health, stack, trace, ttl, workspace
+from mlflow_dynamodbstore.cli import config, explain, fts, health, stack, tag, trace, ttl, workspace
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place
 
@@ -44,6 +44,7 @@ for command in (
     explain.explain,
     health.doctor,
     health.stats,
+    tag.tag,
     trace.trace,
     workspace.workspace,
     stack.deploy,

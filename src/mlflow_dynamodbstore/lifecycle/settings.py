@@ -42,6 +42,16 @@ def _text_fields(text: str) -> Value:
     return fields
 
 
+def _patterns(text: str) -> Value:
+    try:
+        patterns = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is JSON, {error}; `tag add` and `tag remove` write it") from error
+    if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
+        raise ValueError('it is a list such as ["mlflow.*"]; `tag add` and `tag remove` write it')
+    return patterns
+
+
 def _is_field(field: object) -> bool:
     return (
         isinstance(field, dict)
@@ -74,6 +84,11 @@ SETTINGS: Mapping[str, Setting] = {
             policies.PRIMARY_METRIC,
             "the metric that LSI5 orders runs by; without one, the first by name",
             _text,
+        ),
+        Setting(
+            policies.DENORMALIZED_TAGS,
+            "the tags of experiments that stand on the experiment's own item",
+            _patterns,
         ),
         Setting(
             XRAY_REGION,

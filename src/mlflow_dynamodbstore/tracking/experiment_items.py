@@ -5,16 +5,17 @@ of its workspace. It repeats what a listing filters and sorts by, and changes in
 transactions as META does, so that a page of a long list costs one small item for each experiment
 and a whole one only for each that is shown.
 
-Tags are attributes of META as well as items of their own. Long ones, and those beyond what META
-should hold, are only items, and META says so.
+Tags are attributes of META as well as items of their own. Long ones, those beyond what META should
+hold, and those that the operator does not want there are only items, and META says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import Experiment, ExperimentTag
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
@@ -30,13 +31,18 @@ from mlflow_dynamodbstore.tracking.items import NAME, experiment_id_of
 SCHEMA_VERSION = 1
 LONG_TAGS = "long_tags"
 """Attribute of META: some tags are items only."""
+TAGS_REVISION = "tags_revision"
+"""Attribute of META: counts the changes of tags."""
 
 MAX_INLINE_TAG = 1024
 MAX_INLINE_TAGS = 200 * 1024
 
 _TAG = "t:"
+_ONE_MORE = {TAGS_REVISION: 1}
 
 Tags = Mapping[str, str | None]
+Wanted = Callable[[str], bool]
+"""Whether the tag of a key is to stand on META."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class NewExperiment:
     artifact_location: str
     created: int
     tags: Tags = field(default_factory=dict)
+    wanted: Wanted = lambda _: True
 
     @property
     def key(self) -> Key:
@@ -67,7 +74,7 @@ class NewExperiment:
             **keys.experiment_index(
                 experiment_id=self.experiment_id, name=self.name, workspace=self.workspace
             ),
-            **_inline(self.tags),
+            **inline(self.tags, self.wanted),
         }
 
     def entry(self) -> Item:
@@ -157,23 +164,40 @@ def tag_item(pk: str, key: str, value: str | None) -> Item:
     return {"PK": pk, "SK": sk, "value": value, **({NAME: key} if is_cut(sk) else {})}
 
 
-def tag_change(meta: Item, key: str, value: str | None) -> Update:
+def tag_change(meta: Item, key: str, value: str | None, wanted: Wanted) -> Update:
     """The change of META that sets a tag."""
     name = _TAG + key
     others = sum(_size(n, v) for n, v in meta.items() if n.startswith(_TAG) and n != name)
-    if _fits(name, value, others):
-        return Update(set={name: value})
-    return Update(set={LONG_TAGS: True}, remove=(name,))
+    if wanted(key) and _fits(name, value, others):
+        return Update(set={name: value}, add=_ONE_MORE)
+    return Update(set={LONG_TAGS: True}, add=_ONE_MORE, remove=(name,))
 
 
 def tag_removal(key: str) -> Update:
     """The change of META that removes a tag."""
-    return Update(remove=(_TAG + key,))
+    return Update(add=_ONE_MORE, remove=(_TAG + key,))
 
 
 def inline_tags(meta: Item) -> Tags:
     """The tags that META holds: all of them, unless it says that some are long."""
     return {name[len(_TAG) :]: value for name, value in meta.items() if name.startswith(_TAG)}
+
+
+def retagged(meta: Item, tags: Tags, wanted: Wanted) -> Update | None:
+    """The change that gives META the tags it is to hold; None when it has them."""
+    after = inline(tags, wanted)
+    before = {n: v for n, v in meta.items() if n.startswith(_TAG) or n == LONG_TAGS}
+    if before.keys() == after.keys() and inline_tags(before) == inline_tags(after):
+        return None
+    return Update(set=after, remove=tuple(name for name in before if name not in after))
+
+
+def same_tags(meta: Item) -> ConditionBase:
+    """That no tag was set or removed since META was read."""
+    revision = Attr(TAGS_REVISION)
+    if TAGS_REVISION in meta:
+        return revision.eq(meta[TAGS_REVISION])
+    return Attr("PK").exists() & revision.not_exists()
 
 
 def all_tags(table: Table, meta: Item) -> Tags:
@@ -188,13 +212,13 @@ def _tag_name(item: Item) -> str:
     return str(item[NAME]) if key is None else key
 
 
-def _inline(tags: Tags) -> Item:
-    """The tags that META holds, and whether there are others."""
+def inline(tags: Tags, wanted: Wanted) -> Item:
+    """The tags that META is to hold, and whether there are others."""
     attributes: Item = {}
     size = 0
     for key, value in tags.items():
         name = _TAG + key
-        if _fits(name, value, size):
+        if wanted(key) and _fits(name, value, size):
             attributes[name] = value
             size += _size(name, value)
         else:

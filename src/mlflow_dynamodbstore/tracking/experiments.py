@@ -86,7 +86,8 @@ class Experiments(ExperimentSearch, Runs):
             experiment_id = self._next_experiment_id()
             location = artifact_location or self._artifact_location(experiment_id, workspace)
             now = get_current_time_millis()
-            new = NewExperiment(experiment_id, name, workspace, location, now, tags)
+            wanted = self.policies.denormalises
+            new = NewExperiment(experiment_id, name, workspace, location, now, tags, wanted)
             if self._write_new(new):
                 return experiment_id
 
@@ -186,7 +187,8 @@ class Experiments(ExperimentSearch, Runs):
         while True:
             meta = self._active_experiment(experiment_id)
             item = tag_item(str(meta["PK"]), tag.key, tag.value)
-            if _changed(self.table, meta, tag_change(meta, tag.key, tag.value), Put(item)):
+            change = tag_change(meta, tag.key, tag.value, self.policies.denormalises)
+            if _changed(self.table, meta, change, Put(item)):
                 return
 
     def delete_experiment_tag(self, experiment_id: str | int, key: str) -> None:

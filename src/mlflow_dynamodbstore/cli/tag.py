@@ -1,0 +1,73 @@
+"""``tag``: which tags of experiments stand on the experiments' own items."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from rich.markup import escape
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.lifecycle.tag_index import Done, TagIndex
+
+
+@click.group(cls=Group)
+def tag() -> None:
+    """Tags of experiments that are repeated on the experiments' own items."""
+
+
+@tag.command("list")
+@pass_place
+def list_(place: Place, json: bool) -> None:
+    """List the patterns of tags that are repeated."""
+    _show(TagIndex(place.table()), json=json)
+
+
+@tag.command()
+@click.argument("pattern")
+@pass_place
+def add(place: Place, pattern: str, json: bool) -> None:
+    """Repeat tags that match a pattern, from now on; `tag backfill` does those that are there."""
+    index = TagIndex(place.table())
+    index.add(pattern)
+    _show(index, json=json)
+
+
+@tag.command()
+@click.argument("pattern")
+@pass_place
+def remove(place: Place, pattern: str, json: bool) -> None:
+    """Repeat tags that match a pattern no longer; their values stay in items of their own."""
+    index = TagIndex(place.table())
+    index.remove(pattern)
+    _show(index, json=json)
+
+
+@tag.command()
+@pass_place
+def backfill(place: Place, json: bool) -> None:
+    """Bring the items of all experiments in line with the patterns."""
+    with output.bar("rewriting experiments", quiet=json) as shown:
+
+        def progress(done: Done) -> None:
+            output.note(shown, f"{done.changed:,} changed", done.experiments, done.in_all)
+
+        done = TagIndex(place.table(), progress=progress).backfill()
+    if json:
+        output.as_json(asdict(done))
+    else:
+        output.say(f"{done.experiments:,} experiments read, [bold]{done.changed:,}[/] changed.")
+
+
+def _show(index: TagIndex, *, json: bool) -> None:
+    patterns = index.patterns()
+    if json:
+        output.as_json(patterns)
+    elif patterns:
+        output.grid(
+            "Tags on experiments' own items", ("pattern",), [(escape(p),) for p in patterns]
+        )
+    else:
+        output.say("No tag is repeated: listing experiments reads the tags of each.")

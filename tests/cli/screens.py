@@ -1,0 +1,100 @@
+"""The screens in the documentation, made by the commands themselves.
+
+``python -m tests.cli.screens`` writes them into the pages; a test compares them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from click.testing import CliRunner
+from mlflow.entities import Metric, Param, RunStatus, RunTag
+
+from mlflow_dynamodbstore import ids, keys
+from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "operations.md"
+WIDTH = "100"
+SCREENS = ("doctor", "stats", "ttl cleanup --dry-run", "ttl cleanup")
+
+_BLOCK = re.compile(
+    r"```console\n\$ mlflow-dynamodbstore (?P<command>[^\n]*)\n(?P<screen>.*?)```", re.DOTALL
+)
+
+
+def populate(uri: str) -> None:
+    """Two experiments with runs, one run that nobody ended, and some that are gone."""
+    table = Table(open_engine(uri))
+    store = DynamoDBTrackingStore("", "s3://bucket/root", table=table)
+    number = store.create_experiment("churn")
+    for n in range(40):
+        run = store.create_run(
+            number, "ada", 1_700_000_000_000 + n, [RunTag("team", "blue")], f"run-{n:02}"
+        )
+        store.log_batch(
+            run.info.run_id,
+            [Metric("auc", 0.5 + n / 100, 1_700_000_000_000, step) for step in range(5)],
+            [Param("depth", str(n % 7)), Param("rate", "0.1")],
+            [],
+        )
+        if n:
+            store.update_run_info(run.info.run_id, RunStatus.FINISHED, 1_700_000_100_000, None)
+        else:
+            key = keys.run_key(number, run.info.run_id)
+            item = table.get(key)
+            assert item is not None
+            table.put({**item, "opened": 1_700_000_000})
+    for n in range(12):
+        gone = ids.new_id(number, now_ms=1_700_000_000_000 + n)
+        for sk in (keys.run_tag(gone, "team"), keys.run_param(gone, "depth")):
+            table.put({"PK": keys.experiment_pk(number), "SK": sk, "value": "x"})
+    table.close()
+
+
+def screens() -> dict[str, str]:
+    """What the commands print about such a table."""
+    os.environ["COLUMNS"] = WIDTH
+    made = {}
+    with tempfile.TemporaryDirectory() as folder:
+        uri = f"dynamodb:///{Path(folder) / 'mlflow.ddb'}?synchronous=NORMAL"
+        populate(uri)
+        for command in SCREENS:
+            result = CliRunner().invoke(main, ["--uri", uri, *command.split()])
+            made[command] = "\n".join(line.rstrip() for line in result.stdout.splitlines()) + "\n"
+    return made
+
+
+def documented() -> dict[str, str]:
+    """What the page shows."""
+    return {m["command"]: m["screen"] for m in _BLOCK.finditer(PAGE.read_text())}
+
+
+def settled(screen: str) -> str:
+    """A screen without what differs from one table to the next, and without the table's frame."""
+    screen = re.sub(r"[^\w'.,:`$/=?-]+", " ", screen)
+    screen = re.sub(r"dynamodb:\S+", "URI", screen)
+    screen = re.sub(r"[0-9a-f]{32}", "ID", screen)
+    screen = re.sub(r"\d+ ms", "N ms", screen)
+    return re.sub(r"[\d,.]+ (B|KB|MB|GB)|\$[\d.]+", "N", screen)
+
+
+def write() -> None:
+    """Put the screens of now into the page."""
+    made = screens()
+
+    def shown(found: re.Match[str]) -> str:
+        screen = re.sub(r"dynamodb:\S+", "dynamodb:///mlflow.ddb", made[found["command"]])
+        return f"```console\n$ mlflow-dynamodbstore {found['command']}\n{screen}```"
+
+    PAGE.write_text(_BLOCK.sub(shown, PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    write()
