@@ -80,16 +80,26 @@ WORKSPACE_PARTITION = (
     Maker(lambda name: keys.experiment_name_guard(name).sk, (_text,)),
     Maker(lambda name: keys.model_name_guard(name).sk, (_text,)),
     Maker(lambda webhook_id: keys.webhook_key(webhook_id).sk, (_text,)),
+    Maker(lambda name: keys.role_name_guard(name).sk, (_text,)),
 )
 USER_PARTITION = (
     Maker(keys.user_meta, ()),
-    Maker(keys.user_experiment_permission, (_text,)),
+    Maker(keys.user_experiment_permission, (_text, _text)),
     Maker(keys.user_model_permission, (_text, _text)),
+    Maker(keys.user_grant, (_text, _text, _text)),
+    Maker(keys.user_role, (versions,)),
 )
+ROLE_PARTITION = (
+    Maker(keys.role_meta, ()),
+    Maker(keys.role_grant, (_text, _text)),
+    Maker(keys.role_member, (versions,)),
+)
+GRANT_PARTITION = (Maker(keys.resource_grant, (_text, _text)),)
 CONFIG_PARTITION = (
     Maker(keys.setting, (_text,)),
     Maker(keys.sequence, (_text,)),
     Maker(keys.workspace_entry, (_text,)),
+    Maker(keys.user_entry, (versions,)),
 )
 RUN_LINK_PARTITION = (Maker(keys.model_run_link, (_text, versions)),)
 PARTITIONS = {
@@ -99,6 +109,8 @@ PARTITIONS = {
     "workspace": WORKSPACE_PARTITION,
     "user": USER_PARTITION,
     "config": CONFIG_PARTITION,
+    "role": ROLE_PARTITION,
+    "grants": GRANT_PARTITION,
 }
 PARTITION_KEYS = (
     Maker(keys.experiment_pk, (_text,)),
@@ -106,6 +118,8 @@ PARTITION_KEYS = (
     Maker(keys.model_run_pk, (_text, _text)),
     Maker(keys.workspace_pk, (_text,)),
     Maker(keys.user_pk, (_text,)),
+    Maker(keys.role_pk, (versions,)),
+    Maker(keys.resource_grants_pk, (_text, _text)),
 )
 
 

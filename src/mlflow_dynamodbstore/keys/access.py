@@ -126,14 +126,14 @@ def user_meta() -> str:
     return USER_META
 
 
-def user_experiment_permission(experiment_id: str) -> str:
+def user_experiment_permission(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> str:
     """A user's permission for an experiment."""
-    return join("U#PERM", bounded(experiment_id, ID))
+    return in_workspace("U#PERM", workspace, bounded(experiment_id, ID))
 
 
 def user_experiment_permission_of(sk: str) -> str | None:
     """The experiment that a permission is for."""
-    return key_text(pieces_of(sk, "U", "PERM")[0])
+    return key_text(pieces_of(sk, "U", "PERM")[-1])
 
 
 def user_model_permission(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
