@@ -38,3 +38,9 @@ def make_workspace(_artifact_root: str | None, directory: Path) -> Any:
     from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 
     return DynamoDBWorkspaceStore(uri_for(directory))
+
+
+def make_auth(_artifact_root: str | None, directory: Path) -> Any:
+    from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+
+    return DynamoDBAuthStore(uri_for(directory))

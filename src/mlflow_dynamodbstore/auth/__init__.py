@@ -1,0 +1,1 @@
+"""Users, roles and grants: MLflow's auth store and the app ``dynamodb-auth``."""

@@ -1,0 +1,80 @@
+"""The app ``dynamodb-auth``: MLflow's own auth app on our table.
+
+``mlflow server --app-name dynamodb-auth --backend-store-uri dynamodb://...``
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import sys
+from typing import Any
+
+from mlflow.environment_variables import MLFLOW_FLASK_SERVER_SECRET_KEY
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
+from mlflow.server import auth
+from mlflow.server.constants import BACKEND_STORE_URI_ENV_VAR
+
+from mlflow_dynamodbstore.auth.seat import check_seat, take_seat
+from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+from mlflow_dynamodbstore.table.uri import SCHEME
+
+DEFAULT_ADMIN = "admin"
+_TAKEN = ErrorCode.Name(RESOURCE_ALREADY_EXISTS)
+
+# `mlflow server` imports this module before it starts its processes. What is wrong is said there,
+# once; a process that cannot start is started again and again.
+check_seat(auth)
+
+
+def create_app(*arguments: Any) -> Any:
+    """MLflow's auth app with our store. MLflow's server calls it once in each of its processes."""
+    uri = table_uri(auth.auth_config.database_uri)
+    store = DynamoDBAuthStore(uri)
+    take_seat(auth, store)
+    admin = auth.auth_config.admin_username or DEFAULT_ADMIN
+    auth.auth_config = auth.auth_config._replace(database_uri=uri, admin_username=admin)
+    ensure_admin(store, admin)
+    if not MLFLOW_FLASK_SERVER_SECRET_KEY.get():
+        os.environ[MLFLOW_FLASK_SERVER_SECRET_KEY.name] = secret_key(store, admin)
+    return auth.create_app(*arguments)
+
+
+def table_uri(configured: str) -> str:
+    """The table of users and grants: what the auth configuration says, or that of the server."""
+    for uri in (configured, os.environ.get(BACKEND_STORE_URI_ENV_VAR, "")):
+        if uri.startswith(SCHEME):
+            return uri
+    raise MlflowException.invalid_parameter_value(
+        "The app dynamodb-auth keeps users in a DynamoDB table. Start the server with "
+        "--backend-store-uri dynamodb://..., or set database_uri to such a URI in the file that "
+        "MLFLOW_AUTH_CONFIG_PATH names."
+    )
+
+
+def ensure_admin(store: DynamoDBAuthStore, name: str) -> None:
+    """Create the first user. Without a configured password one is made up, and shown once."""
+    configured = auth.auth_config.admin_password
+    if store.has_user(name):
+        return
+    password = configured or secrets.token_urlsafe(18)
+    try:
+        auth.create_admin_user(name, password)
+    except MlflowException as error:
+        if error.error_code != _TAKEN:
+            raise
+        return  # another process was faster, and has shown its password
+    if not configured:
+        sys.stderr.write(
+            f"\nCreated the user {name!r}, who may do everything, with the password\n\n"
+            f"    {password}\n\nIt is shown this once. Keep it, or change it.\n\n"
+        )
+        sys.stderr.flush()
+
+
+def secret_key(store: DynamoDBAuthStore, admin: str) -> str:
+    """The key that MLflow signs forms with: the same in all processes on one table."""
+    known = store.get_user(admin).password_hash
+    return hashlib.sha256(f"mlflow forms {known}".encode()).hexdigest()

@@ -1,0 +1,123 @@
+"""Giving MLflow's auth app our store.
+
+The app keeps its store in a variable of its module and reads it at every request. It offers no
+other way, so we assign that variable, and wrap the two functions that it hangs into Flask. Whether
+that still works is checked before anything is served: after an MLflow upgrade that closed the way
+the server does not start, rather than run on a store that is not ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from mlflow.exceptions import MlflowException
+
+from mlflow_dynamodbstore.auth.cache import fresh_answers
+from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+
+READERS = ("authenticate_request_basic_auth", "bootstrap_admin_user", "create_admin_user")
+"""Functions of the app that must find the store in the variable."""
+HOOKS = ("_before_request", "_after_request")
+FORBIDDEN = 403
+
+
+def take_seat(auth: ModuleType, store: DynamoDBAuthStore) -> None:
+    """Make our store the app's. Raises ``MlflowException`` when this MLflow does not let us."""
+    check_seat(auth)
+    vars(auth)["store"] = store
+    vars(auth)["_before_request"] = _doubting_denials(vars(auth)["_before_request"])
+    vars(auth)["_after_request"] = _reading_anew(vars(auth)["_after_request"])
+
+
+def check_seat(auth: ModuleType) -> None:
+    """Raise for an MLflow whose auth app would not work with our store, and say why."""
+    problems = [*_problems_of_module(auth), *_problems_of_methods(auth)]
+    if problems:
+        raise MlflowException(
+            "This version of MLflow's auth app does not work with mlflow-dynamodbstore: "
+            + "; ".join(problems)
+            + ". Install a version of mlflow that this release supports."
+        )
+
+
+def _problems_of_module(auth: ModuleType) -> Iterator[str]:
+    theirs = getattr(auth, "SqlAlchemyStore", None)
+    store = vars(auth).get("store")
+    if theirs is None or not isinstance(store, (theirs, DynamoDBAuthStore)):
+        yield "it keeps its store in another place"
+    for name in READERS:
+        if not _reads(auth, name, "store"):
+            yield f"{name}() takes its store from another place"
+    for name in HOOKS:
+        if not inspect.isfunction(vars(auth).get(name)) or not _reads(auth, "create_app", name):
+            yield f"create_app() does not use {name}()"
+
+
+def _problems_of_methods(auth: ModuleType) -> Iterator[str]:
+    theirs = getattr(auth, "SqlAlchemyStore", None)
+    called = _names_in(auth)
+    for name, method in inspect.getmembers(theirs, inspect.isroutine):
+        if name.startswith("_") and name not in called:
+            continue
+        ours = getattr(DynamoDBAuthStore, name, None)
+        if ours is None:
+            yield f"its store has {name}(), ours has not"
+        elif missing := _parameters(method) - _parameters(ours):
+            yield f"{name}() of its store takes {', '.join(sorted(missing))}, ours does not"
+
+
+def _reads(auth: ModuleType, name: str, variable: str) -> bool:
+    """Whether a function of the module reads a variable of the module."""
+    function = vars(auth).get(name)
+    return (
+        inspect.isfunction(function)
+        and function.__globals__ is vars(auth)
+        and variable in function.__code__.co_names
+    )
+
+
+def _names_in(auth: ModuleType) -> set[str]:
+    """All names that the functions of a module mention and that are not its own."""
+    functions = [f for f in vars(auth).values() if isinstance(f, FunctionType)]
+    own = [f.__code__ for f in functions if f.__module__ == auth.__name__]
+    return {name for code in own for name in _names_of(code)} - set(vars(auth))
+
+
+def _names_of(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_of(constant)
+
+
+def _parameters(method: Callable[..., Any]) -> set[str]:
+    return set(inspect.signature(method).parameters) - {"self", "cls"}
+
+
+def _doubting_denials(before_request: Callable[[], Any]) -> Callable[[], Any]:
+    """Let no request be refused for what a moment's memory says: somebody may just have granted."""
+
+    @functools.wraps(before_request)
+    def checked() -> Any:
+        response = before_request()
+        if getattr(response, "status_code", None) != FORBIDDEN:
+            return response
+        with fresh_answers():
+            return before_request()
+
+    return checked
+
+
+def _reading_anew(after_request: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let lists be cut down to what a user may see now, with what was created a moment ago."""
+
+    @functools.wraps(after_request)
+    def checked(response: Any) -> Any:
+        with fresh_answers():
+            return after_request(response)
+
+    return checked

@@ -1,0 +1,89 @@
+"""An MLflow whose auth app would not run on our store is refused, and the refusal says why."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+from mlflow.exceptions import MlflowException
+from mlflow.server import auth
+from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
+
+from mlflow_dynamodbstore.auth.seat import check_seat, take_seat
+from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+from tests.auth.stores import open_auth_store
+
+
+def test_the_installed_mlflow_takes_our_store():
+    check_seat(auth)
+
+
+@pytest.fixture
+def copy():
+    """The names of MLflow's module, in a module that can be changed."""
+    made = types.ModuleType(auth.__name__)
+    for name, value in vars(auth).items():
+        own = isinstance(value, types.FunctionType) and value.__globals__ is vars(auth)
+        moved = (
+            types.FunctionType(value.__code__, vars(made), name, value.__defaults__)
+            if own
+            else value
+        )
+        vars(made)[name] = moved
+    check_seat(made)
+    return made
+
+
+def refused(module, match):
+    with pytest.raises(MlflowException, match=match):
+        check_seat(module)
+
+
+def test_a_store_that_is_kept_elsewhere_is_noticed(copy):
+    del copy.store
+    refused(copy, "keeps its store in another place")
+
+
+def test_a_store_that_is_read_from_elsewhere_is_noticed(copy):
+    copy.authenticate_request_basic_auth = lambda: None
+    refused(copy, r"authenticate_request_basic_auth\(\) takes its store from another place")
+
+
+def test_a_new_method_of_mlflows_store_is_noticed(copy, monkeypatch):
+    monkeypatch.setattr(SqlAlchemyStore, "list_teams", lambda self: [], raising=False)
+    refused(copy, r"its store has list_teams\(\), ours has not")
+
+
+def test_a_new_argument_of_a_method_is_noticed(copy, monkeypatch):
+    monkeypatch.setattr(
+        SqlAlchemyStore, "get_user", lambda self, username, realm: None, raising=True
+    )
+    refused(copy, r"get_user\(\) of its store takes realm, ours does not")
+
+
+def test_a_private_method_that_the_app_begins_to_call_is_noticed(copy, monkeypatch):
+    monkeypatch.setattr(SqlAlchemyStore, "_teams", lambda self: [], raising=False)
+    check_seat(copy)
+    scope = vars(copy)
+    exec("def list_teams(): return store._teams()", scope)
+    scope["list_teams"].__module__ = copy.__name__
+    refused(copy, r"its store has _teams\(\), ours has not")
+
+
+def test_a_hook_that_the_app_no_longer_uses_is_noticed(copy):
+    del copy._before_request
+    refused(copy, r"create_app\(\) does not use _before_request\(\)")
+
+
+def test_our_store_takes_the_place_of_theirs(copy, tmp_path):
+    store = open_auth_store(tmp_path)
+    take_seat(copy, store)
+    assert copy.store is store
+    store.create_user("ada", "a long password")
+    assert copy._authenticate_cached("ada", "a long password").username == "ada"
+
+
+def test_every_public_method_of_mlflows_store_is_ours():
+    theirs = {name for name in vars(SqlAlchemyStore) if not name.startswith("_")}
+    assert len(theirs) > 60
+    assert not [name for name in theirs if not callable(getattr(DynamoDBAuthStore, name, None))]
