@@ -89,8 +89,11 @@ def write() -> None:
     """Put the screens of now into the page."""
     made = screens()
 
+    def shorter(uri: re.Match[str]) -> str:
+        return "dynamodb:///mlflow.ddb".ljust(len(uri[0]))
+
     def shown(found: re.Match[str]) -> str:
-        screen = re.sub(r"dynamodb:\S+", "dynamodb:///mlflow.ddb", made[found["command"]])
+        screen = re.sub(r"dynamodb:\S+", shorter, made[found["command"]])
         return f"```console\n$ mlflow-dynamodbstore {found['command']}\n{screen}```"
 
     PAGE.write_text(_BLOCK.sub(shown, PAGE.read_text()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
 from mlflow_dynamodbstore.deploy.template import template
 from mlflow_dynamodbstore.table.errors import AccessDenied, TableError, Unavailable
@@ -141,6 +141,8 @@ class Stack:
             answer: dict[str, Any] = function(StackName=self.name, **arguments)
         except ClientError as error:
             raise _translated(error) from error
+        except NoCredentialsError as error:
+            raise AccessDenied(str(error)) from error
         except BotoCoreError as error:
             raise Unavailable(str(error)) from error
         return answer

@@ -11,7 +11,7 @@ from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.lifecycle.judging import Judge
-from mlflow_dynamodbstore.lifecycle.survey import COLLECTION_LIMIT, GB, Survey
+from mlflow_dynamodbstore.lifecycle.survey import COLLECTION_LIMIT, Survey, readable
 from mlflow_dynamodbstore.lifecycle.walk import Walk
 from mlflow_dynamodbstore.policies import Policies
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, Scan
@@ -88,7 +88,7 @@ class Doctor:
         yield Finding(
             "connection",
             Level.WARNING if slow else Level.OK,
-            f"{self._table.engine.uri} answered in {took * 1000:.0f} ms",
+            f"answer in {took * 1000:.0f} ms from {self._table.engine.uri}",
         )
 
     def _permissions(self) -> Finding:
@@ -190,7 +190,7 @@ class Doctor:
         if not largest:
             return Finding("partitions", Level.OK, "there are no experiments")
         share = largest[0][1] / COLLECTION_LIMIT
-        named = ", ".join(f"{number} ({size / GB:.3g} GB)" for number, size in largest)
+        named = ", ".join(f"{number} ({readable(size)})" for number, size in largest)
         level = (
             Level.FAILURE if share > VERY_LARGE else Level.WARNING if share > LARGE else Level.OK
         )
@@ -209,7 +209,7 @@ class Doctor:
         if not survey.unended:
             return Finding("unended runs", Level.OK, "no run was left running for a day")
         some = ", ".join(survey.unended_examples)
-        text = f"{survey.unended:,} runs were not written to for a day and never ended: {some}"
+        text = f"never ended, and not written to for a day: {survey.unended:,}, such as {some}"
         return Finding("unended runs", Level.NOTE, text)
 
 

@@ -23,6 +23,15 @@ UNENDED_SECONDS = 24 * 3600
 EXAMPLES = 5
 
 
+def readable(size: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            break
+        size /= 1024
+    return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+
+
 @dataclass
 class Amount:
     """How many items, and how many bytes they take in the table and in its indexes."""
