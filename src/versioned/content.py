@@ -75,8 +75,10 @@ def staged(source: Source) -> Iterator[Content]:
     A stream that can be read only once, and a folder, are kept in a temporary file meanwhile.
     Raises ``InvalidSource``.
     """
-    if isinstance(source, bytes):
-        yield Content(hashlib.sha256(source).hexdigest(), len(source), lambda: io.BytesIO(source))
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        sha256 = hashlib.sha256(source).hexdigest()
+        given = bytes(source)
+        yield Content(sha256, len(given), lambda: io.BytesIO(given))
     elif isinstance(source, (str, os.PathLike)):
         with _from_path(Path(source)) as content:
             yield content

@@ -177,7 +177,14 @@ _FROM_TABLE: tuple[tuple[type[table_errors.TableError], type[VersionedError]], .
 def from_table(error: table_errors.TableError) -> VersionedError:
     """Our error for a table's; the original stays its cause."""
     ours = next(ours for theirs, ours in _FROM_TABLE if isinstance(error, theirs))
-    return ours(f"the table could not be used: {error}" if ours is not InvalidLocation else error)
+    if isinstance(error, table_errors.BadTableURI):
+        return ours(str(error))
+    if isinstance(error, table_errors.TableMissing):
+        return ours(
+            "the table could not be used: it does not exist. Create it with `versioned init`, or "
+            "with Repository(..., create=True)"
+        )
+    return ours(f"the table could not be used: {error}")
 
 
 def speaks_ours(function: Callable[P, R]) -> Callable[P, R]:

@@ -47,7 +47,11 @@ class FileStorage:
         with _named(self.root):
             draft = self._temporary("identity")
             draft.mkdir()
-            (draft / "identity.json").write_text(json.dumps({"identity": identity}) + "\n")
+            with (draft / "identity.json").open("w") as stream:
+                stream.write(json.dumps({"identity": identity}) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            _sync_folder(draft)
             try:
                 # Renaming onto a folder that is not empty fails, so the first one wins. Unlike a
                 # hard link, it works on every file system.

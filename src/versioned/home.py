@@ -66,14 +66,14 @@ class Home:
     def keys(self) -> Keys:
         """The keys to read with."""
         if self.namespace is not None:
-            return Keys(Registration.prefix_of_namespace(self.namespace))
+            return Keys(Registration.prefix_of(Registration.by_namespace(self.namespace)))
         place = self.find()
         return place.keys if place else _NOBODYS
 
     def find(self) -> Place | None:
         """Where this repository is, or None as long as nothing was ever written to it."""
         if self._place is None:
-            key = self._registered_at(self.storage.identity())
+            key = self._registration_key(self.storage.identity)
             self._place = _place(self.table.get(key)) if key else None
         return self._place
 
@@ -107,33 +107,28 @@ class Home:
 
     # --- finding a place -------------------------------------------------------------------------
 
-    def _registered_at(self, identity: str | None) -> Key | None:
+    def _registration_key(self, identify: Callable[[], str | None]) -> Key | None:
         if self.namespace is not None:
             return Registration.by_namespace(self.namespace)
+        identity = identify()
         return Registration.by_storage(identity) if identity else None
 
     def _register(self) -> Place:
-        identity = self.storage.claim(uuid.uuid4().hex)
-        key = self._registered_at(identity)
+        key = self._registration_key(lambda: self.storage.claim(uuid.uuid4().hex))
         if key is None:
             raise AssertionError("a claimed storage has an identity")
         for _ in self.attempts():
             found = self.table.get_many([key, Registration.FIRST])
-            if key in found:
-                self._place = _place(found[key])
-                break
-            self.changed(self._registration(key, identity, Registration.FIRST in found))
-        if self._place is None:
-            raise AssertionError("attempts end by raising")
-        return self._place
+            self._place = _place(found.get(key))
+            if self._place is not None:
+                return self._place
+            self.changed(self._registration(key, Registration.FIRST in found))
+        raise AssertionError("attempts end by raising")
 
-    def _registration(self, key: Key, identity: str, not_the_first: bool) -> list[TransactWrite]:
-        if self.namespace is not None:
-            prefix = Registration.prefix_of_namespace(self.namespace)
-        elif not_the_first:
-            prefix = Registration.prefix_of_storage(identity)
-        else:
-            prefix = ""
+    def _registration(self, key: Key, not_the_first: bool) -> list[TransactWrite]:
+        prefix = ""
+        if self.namespace is not None or not_the_first:
+            prefix = Registration.prefix_of(key)
         item: Item = {
             "pk": key.pk,
             "sk": key.sk,

@@ -137,10 +137,8 @@ class Registration:
         return Key("__repositories", f"namespace#{namespace}")
 
     @staticmethod
-    def prefix_of_storage(identity: str) -> str:
+    def prefix_of(key: Key) -> str:
+        """The prefix for the repository that is registered at a key."""
+        kind, _, name = key.sk.partition("#")
         # "~" cannot begin a namespace, so that nobody can choose a prefix that was given out.
-        return f"~{identity[:12]}{PREFIX_END}"
-
-    @staticmethod
-    def prefix_of_namespace(namespace: str) -> str:
-        return f"{namespace}{PREFIX_END}"
+        return f"{name}{PREFIX_END}" if kind == "namespace" else f"~{name[:12]}{PREFIX_END}"

@@ -30,10 +30,20 @@ def put(
 
 
 def publish(
-    home: Home, name: str, source: Source, metadata: Mapping[str, str] | None, progress: Progress
+    home: Home,
+    name: str,
+    source: Source,
+    metadata: Mapping[str, str] | None,
+    expected_sha256: str | None,
+    progress: Progress,
 ) -> Artifact:
     """Make content LATEST and a version: the one that has this content, or else the next."""
     with _offered(name, source, metadata) as content:
+        if expected_sha256 not in (None, content.sha256):
+            raise ContentChanged(
+                f"the content has the sha256 {content.sha256} instead of {expected_sha256}, and "
+                "was not stored"
+            )
         plan = _bring_in(home, name, content, metadata, progress, publishing=True)
     return plan.version
 

@@ -20,7 +20,7 @@ from versioned.aliases import AliasChange, Note
 from versioned.collecting import DEFAULT_GRACE, Collection
 from versioned.content import Progress, Reader, Source, no_progress, save, verified
 from versioned.dynamodb import Alias, Artifact
-from versioned.errors import Unusable, speaks_ours
+from versioned.errors import InvalidMetadata, Unusable, speaks_ours
 from versioned.folders import unpack
 from versioned.home import Home
 from versioned.keys import TABLE
@@ -125,12 +125,15 @@ class Repository:
         """Make content a version that never changes, and return it.
 
         With a ``source`` its content is put and published in one step, whatever others do at the
-        same time; without one, LATEST is published, if it still is ``expected_sha256`` when that is
-        given. Content that has a version already keeps it; if that was deleted, it is back.
+        same time; without one, LATEST is published. With ``expected_sha256`` it is published only
+        if this is its digest. Content that has a version already keeps it; if that was deleted, it
+        is back.
         """
-        if source is None:
-            return publishing.publish_latest(self._home, name, expected_sha256)
-        return publishing.publish(self._home, name, source, metadata, progress)
+        if source is not None:
+            return publishing.publish(self._home, name, source, metadata, expected_sha256, progress)
+        if metadata:
+            raise InvalidMetadata("metadata belongs to content: give it to put, or with a source")
+        return publishing.publish_latest(self._home, name, expected_sha256)
 
     @speaks_ours
     def get(

@@ -76,6 +76,13 @@ def test_a_bad_table_uri_is_refused_with_a_right_one(uri, tmp_path: Path):
         Repository(uri, str(tmp_path))
 
 
+def test_a_table_that_does_not_exist_is_told_with_how_to_create_it(backing: Backing):
+    with pytest.raises(errors.LocationMissing, match="versioned init"):
+        backing.open(create=False)
+    backing.open(create=True).put("app", b"x")
+    assert backing.open(create=False).read("app") == b"x"
+
+
 def test_a_file_that_is_another_kind_of_table_is_refused(tmp_path: Path):
     from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 

@@ -49,6 +49,20 @@ def test_publishing_latest_that_is_not_what_was_expected_is_refused(repo: Reposi
     assert [row.version for row in repo.list_versions("app")] == ["LATEST"]
 
 
+def test_content_that_is_not_what_was_expected_is_refused_before_it_is_stored(repo: Repository):
+    right = hashlib.sha256(b"right").hexdigest()
+    with pytest.raises(ContentChanged, match="was not stored"):
+        repo.publish("app", b"wrong", expected_sha256=right)
+    assert repo.list_names().items == []
+    assert repo.publish("app", b"right", expected_sha256=right).version == "1"
+
+
+def test_metadata_without_content_is_refused(repo: Repository):
+    repo.put("app", b"one")
+    with pytest.raises(InvalidMetadata, match="belongs to content"):
+        repo.publish("app", metadata={"a": "b"})
+
+
 def test_the_same_content_is_the_same_version_however_often_and_by_whichever_way(repo: Repository):
     assert repo.publish("app", b"one").version == "1"
     assert repo.publish("app", b"two").version == "2"

@@ -45,7 +45,7 @@ def put(settings: Settings, name: str, source: Path, metadata: tuple[str, ...]) 
 @click.argument("name")
 @click.argument("source", type=_SOURCE, required=False)
 @_METADATA
-@click.option("--expected-sha256", help="Publish LATEST only if this is its digest.")
+@click.option("--expected-sha256", help="Publish it only if this is its digest.")
 def publish(
     settings: Settings,
     name: str,
@@ -61,8 +61,6 @@ def publish(
       versioned publish my-app build/my-app.zip
       versioned publish my-app        (what was put last)
     """
-    if source is None and metadata:
-        raise InvalidMetadata("metadata belongs to content: give it to put, or publish a source")
     with (
         settings.repository() as repo,
         transfer(settings, f"publishing {name}", _size_of(source)) as progress,
