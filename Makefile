@@ -14,10 +14,10 @@ VENV := .venv
 BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test fuzz lint format bench docs build clean distclean
+.PHONY: help serve test fuzz lint format bench bench-full docs build clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, PORT, DATA, TABLE, WORKERS)
 	@$(BIN)/python -m mlflow_dynamodbstore.serve --host $(HOST) --port $(PORT) --data "$(DATA)" \
@@ -38,8 +38,11 @@ format: $(VENV)/.dev ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench dynoxide ## measure operations per second on both engines
-	$(BIN)/python -m bench
+bench: $(VENV)/.bench dynoxide ## measure against MLflow's SQL store, in 5 minutes (SIZES)
+	$(BIN)/python -m bench --docs docs $(if $(SIZES),--sizes $(SIZES))
+
+bench-full: $(VENV)/.bench dynoxide ## the same with PostgreSQL and 50,000 runs, in some hours (SIZES)
+	$(BIN)/python -m bench --full --docs docs $(if $(SIZES),--sizes $(SIZES))
 
 docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an error
 	$(BIN)/mkdocs build --strict --quiet

@@ -10,22 +10,12 @@ from __future__ import annotations
 import itertools
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
-
-from bench.contract import TMPFS
-from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import open_engine
-from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
-from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.engines import dynoxide_server, find_dynoxide
 
 TAGS = [RunTag(f"tag{n}", f"value {n} of this tag") for n in range(10)]
 PARAMS = [Param(f"param{n}", f"value {n}") for n in range(20)]
@@ -49,6 +39,7 @@ class Bench:
     name: str
     store: Any
     meter: Any = None
+    registry: Any = None
     state: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> str:
@@ -249,42 +240,3 @@ def _cost(seconds: list[float], usage: list[Any]) -> Cost:
         cost.read_units = statistics.median(u.read_units for u in usage)
         cost.write_units = statistics.median(u.write_units for u in usage)
     return cost
-
-
-@contextmanager
-def benches(folder: Path, *, sql: bool = True, dynamodb: bool = True) -> Iterator[list[Bench]]:
-    """MLflow on SQLite, ours on a file, and ours on dynoxide where it is installed."""
-    found = []
-    if sql:
-        from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # noqa: PLC0415 - slow
-
-        found.append(
-            Bench("MLflow, SQLite", SqlAlchemyStore(f"sqlite:///{folder}/mlflow.db", "/tmp"))
-        )
-    ours = DynamoDBTrackingStore(f"dynamodb:///{folder}/ours.ddb?synchronous=FULL", "/tmp")
-    found.append(Bench("ours, embedded", ours))
-    if not dynamodb or find_dynoxide() is None:
-        yield found
-        return
-    with dynoxide_server() as address:
-        uri = f"dynamodb://{address}/bench"
-        engine = MeteredEngine(open_engine(uri))
-        store = DynamoDBTrackingStore(uri, "/tmp", table=Table(engine))
-        found.append(Bench("ours, dynoxide", store, engine.meter))
-        yield found
-
-
-def run(sizes: tuple[int, ...] = (500,), **options: Any) -> dict[str, Mapping[str, Cost]]:
-    """Every operation on every store."""
-    results = {}
-    memory = TMPFS if TMPFS.is_dir() else None
-    with (
-        tempfile.TemporaryDirectory(dir=memory) as folder,
-        benches(Path(folder), **options) as stores,
-    ):
-        for operation in OPERATIONS:
-            results[operation.title] = measure(stores, operation)
-        for size in sizes:
-            for operation in search_operations(size):
-                results[operation.title] = measure(stores, operation)
-    return results
