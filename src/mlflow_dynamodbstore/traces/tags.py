@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.base import TraceNotFound, TracesBase
+from mlflow_dynamodbstore.traces.base import Change, TraceNotFound, TracesBase
 from mlflow_dynamodbstore.traces.items import TracePlace, ttl_of
 
 _EXISTS = Attr("generation").exists()
@@ -44,20 +44,19 @@ class TraceTags(TracesBase):
             raise TraceNotFound(trace_id)
 
     def delete_trace_tag(self, trace_id: str, key: str) -> None:
-        place, _ = self._trace_place_and_ttl(trace_id)
-        name = "name" if key == TraceTagKey.TRACE_NAME else items.TAG + key
-        removed = ("name", "lsi4sk") if key == TraceTagKey.TRACE_NAME else (name,)
-        self._trace_images.forget(trace_id)
-        try:
-            self.table.update(place.key, Update(remove=removed), condition=Attr(name).exists())
-        except ConditionFailed as refused:
-            if refused.old is None:
-                raise TraceNotFound(trace_id) from refused
-            raise MlflowException(
-                f"No trace tag with key '{key}' for trace with ID '{trace_id}'",
-                RESOURCE_DOES_NOT_EXIST,
-            ) from refused
-        self.table.delete(place.tag(key))
+        removed = ("name", "lsi4sk") if key == TraceTagKey.TRACE_NAME else (items.TAG + key,)
+
+        # Not by a condition on the attribute: a dot in its name would be taken for a path.
+        def without(item: Item) -> Change:
+            if removed[0] not in item:
+                raise MlflowException(
+                    f"No trace tag with key '{key}' for trace with ID '{trace_id}'",
+                    RESOURCE_DOES_NOT_EXIST,
+                )
+            return Change({name: item[name] for name in item if name not in removed})
+
+        item = self._change_trace(self._trace_item(trace_id), without)
+        self.table.delete(items.place_of(item).tag(key))
 
     def _rename_trace(self, place: TracePlace, name: str) -> None:
         self._trace_images.forget(place.trace_id)
