@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.table.contract import (
     Patch,
     TransactWrite,
 )
-from mlflow_dynamodbstore.table.errors import TransactionCancelled
+from mlflow_dynamodbstore.table.errors import IncompleteWrite, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Key, Value
@@ -62,11 +62,19 @@ class Remover:
 
     def _date(self, orphans: Iterable[Judged]) -> int:
         now = Update(set={TTL: int(self._table.clock())})
+        exists = Attr("PK").exists()
         done = 0
         for some in batched(orphans, WRITES_AT_ONCE):
-            exists = Attr("PK").exists()
-            outcomes = self._table.write([Patch(o.key, now, condition=exists) for o in some])
-            done += sum(outcome.status == "applied" for outcome in outcomes)
+            patches = [Patch(orphan.key, now, condition=exists) for orphan in some]
+            try:
+                outcomes = self._table.write(patches)
+            except IncompleteWrite as error:
+                # A patch whose answer was lost cannot be repeated on what it made expire.
+                if error.unwritten or self._table.get_many(orphan.key for orphan in some):
+                    raise
+                done += len(some)
+            else:
+                done += sum(outcome.status == "applied" for outcome in outcomes)
         return done
 
     def _delete(self, orphans: Iterable[Judged]) -> int:
