@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.serve import embedded_table
 from tests.engines import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
-PROGRAM_SECONDS = 120.0
+PROGRAM_SECONDS = 240.0  # a few seconds on an idle machine
 START_SECONDS = 90.0
 STOP_SECONDS = 20.0
 
@@ -64,7 +64,11 @@ def start_program(
 
 def finish_program(process: subprocess.Popen[str]) -> str:
     """Wait for a program and return what it printed; it must end well."""
-    output, _ = process.communicate(timeout=PROGRAM_SECONDS)
+    try:
+        output, _ = process.communicate(timeout=PROGRAM_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     assert process.returncode == 0, output
     return output
 
