@@ -50,6 +50,9 @@ class TracesBase(TrackingBase):
 
     # --- experiments ----------------------------------------------------------------------------
 
+    def _forget_experiment(self, experiment_id: str) -> None:
+        self._lately_active.forget(experiment_id)
+
     def _experiment_for_traces(self, experiment_id: str | int | None) -> Item:
         """An active experiment, or one that was a few seconds ago; MLflow's errors for another."""
         known = self._lately_active.get(str(experiment_id))

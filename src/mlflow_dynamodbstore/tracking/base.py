@@ -129,6 +129,14 @@ class TrackingBase(WorkspaceAwareMixin):
             self._workspace_of.put(experiment_id, workspace)
         return workspace == self._get_active_workspace()
 
+    # --- what other parts of the store do when something is deleted ------------------------------
+
+    def _delete_assessments_of_run(self, run_id: str) -> None:
+        """Remove the assessments that a deleted run made; traces fill this in."""
+
+    def _forget_experiment(self, experiment_id: str) -> None:
+        """Drop what is remembered of a deleted experiment; traces fill this in."""
+
     # --- runs -----------------------------------------------------------------------------------
 
     def _run_item(self, run_id: str) -> Item:

@@ -211,8 +211,10 @@ class Experiments(ExperimentSearch, Runs):
 
     def delete_experiment(self, experiment_id: str | int) -> None:
         meta = self._turned(experiment_id, ACTIVE, DELETED)
+        self._forget_experiment(experiment_id_of(meta))
         for runs in batched(self._runs_in(meta, ACTIVE), RUNS_AT_ONCE):
             self._change_runs(runs, DELETED)
+            self.table.map(lambda run: self._delete_assessments_of_run(run_id_of(run)), runs)
         self._runs_are_there(meta, DELETED)
 
     def restore_experiment(self, experiment_id: str | int) -> None:

@@ -148,6 +148,7 @@ class Runs(TrackingBase):
         self._mark_deleted(item, ttl)
         if ttl is not None:
             self.table.write(self._dated_children(item, ttl))
+        self._delete_assessments_of_run(run_id)
 
     def restore_run(self, run_id: str) -> None:
         item = self._run_item(run_id)
