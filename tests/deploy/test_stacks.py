@@ -125,6 +125,20 @@ def test_a_policy_names_one_table_and_its_indexes(role):
     assert not [action for action in table["Action"] if "*" in action]
 
 
+@pytest.mark.parametrize(
+    ("region", "begins"),
+    [
+        ("us-east-1", "arn:aws:"),
+        ("cn-north-1", "arn:aws-cn:"),
+        ("us-gov-west-1", "arn:aws-us-gov:"),
+    ],
+)
+def test_resources_are_named_as_their_part_of_aws_names_them(region, begins):
+    statements = policy("operator", "mlflow", region, "mlflow")["Statement"]
+    named = [arn for statement in statements for arn in statement["Resource"]]
+    assert all(arn.startswith(begins) for arn in named)
+
+
 def test_roles_grow_and_a_reader_cannot_write():
     reader, writer, operator = (set(ROLES[role]) for role in ("reader", "writer", "operator"))
     assert reader < writer < operator

@@ -39,7 +39,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 
 def policy(role: str, name: str, region: str, stack: str, account: str = "*") -> dict[str, Any]:
     """The policy document of a role for one table."""
-    table = f"arn:aws:dynamodb:{region}:{account}:table/{name}"
+    aws = _partition(region)
+    table = f"arn:{aws}:dynamodb:{region}:{account}:table/{name}"
     statements = [
         {
             "Sid": "Table",
@@ -54,7 +55,14 @@ def policy(role: str, name: str, region: str, stack: str, account: str = "*") ->
                 "Sid": "Stack",
                 "Effect": "Allow",
                 "Action": sorted(f"cloudformation:{action}" for action in STACK),
-                "Resource": [f"arn:aws:cloudformation:{region}:{account}:stack/{stack}/*"],
+                "Resource": [f"arn:{aws}:cloudformation:{region}:{account}:stack/{stack}/*"],
             }
         )
     return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _partition(region: str) -> str:
+    """The part of AWS that a region belongs to, as its resource names begin."""
+    if region.startswith("cn-"):
+        return "aws-cn"
+    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
