@@ -136,7 +136,7 @@ class Judge:
         try:
             record = sealing.read(self._table, run)
         except large.LargeValueLost:
-            return set(), False  # `doctor` reports such a run; its entries are not judged
+            return set(), False  # what it says cannot be known, so its entries stay
         derived = sealing.derived_keys(str(run["PK"]), record.run_id, record.contents, rules)
         return {key.sk for key in derived if key.sk in entries}, True
 
