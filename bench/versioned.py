@@ -193,7 +193,7 @@ def call(
 def show(results: dict[str, Measured]) -> Shown:
     """A table with a line for each operation."""
     table = Shown(
-        title="versioned: milliseconds, and requests to the table + to S3, for one operation"
+        title="versioned: median milliseconds, and requests to the table + to S3, for one operation"
     )
     table.add_column("operation")
     for name in results:
