@@ -9,9 +9,12 @@ from mlflow.exceptions import MlflowException
 from mlflow.server import auth
 from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
 
+from mlflow_dynamodbstore.auth.lists import LISTINGS
 from mlflow_dynamodbstore.auth.seat import check_seat, take_seat
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from tests.auth.stores import open_auth_store
+
+FILTERS = [listing.filter for listing in LISTINGS]
 
 
 def test_the_installed_mlflow_takes_our_store():
@@ -30,6 +33,11 @@ def copy():
             else value
         )
         vars(made)[name] = moved
+    theirs = {vars(auth)[name]: vars(made)[name] for name in FILTERS}
+    made.AFTER_REQUEST_HANDLERS = {  # type: ignore[attr-defined]
+        place: theirs.get(handler, handler)
+        for place, handler in auth.AFTER_REQUEST_HANDLERS.items()
+    }
     check_seat(made)
     return made
 
@@ -73,6 +81,11 @@ def test_a_private_method_that_the_app_begins_to_call_is_noticed(copy, monkeypat
 def test_a_hook_that_the_app_no_longer_uses_is_noticed(copy):
     del copy._before_request
     refused(copy, r"create_app\(\) does not use _before_request\(\)")
+
+
+def test_a_filter_of_lists_that_is_hung_elsewhere_is_noticed(copy):
+    copy.AFTER_REQUEST_HANDLERS = {}
+    refused(copy, r"filter_search_experiments\(\) is not among its AFTER_REQUEST_HANDLERS")
 
 
 def test_our_store_takes_the_place_of_theirs(copy, tmp_path):

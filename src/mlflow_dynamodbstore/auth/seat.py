@@ -1,7 +1,7 @@
 """Giving MLflow's auth app our store.
 
 The app keeps its store in a variable of its module and reads it at every request. It offers no
-other way, so we assign that variable, and wrap the two functions that it hangs into Flask. Whether
+other way, so we assign that variable, and wrap the functions that it hangs into Flask. Whether
 that still works is checked before anything is served: after an MLflow upgrade that closed the way
 the server does not start, rather than run on a store that is not ours.
 """
@@ -11,17 +11,20 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
 
+from flask import Response, request
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.auth.cache import fresh_answers
+from mlflow_dynamodbstore.auth.lists import fill_page, listing_of, missing_filters
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 
 READERS = ("authenticate_request_basic_auth", "bootstrap_admin_user", "create_admin_user")
 """Functions of the app that must find the store in the variable."""
 HOOKS = ("_before_request", "_after_request")
+BAD_REQUEST = 400
 FORBIDDEN = 403
 
 
@@ -30,7 +33,7 @@ def take_seat(auth: ModuleType, store: DynamoDBAuthStore) -> None:
     check_seat(auth)
     vars(auth)["store"] = store
     vars(auth)["_before_request"] = _doubting_denials(vars(auth)["_before_request"])
-    vars(auth)["_after_request"] = _reading_anew(vars(auth)["_after_request"])
+    vars(auth)["_after_request"] = _reading_anew(auth, vars(auth)["_after_request"])
 
 
 def check_seat(auth: ModuleType) -> None:
@@ -55,6 +58,8 @@ def _problems_of_module(auth: ModuleType) -> Iterator[str]:
     for name in HOOKS:
         if not inspect.isfunction(vars(auth).get(name)) or not _reads(auth, "create_app", name):
             yield f"create_app() does not use {name}()"
+    for name in missing_filters(auth):
+        yield f"{name}() is not among its AFTER_REQUEST_HANDLERS"
 
 
 def _problems_of_methods(auth: ModuleType) -> Iterator[str]:
@@ -104,20 +109,33 @@ def _doubting_denials(before_request: Callable[[], Any]) -> Callable[[], Any]:
     @functools.wraps(before_request)
     def checked() -> Any:
         response = before_request()
-        if getattr(response, "status_code", None) != FORBIDDEN:
-            return response
-        with fresh_answers():
-            return before_request()
+        if getattr(response, "status_code", None) == FORBIDDEN:
+            with fresh_answers():
+                response = before_request()
+        return _odd_body() if response is None else response
 
     return checked
 
 
-def _reading_anew(after_request: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _odd_body() -> Response | None:
+    """A refusal of JSON that is no object, on which MLflow's handlers would stumble."""
+    if request.mimetype != "application/json":
+        return None
+    if isinstance(request.get_json(silent=True), (dict, NoneType)):
+        return None
+    return Response("The body must be a JSON object.", BAD_REQUEST, mimetype="text/plain")
+
+
+def _reading_anew(auth: ModuleType, after_request: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Let lists be cut down to what a user may see now, with what was created a moment ago."""
 
     @functools.wraps(after_request)
     def checked(response: Any) -> Any:
         with fresh_answers():
-            return after_request(response)
+            listing = listing_of(auth, request.path, request.method)
+            if listing is None or response.status_code >= BAD_REQUEST:
+                return after_request(response)
+            fill_page(listing, after_request, response)
+            return response
 
     return checked

@@ -1,0 +1,161 @@
+"""Lists cut down to what a caller may see, page after page.
+
+MLflow's app filters a page of a search and fills it up from the next ones. To say where the next
+page begins it counts rows, since its own page tokens are counts; ours name positions and stay
+right while rows come and go. So its filters are called for one page at a time, and the pages are
+put together here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from flask import Response
+from mlflow.protos.model_registry_pb2 import SearchRegisteredModels
+from mlflow.protos.service_pb2 import SearchExperiments, SearchLoggedModels
+from mlflow.server.handlers import (
+    _get_model_registry_store,
+    _get_request_message,
+    _get_tracking_store,
+)
+from mlflow.utils.proto_json_utils import message_to_json
+
+Filter = Callable[[Response], Any]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A search: MLflow's filter for it, its messages, and how to fetch another page."""
+
+    filter: str
+    message: Any
+    rows: str
+    identity: Callable[[Row], str]
+    fetch: Callable[[Any, int, str], Any]
+
+
+def _experiments(request: Any, size: int, token: str) -> Any:
+    return _get_tracking_store().search_experiments(
+        view_type=request.view_type,
+        max_results=size,
+        order_by=request.order_by,
+        filter_string=request.filter,
+        page_token=token,
+    )
+
+
+def _models(request: Any, size: int, token: str) -> Any:
+    return _get_model_registry_store().search_registered_models(
+        filter_string=request.filter,
+        max_results=size,
+        order_by=request.order_by,
+        page_token=token,
+    )
+
+
+def _logged_models(request: Any, size: int, token: str) -> Any:
+    order_by = [
+        {
+            "field_name": order.field_name,
+            "ascending": order.ascending,
+            "dataset_name": order.dataset_name or None,
+            "dataset_digest": order.dataset_digest or None,
+        }
+        for order in request.order_by
+    ]
+    return _get_tracking_store().search_logged_models(
+        experiment_ids=list(request.experiment_ids),
+        filter_string=request.filter or None,
+        max_results=size,
+        order_by=order_by or None,
+        page_token=token,
+    )
+
+
+LISTINGS = (
+    Listing(
+        "filter_search_experiments",
+        SearchExperiments,
+        "experiments",
+        lambda row: str(row["experiment_id"]),
+        _experiments,
+    ),
+    Listing(
+        "filter_search_registered_models",
+        SearchRegisteredModels,
+        "registered_models",
+        lambda row: str(row["name"]),
+        _models,
+    ),
+    Listing(
+        "filter_search_logged_models",
+        SearchLoggedModels,
+        "models",
+        lambda row: str(row["info"]["model_id"]),
+        _logged_models,
+    ),
+)
+
+
+def listing_of(auth: ModuleType, path: str, method: str) -> Listing | None:
+    """The search that a request asks for, if it is one of those whose pages are filled up."""
+    handler = vars(auth)["AFTER_REQUEST_HANDLERS"].get((path, method))
+    found = (listing for listing in LISTINGS if vars(auth)[listing.filter] is handler)
+    return None if handler is None else next(found, None)
+
+
+def missing_filters(auth: ModuleType) -> list[str]:
+    """The filters that the app does not hang where we look for them."""
+    hung = list(getattr(auth, "AFTER_REQUEST_HANDLERS", {}).values())
+    return [
+        listing.filter
+        for listing in LISTINGS
+        if not any(handler is vars(auth).get(listing.filter) for handler in hung)
+    ]
+
+
+def fill_page(listing: Listing, filter_page: Filter, response: Response) -> None:
+    """Filter a page of a search, and fill it up from the next ones."""
+    body = _body(response)
+    token = str(body.pop("next_page_token", ""))
+    seen = _seen(listing, filter_page, body.get(listing.rows, []))
+    request = _get_request_message(listing.message())
+    size = int(request.max_results)
+    while token and len(seen) < size:
+        page = listing.fetch(request, size, token)
+        rows = _rows(listing, page)
+        readable = _seen(listing, filter_page, rows)
+        room = size - len(seen)
+        if len(readable) > room:
+            # The last one there is room for ends the page, wherever it stood in the fetched.
+            last = listing.identity(readable[room - 1])
+            read = [listing.identity(row) for row in rows].index(last) + 1
+            page = listing.fetch(request, read, token)
+        seen += readable[:room]
+        token = page.token or ""
+    body[listing.rows] = seen
+    if token:
+        body["next_page_token"] = token
+    response.data = json.dumps(body)
+
+
+def _seen(listing: Listing, filter_page: Filter, rows: list[Row]) -> list[Row]:
+    """The rows that MLflow's filter leaves, as it leaves them."""
+    part = Response(json.dumps({listing.rows: rows}), mimetype="application/json")
+    filter_page(part)
+    left = _body(part).get(listing.rows, [])
+    return list(left)
+
+
+def _rows(listing: Listing, page: Any) -> list[Row]:
+    found = listing.message.Response(**{listing.rows: [row.to_proto() for row in page]})
+    return list(json.loads(message_to_json(found)).get(listing.rows, []))
+
+
+def _body(response: Response) -> dict[str, Any]:
+    return dict(json.loads(response.get_data()))
