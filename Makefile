@@ -14,10 +14,10 @@ VENV := .venv
 BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test fuzz lint format bench bench-full docs build clean distclean
+.PHONY: help serve test e2e fuzz lint format bench bench-full docs build clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, PORT, DATA, TABLE, WORKERS)
 	@$(BIN)/python -m mlflow_dynamodbstore.serve --host $(HOST) --port $(PORT) --data "$(DATA)" \
@@ -25,6 +25,11 @@ serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, POR
 
 test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+
+e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and keep pictures of them
+	@command -v "$${CHROMIUM:-chromium}" >/dev/null || { \
+		echo "no browser found: apt install chromium, or set CHROMIUM" >&2; exit 1; }
+	SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(JOBS) -m hypothesis $(TESTS)
@@ -72,6 +77,6 @@ $(VENV)/.base: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/.dev $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
+$(VENV)/.dev $(VENV)/.bench $(VENV)/.docs $(VENV)/.e2e: $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	@touch $@ $(VENV)/.base
