@@ -37,37 +37,33 @@ def main(bucket: str, table: str, count: str) -> None:
         aws_region="us-east-1", s3_bucket=bucket, s3_prefix="theirs", dynamodb_table_name=table
     )
     repo.bootstrap(bsm)
-    repo.put_artifact("app", b"warm", bsm=bsm)
-    repo.publish_artifact_version("app", bsm=bsm)
+    repo.put_artifact("app", b"warm")
+    repo.publish_artifact_version("app")
 
     def publish(number: int) -> None:
-        repo.put_artifact("app", b"%d" % number * 300, bsm=bsm)
-        repo.publish_artifact_version("app", bsm=bsm)
+        repo.put_artifact("app", b"%d" % number * 300)
+        repo.publish_artifact_version("app")
 
     def resolve(_: int) -> object:
-        alias = repo.get_alias("app", "prod", bsm=bsm)
+        alias = repo.get_alias("app", "prod")
         version = alias.secondary_version if alias.random_artifact() is None else alias.version
-        return repo.get_artifact_version("app", version, bsm=bsm)
+        return repo.get_artifact_version("app", version)
 
     measure("publish new content", n, publish)
     measure("publish the same content again", n, lambda _: publish(n - 1))
-    repo.put_alias(
-        "app", "prod", version=1, secondary_version=2, secondary_version_weight=20, bsm=bsm
-    )
+    repo.put_alias("app", "prod", version=1, secondary_version=2, secondary_version_weight=20)
     measure("resolve an alias", n, resolve)
     measure(
         "get content by alias",
         n,
-        lambda _: repo.get_alias("app", "prod", bsm=bsm).get_version_content(bsm),
+        lambda _: repo.get_alias("app", "prod").get_version_content(bsm),
     )
     measure(
         "list the newest 100 of 10,000 versions",
         5,
-        lambda _: repo.list_artifact_versions("many", bsm=bsm)[:100],
+        lambda _: repo.list_artifact_versions("many")[:100],
     )
-    measure(
-        "list all 10,000 versions", 5, lambda _: len(repo.list_artifact_versions("many", bsm=bsm))
-    )
+    measure("list all 10,000 versions", 5, lambda _: len(repo.list_artifact_versions("many")))
     print("times " + json.dumps(times), flush=True)
 
 
