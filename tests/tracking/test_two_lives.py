@@ -13,9 +13,12 @@ from mlflow.entities import Metric, Param, Run, RunStatus, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.contract import Query, Write
+from mlflow_dynamodbstore.table.errors import AccessDenied
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.records import LIVE, SEALED
@@ -157,6 +160,24 @@ def test_a_reader_seals_what_was_left_live_and_removes_stale_ranks(
     assert item(store, run_id)["state"] == SEALED
     assert keys.metric_rank("m", 1.0, run_id) not in sort_keys(store, RANKS)
     check_every_path_agrees(store, run_id)
+
+
+def test_whoever_may_only_read_searches_all_the_same(uri: str, clock: Clock, store: Any) -> None:
+    """Sealing on the way is a favour to others, and no reason for a search to fail."""
+    run_id = store.create_run(EXPERIMENT, "u", 1, [], "n").info.run_id
+    clock.now += sealing.IDLE_BEFORE_SEALING + 1
+    reader = DynamoDBTrackingStore(
+        uri, "/tmp", table=Table(ReadOnly(open_engine(uri)), clock=clock)
+    )
+    assert [run.info.run_id for run in found_by(reader, "ByTime", "", [])] == [run_id]
+    assert item(store, run_id)["state"] == LIVE
+
+
+class ReadOnly(WrappedEngine):
+    """A table that credentials may only read."""
+
+    def apply(self, write: Write) -> Item | None:
+        raise AccessDenied(f"not allowed: {type(write).__name__}")
 
 
 def test_a_run_that_nobody_ended_is_sealed_after_a_while(store: Any, clock: Clock) -> None:

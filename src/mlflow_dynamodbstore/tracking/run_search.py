@@ -128,12 +128,31 @@ def parse_run_query(
 def _comparison(term: dict[str, object]) -> Comparison:
     kind, name = str(term["type"]), SearchUtils.translate_key_alias(term["key"])
     comparator, value = str(term["comparator"]).upper(), term["value"]
+    _check_comparator(kind, name, comparator)
     if (kind, name) == (ATTRIBUTE, "run_name"):
         # MLflow filters by the tag that carries the name, and sorts by the name itself.
         kind, name = TAG, MLFLOW_RUN_NAME
     if kind == METRIC and not comparator.endswith("NULL"):
         value = float(value)  # type: ignore[arg-type]
     return Comparison(kind, name, comparator, value)
+
+
+def _check_comparator(kind: str, name: str, comparator: str) -> None:
+    """Refuse what MLflow refuses: each of its checks raises for a comparator it does not know."""
+    checks = (
+        SearchUtils.is_metric,
+        SearchUtils.is_param,
+        SearchUtils.is_tag,
+        SearchUtils.is_dataset,
+    )
+    if not (
+        SearchUtils.is_string_attribute(kind, name, comparator)
+        or SearchUtils.is_numeric_attribute(kind, name, comparator)
+        or any(check(kind, comparator) for check in checks)
+    ):
+        raise MlflowException(
+            f"Invalid search expression type '{kind}'", error_code=INVALID_PARAMETER_VALUE
+        )
 
 
 def _ordering(order_by: Sequence[str] | None) -> Ordering:

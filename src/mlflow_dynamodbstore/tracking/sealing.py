@@ -16,6 +16,7 @@ never trusted alone: a search compares them with the run they name.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
@@ -25,7 +26,7 @@ from mlflow_dynamodbstore import keys, large
 from mlflow_dynamodbstore.policies import Rules
 from mlflow_dynamodbstore.search import fulltext
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -38,6 +39,8 @@ from mlflow_dynamodbstore.tracking.records import (
     RunContents,
     RunRecord,
 )
+
+_logger = logging.getLogger(__name__)
 
 SUMMARY = "summary"
 RUN_NAME_FIELD = "run.name"
@@ -103,8 +106,16 @@ def read_all(table: Table, items: Sequence[Item], rules: Rules) -> list[RunRecor
     records = table.map(lambda item: read(table, item), items)
     for record in records:
         if should_seal(table, record.item):
-            seal(table, record.item, rules)
+            _seal_on_the_way(table, record.item, rules)
     return records
+
+
+def _seal_on_the_way(table: Table, item: Item, rules: Rules) -> None:
+    """Seal a run for those who search next. Whoever may only read goes without."""
+    try:
+        seal(table, item, rules)
+    except TableError as error:
+        _logger.debug("the run at %s stays live: %s", item["SK"], error)
 
 
 def should_seal(table: Table, item: Item) -> bool:
