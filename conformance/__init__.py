@@ -1,0 +1,1 @@
+"""What MLflow's own test suite needs to run against our stores."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+
+from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 
 DEFAULT_URI = "dynamodb:///{path}?synchronous=NORMAL"
-
-# Each store is imported when it is asked for, so that one can be tested while another is broken.
 
 
 def uri_for(directory: Path) -> str:
@@ -22,25 +24,21 @@ def uri_for(directory: Path) -> str:
     return os.environ.get("CONFORMANCE_URI", DEFAULT_URI).format(path=path, name=directory.name)
 
 
-def make_tracking(artifact_root: str | None, directory: Path) -> Any:
-    from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-
+def make_tracking(artifact_root: str | None, directory: Path) -> DynamoDBTrackingStore:
+    """The tracking store of a directory."""
     return DynamoDBTrackingStore(uri_for(directory), artifact_root)
 
 
-def make_registry(_artifact_root: str | None, directory: Path) -> Any:
-    from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
-
+def make_registry(_artifact_root: str | None, directory: Path) -> DynamoDBRegistryStore:
+    """The model registry of a directory."""
     return DynamoDBRegistryStore(uri_for(directory))
 
 
-def make_workspace(_artifact_root: str | None, directory: Path) -> Any:
-    from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
-
+def make_workspace(_artifact_root: str | None, directory: Path) -> DynamoDBWorkspaceStore:
+    """The workspaces of a directory."""
     return DynamoDBWorkspaceStore(uri_for(directory))
 
 
-def make_auth(_artifact_root: str | None, directory: Path) -> Any:
-    from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
-
+def make_auth(_artifact_root: str | None, directory: Path) -> DynamoDBAuthStore:
+    """The users of a directory."""
     return DynamoDBAuthStore(uri_for(directory))

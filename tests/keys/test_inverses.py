@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from tests.keys.strategies import any_texts, doubles, int64, versions
 SHORT = st.text(max_size=10)
 LONG = "é" * 2000
 
-INVERSES = {
+INVERSES: dict[str, tuple[Any, Any]] = {
     "experiment": (keys.experiment_pk, keys.experiment_id_of),
     "experiment tag": (keys.experiment_tag, keys.experiment_tag_key),
     "dataset": (keys.dataset, keys.dataset_hash_of),

@@ -148,7 +148,7 @@ def _check_comparator(kind: str, name: str, comparator: str) -> None:
     if not (
         SearchUtils.is_string_attribute(kind, name, comparator)
         or SearchUtils.is_numeric_attribute(kind, name, comparator)
-        or any(check(kind, comparator) for check in checks)
+        or any(check(kind, comparator) for check in checks)  # type: ignore[no-untyped-call]
     ):
         raise MlflowException(
             f"Invalid search expression type '{kind}'", error_code=INVALID_PARAMETER_VALUE

@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.tracking.run_search import RunSearch
 
 
 @translates_errors
-class DynamoDBTrackingStore(
+class DynamoDBTrackingStore(  # type: ignore[misc]  # two of MLflow's annotations are wrong
     Experiments, RunData, Inputs, History, RunSearch, TraceStore, AbstractStore
 ):
     """MLflow's tracking store on one DynamoDB table, or on a file of the embedded engine.
