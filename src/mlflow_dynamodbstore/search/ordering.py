@@ -86,9 +86,12 @@ class Ordering:
                 parts.append(0)
         return tuple(parts)
 
+    def _name(self) -> str:
+        return ", ".join(map(str, self.keys))
+
     def token(self, position: Position) -> str:
         """A page token for the rows after a position."""
-        text = json.dumps({"order": len(self.keys), "after": position})
+        text = json.dumps({"order": self._name(), "after": position})
         return base64.b64encode(text.encode()).decode()
 
     def after(self, page_token: str | None) -> Position | None:
@@ -100,7 +103,7 @@ class Ordering:
             position = tuple((int(rank), value) for rank, value in parsed["after"])
         except (binascii.Error, ValueError, TypeError, KeyError) as error:
             raise bad_token("could not be decoded") from error
-        if len(position) != len(self.keys):
+        if parsed.get("order") != self._name() or len(position) != len(self.keys):
             raise bad_token("belongs to another order_by")
         return position
 
