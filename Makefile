@@ -32,7 +32,7 @@ e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and 
 	SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
-	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n $(JOBS) -m hypothesis $(TESTS)
+	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) -m hypothesis $(TESTS)
 
 lint: $(VENV)/.dev ## check style and types
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from contextlib import suppress
 from typing import NamedTuple
 
 import mlflow
@@ -23,6 +24,7 @@ class Sample(NamedTuple):
     model: str
     prompt: str
     trace_id: str
+    failed_trace_id: str
 
 
 def fill(url: str) -> Sample:
@@ -39,6 +41,7 @@ def fill(url: str) -> Sample:
         register(client, best),
         write_prompt(client),
         trace(url, experiment_id),
+        failed_trace(),
     )
 
 
@@ -98,4 +101,23 @@ def trace(url: str, experiment_id: str) -> str:
             root.set_outputs({"answer": "Yes, an ankle boot."})
     mlflow.flush_trace_async_logging()
     written: str = root.trace_id
+    return written
+
+
+def failed_trace() -> str:
+    """A trace of decorated functions, the innermost of which raises."""
+
+    @mlflow.trace(name="reserve", span_type="TOOL")
+    def reserve(size: int) -> None:
+        raise LookupError(f"size {size} is sold out")
+
+    @mlflow.trace(name="take order")
+    def take_order(size: int) -> None:
+        reserve(size)
+
+    with suppress(LookupError):
+        take_order(44)
+    mlflow.flush_trace_async_logging()
+    written = mlflow.get_last_active_trace_id()
+    assert written is not None
     return written

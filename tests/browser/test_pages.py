@@ -78,6 +78,17 @@ def test_a_trace_shows_its_spans(browse, sample):
         seen.keep("trace")
 
 
+def test_a_failed_trace_shows_its_exception(browse, sample):
+    """Decorated functions, nested, and what the inner one raised."""
+    with browse("genai") as seen:
+        place = f"/experiments/{sample.experiment_id}/traces"
+        seen.open(f"{place}?selectedEvaluationId={sample.failed_trace_id}")
+        seen.sees("take order", "reserve")
+        seen.page.get_by_text("reserve").locator("visible=true").first.click()
+        seen.page.get_by_text("Events").locator("visible=true").first.click()
+        seen.sees("size 44 is sold out")
+
+
 def test_a_prompt_shows_its_versions(browse, sample):
     with browse("genai") as seen:
         page = seen.open("/prompts")

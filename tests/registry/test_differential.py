@@ -34,6 +34,8 @@ from mlflow.store.model_registry.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 
+pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
+
 NAMES = ["a", "ab", "A b", "é#x%", "b_1"]
 # The first ones are there from the start, and most calls are about them.
 NAME = st.sampled_from(["a", "a", "a", "a", "ab", "ab", *NAMES])

@@ -16,6 +16,8 @@ from mlflow_dynamodbstore.tracking.run_search import forced_path, parse_run_quer
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.search.populations import TwoStores, random_filter, random_order, random_view
 
+pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
+
 RUNS = 120
 SEARCHES = int(os.environ.get("SEARCH_FUZZ", "150"))
 

@@ -32,6 +32,8 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.engines import dynoxide_server, find_dynoxide
 
+pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
+
 KEYS = st.sampled_from(["a", "b", "k 1", "x/y", "ż"])
 TEXTS = st.sampled_from(["", "v", "w", "longer text", "it's 50%", "🙂", "n" * 300])
 VALUES = st.one_of(
