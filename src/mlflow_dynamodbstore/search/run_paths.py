@@ -9,6 +9,7 @@ bring too much, and never too little.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -86,7 +87,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(ABC):
     """A way to read runs. ``ordered``: in the order asked for, but for ties."""
 
     ordered: bool
@@ -96,17 +97,18 @@ class Path:
     def name(self) -> str:
         return type(self).__name__
 
+    @abstractmethod
     def __str__(self) -> str:
-        raise NotImplementedError
+        """The path in words, for ``explain``."""
 
     def is_cheap(self, runs: Runs) -> bool:
         """Whether it brings few enough runs to be preferred; may cost a read."""
         del runs
         return True
 
+    @abstractmethod
     def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
         """The runs it brings, from those that may follow ``after`` on."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -232,15 +234,17 @@ class Ranked(Path):
                     seen.add(run_id)
                     yield self._group(place), record
 
+    @abstractmethod
     def _run_id(self, sk: str) -> str:
-        raise NotImplementedError
+        """The run that a RANK item is of."""
 
+    @abstractmethod
     def _place(self, record: RunRecord) -> str | None:
         """The RANK item that a run should have now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _group(self, sk: str) -> Any:
-        raise NotImplementedError
+        """What RANK items that come in any order among each other share."""
 
     def _missing(
         self,

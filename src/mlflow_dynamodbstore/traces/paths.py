@@ -6,6 +6,7 @@ What a path brings is judged again by the whole filter, so it may bring too much
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -95,7 +96,7 @@ class Traces:
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(ABC):
     """A way to read traces; ``ordered`` says whether it is that of the order asked for."""
 
     ordered: bool = False
@@ -109,9 +110,9 @@ class Path:
         del traces
         return True
 
+    @abstractmethod
     def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
         """The traces it brings, from those that may follow ``after`` on."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
