@@ -55,6 +55,7 @@ from mlflow_dynamodbstore.keys.base import (
     part,
     parts,
 )
+from mlflow_dynamodbstore.keys.described import Pattern
 from mlflow_dynamodbstore.keys.experiments import (
     DATASET_CONTEXTS,
     DATASETS,
@@ -172,7 +173,6 @@ from mlflow_dynamodbstore.keys.logged_models import (
 )
 from mlflow_dynamodbstore.keys.patterns import (
     PATTERNS,
-    Pattern,
 )
 from mlflow_dynamodbstore.keys.ranks import (
     Comparison,

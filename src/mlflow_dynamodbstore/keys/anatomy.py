@@ -8,12 +8,14 @@ its owners. A kind that it does not know has no owners, so that upkeep leaves it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from mlflow_dynamodbstore.encoding import is_cut
 from mlflow_dynamodbstore.keys.access import USER_META
+from mlflow_dynamodbstore.keys.areas import AREAS
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, join, key_text
+from mlflow_dynamodbstore.keys.described import Anatomy, Reader
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_key
 from mlflow_dynamodbstore.keys.registry import MODEL_META, model_key, model_version
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -23,35 +25,6 @@ UNKNOWN = "Unknown"
 _PART = "PART"
 _GENERATION = re.compile("[0-9a-f]{12}")
 _NUMBER = re.compile("[0-9]{4}")
-
-
-@dataclass(frozen=True)
-class Anatomy:
-    """What one item is.
-
-    ``owners`` are the items it hangs on, the outermost first. ``owner_id`` is the id of the run,
-    trace or logged model that it is or belongs to, where there is one. A search entry
-    (``text_field`` for one of full text) must also be what its run says of itself. A part of a
-    large value belongs to the item at ``head``, which must name its ``generation``.
-    """
-
-    entity: str
-    owners: tuple[Key, ...] = ()
-    owner_id: str | None = None
-    run: Key | None = None
-    text_field: str | None = None
-    head: Key | None = None
-    generation: str = ""
-
-    @property
-    def is_search_entry(self) -> bool:
-        """Whether it is an entry by which a run is found."""
-        return self.run is not None
-
-    @property
-    def is_name_entry(self) -> bool:
-        """Whether it is a full-text entry of a name."""
-        return self.run is None and self.text_field is not None
 
 
 _RUN_KINDS: Mapping[str, str] = {
@@ -127,7 +100,8 @@ def _part_of(sk: str) -> tuple[str, str] | None:
 
 
 def _in_experiment(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del item
+    if (read := _MORE_IN_EXPERIMENT.get(words[0])) is not None:
+        return read(pk, words, item)
     meta = Key(pk, EXPERIMENT_META)
     kind = words[0]
     if kind == "E":
@@ -205,6 +179,8 @@ def _of_run_in_registry(pk: str, words: list[str], item: Item) -> Anatomy:
 
 def _in_workspace(pk: str, words: list[str], item: Item) -> Anatomy | None:
     kind = words[0]
+    if (read := _MORE_IN_WORKSPACE.get(kind)) is not None:
+        return read(pk, words, item)
     if kind == "EXPNAME":
         return Anatomy("Experiment name", (experiment_key(str(item["experiment_id"])),))
     if kind == "RMNAME":
@@ -267,7 +243,9 @@ def _in_config(pk: str, words: list[str], item: Item) -> Anatomy | None:
     return None if entity is None else Anatomy(entity)
 
 
-_PARTITIONS: Mapping[str, Callable[[str, list[str], Item], Anatomy | None]] = {
+_MORE_IN_EXPERIMENT = {word: read for area in AREAS for word, read in area.in_experiment.items()}
+_MORE_IN_WORKSPACE = {word: read for area in AREAS for word, read in area.in_workspace.items()}
+_PARTITIONS: Mapping[str, Reader] = {
     "EXP": _in_experiment,
     "RM": _in_model,
     "RMRUN": _of_run_in_registry,
@@ -278,4 +256,5 @@ _PARTITIONS: Mapping[str, Callable[[str, list[str], Item], Anatomy | None]] = {
     "TRACE": _of_trace,
     "RUNASSESS": _assessment_of_run,
     "CONFIG": _in_config,
+    **{word: read for area in AREAS for word, read in area.partitions.items()},
 }

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from mlflow_dynamodbstore.keys import (
     access,
     base,
@@ -17,29 +14,8 @@ from mlflow_dynamodbstore.keys import (
     runs,
     traces,
 )
-from mlflow_dynamodbstore.table.values import Key
-
-
-class Pattern(NamedTuple):
-    """One form that a key attribute takes.
-
-    In ``text``, ``<...>`` is a piece and ``[...]`` is optional.
-    """
-
-    attribute: str
-    text: str
-    entity: str
-    function: Callable[..., str | Key | dict[str, str]]
-    arguments: tuple[str | int | float, ...] = ()
-
-    @property
-    def example(self) -> str:
-        """What the function makes of the arguments."""
-        made = self.function(*self.arguments)
-        if isinstance(made, Key):
-            return made.pk if self.attribute == "PK" else made.sk
-        return made if isinstance(made, str) else made[self.attribute]
-
+from mlflow_dynamodbstore.keys.areas import AREAS
+from mlflow_dynamodbstore.keys.described import Pattern
 
 _RUN, _TRACE, _MODEL = "0197c9b4", "tr-5f3a", "m-0197c9b5"
 _TIME = 1_700_000_000_000
@@ -408,5 +384,6 @@ PATTERNS: tuple[Pattern, ...] = (
     *_ACCESS,
     *_GLOBAL,
     *_LOCAL,
+    *(pattern for area in AREAS for pattern in area.patterns),
 )
 """Every pattern that a key of the table or of an index can have."""

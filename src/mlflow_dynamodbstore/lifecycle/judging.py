@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mlflow_dynamodbstore import ids, keys, large
-from mlflow_dynamodbstore.keys.anatomy import Anatomy, anatomy
+from mlflow_dynamodbstore.keys.anatomy import anatomy
+from mlflow_dynamodbstore.keys.described import Anatomy
 from mlflow_dynamodbstore.policies import Rules
 from mlflow_dynamodbstore.search import name_index
 from mlflow_dynamodbstore.table.table import Table
