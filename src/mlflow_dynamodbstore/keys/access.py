@@ -28,6 +28,7 @@ from mlflow_dynamodbstore.table.values import Key
 CONFIG_PK = "CONFIG"
 WORKSPACE_META = "WS#META"
 USER_META = "U#META"
+USER_FAILURES = "U#FAILED"
 EXPERIMENT_NAMES = children("EXPNAME")
 MODEL_NAMES = children("RMNAME")
 USER_EXPERIMENT_PERMISSIONS = children("U#PERM")
@@ -126,6 +127,16 @@ def user_meta() -> str:
     return USER_META
 
 
+def user_failures() -> str:
+    """The sort key of the count of wrong passwords for a name."""
+    return USER_FAILURES
+
+
+def user_failures_key(username: str) -> Key:
+    """The count of wrong passwords for a name, whether somebody has it or not."""
+    return Key(user_pk(username), USER_FAILURES)
+
+
 def user_experiment_permission(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> str:
     """A user's permission for an experiment."""
     return in_workspace("U#PERM", workspace, bounded(experiment_id, ID))
@@ -154,6 +165,16 @@ def setting_key(key: str) -> Key:
 def setting_of(sk: str) -> str | None:
     """The name of a setting."""
     return key_text(pieces_of(sk, "CFG")[0])
+
+
+def key_check(kind: str) -> str:
+    """What tells whether a process has the key that secrets of a kind are encrypted with."""
+    return join("KEY", bounded(kind, KEY))
+
+
+def key_check_key(kind: str) -> Key:
+    """The whole key of such a check."""
+    return Key(CONFIG_PK, key_check(kind))
 
 
 def sequence(name: str) -> str:

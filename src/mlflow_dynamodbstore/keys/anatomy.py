@@ -60,6 +60,7 @@ _CONFIG_KINDS: Mapping[str, str] = {
     "SEQ": "Counter",
     "WS": "Entry of a workspace",
     "UID": "Entry of a user",
+    "KEY": "Check of a key",
 }
 _WORKSPACE_KINDS: Mapping[str, str] = {
     "WS": "Workspace",
@@ -206,6 +207,8 @@ def _of_user(pk: str, words: list[str], item: Item) -> Anatomy | None:
     del item
     if words[1] == "META":
         return Anatomy("User")
+    if words[1] == "FAILED":
+        return Anatomy("Failed logins")  # of anybody, also of a name that nobody has
     entity = _USER_KINDS.get(words[1])
     return None if entity is None else Anatomy(entity, (Key(pk, USER_META),))
 

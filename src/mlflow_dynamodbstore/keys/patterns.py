@@ -203,6 +203,7 @@ _ACCESS = (
     Pattern("SK", "RMNAME#<name>", "Model name", access.model_name_guard, ("iris",)),
     Pattern("SK", "WEBHOOK#<webhook_id>", "Webhook", access.webhook_key, ("5d1c",)),
     Pattern("SK", "U#META", "User", access.user_meta),
+    Pattern("SK", "U#FAILED", "Failed logins", access.user_failures),
     Pattern(
         "SK",
         "U#PERM#[<workspace>#]<experiment_id>",
@@ -245,6 +246,7 @@ _ACCESS = (
     Pattern("SK", "UID#<user_id>", "Entry of a user", grants.user_entry, (1,)),
     Pattern("SK", "CFG#<key>", "Configuration entry", access.setting, ("retention",)),
     Pattern("SK", "SEQ#<name>", "Counter", access.sequence, ("experiment",)),
+    Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check, ("webhook",)),
     Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
     Pattern(
         "SK",
