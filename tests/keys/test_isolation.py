@@ -238,6 +238,9 @@ def test_ranks_answer_comparisons_exactly(comparison, key, value, bound, run_id)
     rank = keys.metric_rank(key, value, run_id)
     expected = COMPARISONS[comparison](value, bound)
     assert (rank in keys.metric_ranks_where(key, comparison, bound)) == expected
+    place = keys.lsi5_run(run_id, key, value)
+    assert (place in keys.runs_by_metric_where(key, comparison, bound)) == expected
+    assert keys.primary_metric_of(place) == value
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS)
@@ -247,11 +250,21 @@ def test_nan_compares_with_no_number_and_ranks_last(comparison, key, bound, run_
     assert rank not in keys.metric_ranks_where(key, comparison, bound)
     assert rank > keys.metric_rank(key, bound, run_id)
     assert rank in keys.metric_ranks_where(key, "=", float("nan"))
+    place = keys.lsi5_run(run_id, key, float("nan"))
+    assert place not in keys.runs_by_metric_where(key, comparison, bound)
+    assert place in keys.runs_by_metric_where(key, "=", float("nan"))
 
 
 def test_comparing_with_nan_is_refused():
-    with pytest.raises(ValueError):
-        keys.metric_ranks_where("m", "<", float("nan"))
+    for where in (keys.metric_ranks_where, keys.runs_by_metric_where):
+        with pytest.raises(ValueError):
+            where("m", "<", float("nan"))
+
+
+@given(any_texts, doubles, any_texts, st.uuids())
+def test_the_run_of_a_rank_is_read_from_its_end(key, value, text, run_id):
+    assert keys.ranked_run_of(keys.metric_rank(key, value, run_id.hex)) == run_id.hex
+    assert keys.ranked_run_of(keys.param_rank(key, text, run_id.hex)) == run_id.hex
 
 
 @given(any_texts, doubles, doubles, any_texts)

@@ -201,6 +201,9 @@ from mlflow_dynamodbstore.keys.ranks import (
     param_ranks_of,
     param_ranks_starting,
 )
+    primary_metric_of,
+    ranked_run_of,
+    runs_by_metric_where,
 from mlflow_dynamodbstore.keys.registry import (
     MODEL_ALIASES,
     MODEL_AND_VERSIONS,
@@ -446,6 +449,8 @@ __all__ = [
     "parts",
     "resource_grant",
     "resource_grants",
+    "primary_metric_of",
+    "ranked_run_of",
     "resource_grants_pk",
     "role_grant",
     "role_key",
@@ -486,6 +491,7 @@ __all__ = [
     "runs_by_metric",
     "runs_by_name",
     "runs_by_time",
+    "runs_by_metric_where",
     "runs_named",
     "sequence",
     "sequence_key",

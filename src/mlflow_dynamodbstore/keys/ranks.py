@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from mlflow_dynamodbstore.encoding import bounded, certain_prefix, float_of_inverted, inverted_float
+from mlflow_dynamodbstore.encoding import (
+    bounded,
+    certain_prefix,
+    float_of,
+    float_of_inverted,
+    inverted_float,
+    ordered_float,
+    text_of,
+)
 from mlflow_dynamodbstore.keys.base import (
     ID,
     KEY,
@@ -85,9 +93,35 @@ def metric_rank_of(sk: str) -> MetricRank:
     return MetricRank(key_text(key), float_of_inverted(value), key_text(run_id))
 
 
+def runs_by_metric_where(key: str, comparison: Comparison, value: float) -> Range:
+    """In LSI5: sealed runs whose primary metric compares so with a number.
+
+    ``=`` with NaN gives the runs whose metric is NaN, as in RANK.
+    """
+    metric = join("M", bounded(key, KEY))
+    same = children(join(metric, ordered_float(value)))
+    if comparison == "=":
+        return same
+    if math.isnan(value):
+        raise ValueError("no number is less or greater than NaN")
+    if comparison in ("<", "<="):
+        return Range(children(metric).low, same.low if comparison == "<" else same.high)
+    return Range(same.high if comparison == ">" else same.low, join(metric, _BEHIND_NUMBERS))
+
+
+def primary_metric_of(lsi5sk: str) -> float:
+    """The value of the primary metric by which a sealed run stands in LSI5."""
+    return float_of(pieces_of(lsi5sk, "M")[1])
+
+
 def param_rank(key: str, value: str, run_id: str) -> str:
     """A run's place by the value of a param."""
     return join("RANK#p", bounded(key, RANKED), bounded(value, RANKED), bounded(run_id, ID))
+
+
+def ranked_run_of(sk: str) -> str:
+    """The run that a rank is of; all that most readers of ranks need."""
+    return text_of(sk[sk.rindex("#") + 1 :])  # ids are short and never cut
 
 
 def param_ranks(key: str) -> Range:
