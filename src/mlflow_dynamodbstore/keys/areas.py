@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.keys import jobs
+from mlflow_dynamodbstore.keys import jobs, reviews
 from mlflow_dynamodbstore.keys.described import Area
 
-AREAS: tuple[Area, ...] = (jobs.AREA,)
+AREAS: tuple[Area, ...] = (jobs.AREA, reviews.AREA)

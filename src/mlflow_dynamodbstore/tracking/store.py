@@ -8,6 +8,7 @@ from mlflow.utils.uri import resolve_uri_if_local
 
 from mlflow_dynamodbstore.errors import translates_errors
 from mlflow_dynamodbstore.opening import open_table
+from mlflow_dynamodbstore.reviews.store import ReviewStore
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.traces.store import TraceStore
 from mlflow_dynamodbstore.tracking.experiments import Experiments
@@ -19,7 +20,7 @@ from mlflow_dynamodbstore.tracking.run_search import RunSearch
 
 @translates_errors
 class DynamoDBTrackingStore(  # type: ignore[misc]  # two of MLflow's annotations are wrong
-    Experiments, RunData, Inputs, History, RunSearch, TraceStore, AbstractStore
+    Experiments, RunData, Inputs, History, RunSearch, ReviewStore, TraceStore, AbstractStore
 ):
     """MLflow's tracking store on one DynamoDB table, or on a file of the embedded engine.
 

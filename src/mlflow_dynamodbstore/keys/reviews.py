@@ -1,0 +1,235 @@
+"""Keys of label schemas and review queues, which lie in their experiment's partition.
+
+LSI1 lists all of them as MLflow does: the newest first, by id among those of one millisecond.
+"""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.encoding import bounded, ordered_int
+from mlflow_dynamodbstore.keys.base import (
+    ID,
+    LONE_NAME,
+    WORD,
+    Range,
+    children,
+    join,
+    key_text,
+    pieces_of,
+)
+from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
+from mlflow_dynamodbstore.table.values import Item, Key
+
+ITEM = 200  # MLflow's limit of 50 characters, each of four bytes
+
+REVIEW_QUEUES = children("RQ")
+"""All review queues of an experiment with everything below them."""
+
+# --- label schemas ------------------------------------------------------------------------------
+
+
+def label_schema(schema_id: str) -> str:
+    """A label schema."""
+    return join("LS", bounded(schema_id, ID))
+
+
+def label_schema_key(experiment_id: str, schema_id: str) -> Key:
+    """The whole key of a label schema."""
+    return Key(experiment_pk(experiment_id), label_schema(schema_id))
+
+
+def label_schema_id_of(sk: str) -> str | None:
+    """The id of a label schema."""
+    return key_text(pieces_of(sk, "LS")[0])
+
+
+def label_schema_name(name: str) -> str:
+    """Guard: a label schema of the experiment has this name."""
+    return join("LSNAME", bounded(name, LONE_NAME))
+
+
+def lsi1_label_schema(schema_id: str, created: int) -> str:
+    """A label schema by age."""
+    return _by_age("LS", created, bounded(schema_id, ID))
+
+
+def label_schemas_by_age(after: tuple[int, str] | None = None) -> Range:
+    """In LSI1: label schemas, the newest first; from a creation time and id on, it included."""
+    return _from("LS", None if after is None else lsi1_label_schema(after[1], after[0]))
+
+
+# --- review queues ------------------------------------------------------------------------------
+
+
+def review_queue(queue_id: str) -> str:
+    """A review queue's own item."""
+    return join("RQ", bounded(queue_id, ID))
+
+
+def review_queue_key(experiment_id: str, queue_id: str) -> Key:
+    """The whole key of a review queue's own item."""
+    return Key(experiment_pk(experiment_id), review_queue(queue_id))
+
+
+def review_queue_id_of(sk: str) -> str | None:
+    """The review queue that a sort key belongs to."""
+    return key_text(pieces_of(sk, "RQ")[0])
+
+
+def review_queue_name(name: str) -> str:
+    """Guard: a review queue of the experiment has this name, in whatever case."""
+    return join("RQNAME", bounded(name.lower(), LONE_NAME))
+
+
+def lsi1_review_queue(queue_id: str, created: int) -> str:
+    """A review queue by age."""
+    return _by_age("RQ", created, bounded(queue_id, ID))
+
+
+def review_queues_by_age(after: tuple[int, str] | None = None) -> Range:
+    """In LSI1: review queues, the newest first; from a creation time and id on, it included."""
+    return _from("RQ", None if after is None else lsi1_review_queue(after[1], after[0]))
+
+
+# --- items of review queues ---------------------------------------------------------------------
+
+
+def review_item(queue_id: str, item_id: str) -> str:
+    """What a review queue has to be reviewed."""
+    return join(review_queue(queue_id), "ITEM", bounded(item_id, ITEM))
+
+
+def review_item_key(experiment_id: str, queue_id: str, item_id: str) -> Key:
+    """The whole key of an item of a review queue."""
+    return Key(experiment_pk(experiment_id), review_item(queue_id, item_id))
+
+
+def review_items(queue_id: str) -> Range:
+    """All items of a review queue."""
+    return children(join(review_queue(queue_id), "ITEM"))
+
+
+def review_item_id_of(sk: str) -> str | None:
+    """The id of what is to be reviewed."""
+    return key_text(pieces_of(sk, "RQ")[2])
+
+
+def lsi1_review_item(queue_id: str, status: str, item_id: str, created: int) -> str:
+    """An item of a review queue by status, then age."""
+    return _by_age(_of_status(queue_id, status), created, bounded(item_id, ITEM))
+
+
+def lsi4_review_item(item_id: str, queue_id: str) -> str:
+    """From what is to be reviewed to the review queue that has it."""
+    return join("RQI", bounded(item_id, ITEM), bounded(queue_id, ID))
+
+
+def review_items_of_status(
+    queue_id: str, status: str, after: tuple[int, str] | None = None
+) -> Range:
+    """In LSI1: items of a status, the newest first; from a creation time and id on, it included."""
+    first = None if after is None else lsi1_review_item(queue_id, status, after[1], after[0])
+    return _from(_of_status(queue_id, status), first)
+
+
+def review_queues_with(item_id: str) -> Range:
+    """In LSI4: the review queues that have something to be reviewed."""
+    return children(join("RQI", bounded(item_id, ITEM)))
+
+
+def _of_status(queue_id: str, status: str) -> str:
+    return join("RQI", bounded(queue_id, ID), bounded(status, WORD))
+
+
+def _by_age(key: str, created: int, piece: str) -> str:
+    return join(key, ordered_int(-created), piece)
+
+
+def _from(key: str, first: str | None) -> Range:
+    everything = children(key)
+    return everything if first is None else Range(first, everything.high)
+
+
+# --- what they are ------------------------------------------------------------------------------
+
+
+def _read_label_schema(pk: str, words: list[str], item: Item) -> Anatomy | None:
+    del item
+    return Anatomy("Label schema", (_meta(pk),)) if len(words) == 2 else None
+
+
+def _read_label_schema_name(pk: str, words: list[str], item: Item) -> Anatomy:
+    del words
+    return Anatomy("Name of a label schema", (_meta(pk), Key(pk, label_schema(str(item["id"])))))
+
+
+def _read_review_queue(pk: str, words: list[str], item: Item) -> Anatomy | None:
+    del item
+    if len(words) == 2:
+        return Anatomy("Review queue", (_meta(pk),))
+    if len(words) != 4 or words[2] != "ITEM":
+        return None
+    return Anatomy("Item of a review queue", (_meta(pk), Key(pk, join(*words[:2]))))
+
+
+def _read_review_queue_name(pk: str, words: list[str], item: Item) -> Anatomy:
+    del words
+    return Anatomy("Name of a review queue", (_meta(pk), Key(pk, review_queue(str(item["id"])))))
+
+
+def _meta(pk: str) -> Key:
+    return Key(pk, EXPERIMENT_META)
+
+
+_SCHEMA, _QUEUE, _TRACE = "ls-0197c9b7", "rq-0197c9b8", "tr-5f3a"
+_TIME = 1_700_000_000_000
+
+AREA = Area(
+    patterns=(
+        Pattern("SK", "LS#<schema_id>", "Label schema", label_schema, (_SCHEMA,)),
+        Pattern("SK", "LSNAME#<name>", "Name of a label schema", label_schema_name, ("tone",)),
+        Pattern("SK", "RQ#<queue_id>", "Review queue", review_queue, (_QUEUE,)),
+        Pattern(
+            "SK",
+            "RQ#<queue_id>#ITEM#<item_id>",
+            "Item of a review queue",
+            review_item,
+            (_QUEUE, _TRACE),
+        ),
+        Pattern("SK", "RQNAME#<name>", "Name of a review queue", review_queue_name, ("triage",)),
+        Pattern(
+            "lsi1sk",
+            "LS#<age>#<schema_id>",
+            "Label schema",
+            lsi1_label_schema,
+            (_SCHEMA, _TIME),
+        ),
+        Pattern(
+            "lsi1sk",
+            "RQ#<age>#<queue_id>",
+            "Review queue",
+            lsi1_review_queue,
+            (_QUEUE, _TIME),
+        ),
+        Pattern(
+            "lsi1sk",
+            "RQI#<queue_id>#<status>#<age>#<item_id>",
+            "Item of a review queue",
+            lsi1_review_item,
+            (_QUEUE, "pending", _TRACE, _TIME),
+        ),
+        Pattern(
+            "lsi4sk",
+            "RQI#<item_id>#<queue_id>",
+            "Item of a review queue",
+            lsi4_review_item,
+            (_TRACE, _QUEUE),
+        ),
+    ),
+    in_experiment={
+        "LS": _read_label_schema,
+        "LSNAME": _read_label_schema_name,
+        "RQ": _read_review_queue,
+        "RQNAME": _read_review_queue_name,
+    },
+)

@@ -1,0 +1,22 @@
+"""What label schemas and review queues share: which experiment they are in."""
+
+from __future__ import annotations
+
+from mlflow.entities.lifecycle_stage import LifecycleStage
+
+from mlflow_dynamodbstore import ids
+from mlflow_dynamodbstore.tracking.base import TrackingBase
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+
+
+class ReviewsBase(TrackingBase):
+    """The ground the modules about reviews stand on."""
+
+    def _reviewed_experiment(self, experiment_id: str | int) -> str:
+        """The id of an active experiment; MLflow's error for any other."""
+        return experiment_id_of(self._experiment_item(experiment_id, {LifecycleStage.ACTIVE}))
+
+    def _home_of(self, prefix: str, thing_id: str) -> str | None:
+        """The experiment that an id of ours names, if the active workspace has it."""
+        home = ids.experiment_of(thing_id.removeprefix(prefix))
+        return home if home is not None and self._is_in_workspace(home) else None

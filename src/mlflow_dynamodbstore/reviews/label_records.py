@@ -1,0 +1,84 @@
+"""Label schemas as items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from mlflow.genai.label_schemas.label_schemas import (
+    InputCategorical,
+    InputNumeric,
+    InputPassFail,
+    InputText,
+    InputType,
+    LabelSchema,
+    LabelSchemaType,
+)
+
+from mlflow_dynamodbstore.keys import reviews as keys
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+
+_INPUTS: Mapping[str, type[Any]] = {
+    "pass_fail": InputPassFail,
+    "categorical": InputCategorical,
+    "numeric": InputNumeric,
+    "text": InputText,
+}
+_WORDS = {kind: word for word, kind in _INPUTS.items()}
+
+
+def label_schema_item(schema: LabelSchema) -> Item:
+    """The item of a new label schema."""
+    assert schema.experiment_id is not None
+    assert schema.schema_id is not None
+    assert schema.created_at is not None
+    key = keys.label_schema_key(schema.experiment_id, schema.schema_id)
+    return {
+        "PK": key.pk,
+        "SK": key.sk,
+        "name": schema.name,
+        "type": str(schema.type),
+        "instruction": schema.instruction,
+        "enable_comment": schema.enable_comment,
+        "created_by": schema.created_by,
+        "created": schema.created_at,
+        "updated": schema.created_at,
+        "is_default": schema.is_default,
+        "lsi1sk": keys.lsi1_label_schema(schema.schema_id, schema.created_at),
+        **input_attributes(schema.input),
+    }
+
+
+def input_attributes(given: InputType) -> Item:
+    """What a label schema asks for. As JSON, since the bounds of a number may be any number."""
+    return {"input_type": _WORDS[type(given)], "input": json.dumps(asdict(given))}  # type: ignore[call-overload]
+
+
+def label_schema_of(item: Item) -> LabelSchema:
+    """The label schema that an item holds."""
+    return LabelSchema(
+        name=item["name"],
+        type=LabelSchemaType(item["type"]),
+        input=_INPUTS[item["input_type"]](**json.loads(item["input"])),
+        instruction=item["instruction"],
+        enable_comment=item["enable_comment"],
+        schema_id=label_schema_id_of(item),
+        experiment_id=experiment_id_of(item),
+        created_by=item["created_by"],
+        created_at=item["created"],
+        updated_at=item["updated"],
+        is_default=item["is_default"],
+    )
+
+
+def label_schema_id_of(item: Item) -> str:
+    """The id of the label schema that an item holds."""
+    return str(keys.label_schema_id_of(str(item["SK"])))
+
+
+def name_guard(item: Item, name: str) -> Key:
+    """The guard of a name, in the experiment of a label schema."""
+    return Key(str(item["PK"]), keys.label_schema_name(name))

@@ -1,0 +1,106 @@
+"""Things of an experiment whose names are unique in it.
+
+Beside such a thing stands the guard of its name, an item that names it. Both are written, renamed
+and removed in one transaction, and both only while the experiment is active or there at all.
+"""
+
+from __future__ import annotations
+
+from boto3.dynamodb.conditions import Attr, ConditionBase
+from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+
+from mlflow_dynamodbstore.keys import EXPERIMENT_META
+from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put, TransactWrite
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
+
+_IS_ACTIVE = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
+
+
+class NameTaken(Exception):
+    """Another thing of the experiment has this name."""
+
+
+class Changed(Exception):
+    """The thing is no longer as it was read."""
+
+
+def create(table: Table, item: Item, guard: Key, thing_id: str) -> None:
+    """Write a new thing. Raises ``NameTaken``, and MLflow's error when the experiment has gone."""
+    meta = Key(str(item["PK"]), EXPERIMENT_META)
+    taken, inactive = _transact(
+        table,
+        Put(_guard(guard, thing_id), condition=ABSENT),
+        Check(meta, _IS_ACTIVE),
+        Put(item, condition=ABSENT),
+    )[:2]
+    if inactive:
+        raise MlflowException(
+            f"No Experiment with id={experiment_id_of(item)} exists", RESOURCE_DOES_NOT_EXIST
+        )
+    if taken:
+        raise NameTaken
+
+
+def change(
+    table: Table,
+    item: Item,
+    update: Update,
+    guards: tuple[Key, Key],
+    thing_id: str,
+    condition: ConditionBase,
+) -> Item:
+    """Change a thing, and its guard where that is another one now; the thing as it then is.
+
+    ``condition`` must hold of the thing as it is in the table. Raises ``NameTaken``, and
+    ``Changed`` when it does not hold or the thing has another name than ``item`` says.
+    """
+    key = table.schema.key_of(item)
+    condition = Attr("name").eq(item["name"]) & condition
+    before, after = guards
+    if before == after:
+        try:
+            changed = table.update(key, update, condition=condition, returns="new")
+        except ConditionFailed as error:
+            raise Changed from error
+        assert changed is not None
+        return changed
+    refused, taken, _ = _transact(
+        table,
+        Patch(key, update, condition=condition),
+        Put(_guard(after, thing_id), condition=ABSENT),
+        Delete(before),
+    )
+    if refused:
+        raise Changed
+    if taken:
+        raise NameTaken
+    return update.apply(item)
+
+
+def remove(table: Table, item: Item, guard: Key) -> None:
+    """Remove a thing and its guard. Raises ``Changed`` when it has gone or has another name."""
+    own = Delete(table.schema.key_of(item), condition=Attr("name").eq(item["name"]))
+    if _transact(table, own, Delete(guard))[0]:
+        raise Changed
+
+
+def _guard(key: Key, thing_id: str) -> Item:
+    return {"PK": key.pk, "SK": key.sk, "id": thing_id}
+
+
+def _transact(table: Table, *writes: TransactWrite) -> list[bool]:
+    """Do some writes together; which of their conditions did not hold, if that kept them."""
+    try:
+        table.transact(writes)
+    except TransactionCancelled as error:
+        refused = [r is not None and r.code == "ConditionFailed" for r in error.reasons]
+        if not any(refused):
+            raise
+        return refused
+    return [False] * len(writes)
