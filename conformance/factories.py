@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
@@ -37,6 +38,11 @@ def make_registry(_artifact_root: str | None, directory: Path) -> DynamoDBRegist
 def make_workspace(_artifact_root: str | None, directory: Path) -> DynamoDBWorkspaceStore:
     """The workspaces of a directory."""
     return DynamoDBWorkspaceStore(uri_for(directory))
+
+
+def make_jobs(_artifact_root: str | None, directory: Path) -> DynamoDBJobStore:
+    """The background jobs of a directory."""
+    return DynamoDBJobStore(uri_for(directory))
 
 
 def make_auth(_artifact_root: str | None, directory: Path) -> DynamoDBAuthStore:

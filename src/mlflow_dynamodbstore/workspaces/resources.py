@@ -1,8 +1,8 @@
 """What lies in a workspace, and what becomes of it when the workspace is deleted.
 
 Each resource is listed by an item in the partition of its workspace: experiments and registered
-models by the guards of their names, webhooks by themselves. That item goes last, or together with
-the rest, so that what was interrupted is taken up when the workspace is deleted again.
+models by the guards of their names, webhooks and jobs by themselves. That item goes last, or
+together with the rest, so that what was interrupted is taken up when the workspace is deleted again.
 
 A kind of resource that is added to the project is added to :data:`KINDS`.
 """
@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import Range
+from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.partitions import empty_partition
 from mlflow_dynamodbstore.policies import Policies
 from mlflow_dynamodbstore.registry import claims
@@ -34,7 +36,7 @@ class Kind(ABC):
     """A kind of resource; ``label`` is what MLflow's messages call it."""
 
     label: str
-    listed: Range
+    listed: Range  # in the workspace's partition, unless `items` reads another
 
     def items(self, table: Table, workspace: str) -> Iterator[Item]:
         """The items by which a workspace lists its resources."""
@@ -142,4 +144,35 @@ class Webhooks(Kind):
         table.transact([moved, Delete(table.schema.key_of(item))])
 
 
-KINDS: tuple[Kind, ...] = (Models(), Experiments(), Webhooks())
+class Jobs(Kind):
+    """Background jobs have a partition of their own, and ids that never meet."""
+
+    label = "jobs"
+
+    def conflicts(self, table: Table, workspace: str) -> list[str]:
+        del table, workspace
+        return []
+
+    def items(self, table: Table, workspace: str) -> Iterator[Item]:
+        jobs = table.items(Query(job_keys.jobs_pk(workspace)))
+        return (item for item in jobs if "job_id" in item)  # the others are parts of long texts
+
+    def name(self, item: Item) -> str:
+        return str(item["job_id"])
+
+    def remove(self, table: Table, workspace: str, item: Item) -> None:
+        del workspace
+        table.delete(table.schema.key_of(item))
+        table.write(removals(item))
+
+    def move(self, table: Table, workspace: str, item: Item) -> None:
+        del workspace
+        there = job_keys.job_key(self.name(item))
+        parts = table.get_many(removal.key for removal in removals(item))
+        table.write([Put({**part, "PK": there.pk}) for part in parts.values()])
+        moved = Put({**item, "PK": there.pk})
+        table.transact([moved, Delete(table.schema.key_of(item))])
+        table.write(removals(item))
+
+
+KINDS: tuple[Kind, ...] = (Models(), Experiments(), Webhooks(), Jobs())

@@ -1,0 +1,75 @@
+"""Jobs as they lie in the table, and as MLflow shows them.
+
+Params, result and details may be of any length, so they are kept as large values. They are JSON
+texts already, and stay so.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mlflow.entities._job import Job, JobProgress
+from mlflow.entities._job_status import JobStatus
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.keys import jobs as keys
+from mlflow_dynamodbstore.table.contract import Delete
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item, Key
+
+PARAMS, RESULT, DETAILS = "params", "result", "details"
+LARGE = (PARAMS, RESULT, DETAILS)
+INLINE = 16 * 1024  # lists read whole items, so longer texts lie beside them
+FINAL = tuple(status for status in JobStatus if JobStatus.is_finalized(status))
+OPEN = tuple(status for status in JobStatus if not JobStatus.is_finalized(status))
+
+
+def stored(key: Key, name: str, text: str) -> large.Stored:
+    """How a text of any length is written to a job."""
+    return large.store(key, name, text, inline=INLINE)
+
+
+def in_status(job_id: str, status: JobStatus) -> Item:
+    """The attributes that say in which status a job is."""
+    return {"status": status.value, "lsi1sk": keys.lsi1_job(job_id, status.value)}
+
+
+def status_of(item: Item) -> JobStatus:
+    """The status of a job."""
+    return JobStatus(item["status"])
+
+
+def details_of(table: Table, item: Item) -> dict[str, Any] | None:
+    """What a job told of itself while it ran."""
+    text = large.load(table, item, DETAILS)
+    return None if text is None else json.loads(text)
+
+
+def job_of(table: Table, item: Item) -> Job:
+    """A job as MLflow shows it."""
+    progress = item.get("progress")
+    return Job(
+        job_id=item["job_id"],
+        creation_time=item["created"],
+        job_name=item["name"],
+        params=large.load(table, item, PARAMS),
+        timeout=item.get("timeout"),
+        status=status_of(item),
+        result=large.load(table, item, RESULT),
+        retry_count=item["retries"],
+        last_update_time=item["updated"],
+        workspace=keys.jobs_workspace_of(str(item["PK"])),
+        status_details=details_of(table, item),
+        creator=item.get("creator"),
+        executor_backend=item.get("backend"),
+        lease_expires_at=item.get("lease_until"),
+        status_message=item.get("message"),
+        progress=None if progress is None else JobProgress.from_dict(progress),
+        progress_updated_at=item.get("progress_at"),
+    )
+
+
+def removals(item: Item) -> list[Delete]:
+    """The deletes of all parts of a job's long texts."""
+    return [delete for name in LARGE for delete in large.removal(item, name)]
