@@ -81,7 +81,7 @@ def test_every_command_takes_json_and_has_help(name):
 
 
 def test_what_destroys_asks_first():
-    for name in ("fts remove", "workspace delete", "destroy"):
+    for name in ("fts remove", "alias delete", "workspace delete", "destroy"):
         assert "--yes" in options(COMMANDS[name])
 
 

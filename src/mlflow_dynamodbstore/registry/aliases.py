@@ -89,6 +89,10 @@ class Aliases(RegisteredModels, ModelVersions):
             raise alias_not_found(alias)
         return target
 
+    def list_registered_model_aliases(self, name: str) -> dict[str, Target]:
+        """Where each alias of a model leads, by its name."""
+        return self._model(name).aliases
+
     def split_registered_model_alias(
         self, name: str, alias: str, version: str | int, weight: int
     ) -> Target:
