@@ -5,7 +5,18 @@ from __future__ import annotations
 import click
 
 from mlflow_dynamodbstore import __version__
-from mlflow_dynamodbstore.cli import config, explain, fts, health, stack, tag, trace, ttl, workspace
+from mlflow_dynamodbstore.cli import (
+    alias,
+    config,
+    explain,
+    fts,
+    health,
+    stack,
+    tag,
+    trace,
+    ttl,
+    workspace,
+)
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place
 
@@ -46,6 +57,7 @@ for command in (
     health.stats,
     tag.tag,
     trace.trace,
+    alias.alias,
     workspace.workspace,
     stack.deploy,
     stack.destroy,
