@@ -1,22 +1,24 @@
-"""Filling and emptying the partition of a model while nobody can see it.
+"""Filling and emptying the partition of a named thing while nobody can see it.
 
 A name is the key of a partition, so renaming moves every item, and that takes more than one
-transaction. What readers go by is META: without it a model does not exist, whatever else lies in
-its partition. Whoever fills or empties a partition puts a *claim* in META's place. A claim holds
-the name until the work is done. One that was not renewed for a minute belonged to somebody who is
-gone, and may be taken over by whoever needs the name; a partition taken over is emptied.
+transaction. What readers go by is META: without it a model (or an MCP server) does not exist,
+whatever else lies in its partition. Whoever fills or empties a partition puts a *claim* in META's
+place. A claim holds the name until the work is done. One that was not renewed for a minute belonged
+to somebody who is gone, and may be taken over by whoever needs the name; a partition taken over is
+emptied.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.registry.items import REVISION, UID, VERSIONS_REVISION, Place
+from mlflow_dynamodbstore.mcp.places import ServerPlace
+from mlflow_dynamodbstore.registry.items import REVISION, UID, Place
 from mlflow_dynamodbstore.table.contract import Delete, Page, Put, Query, Scan
 from mlflow_dynamodbstore.table.errors import (
     ConditionFailed,
@@ -34,8 +36,42 @@ LEASE_SECONDS = 60
 PAGE = 250
 
 
+class Holder(Protocol):
+    """Where a named thing lies: in a partition of its own, and listed by a guard elsewhere."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def workspace(self) -> str: ...
+
+    @property
+    def pk(self) -> str: ...
+
+    @property
+    def key(self) -> Key:
+        """The key of META."""
+
+    @property
+    def guard(self) -> Item:
+        """The item by which it is listed in its workspace."""
+
+    def links(self, items: Iterable[Item]) -> list[Item]:
+        """What other partitions hold because these items are in this one."""
+
+    def moved(self, item: Item, now: int | None) -> Item:
+        """An item from another place as it is at this one."""
+
+    def moved_meta(self, meta: Item, now: int | None) -> Item:
+        """META from another place as it is at this one."""
+
+
+HOLDERS: Mapping[str, Callable[[str, str], Holder]] = {"RM": Place, "MCP": ServerPlace}
+"""Whatever can be claimed, by the first word of its partition key."""
+
+
 class NameTakenError(Exception):
-    """There is a live model of this name; ``meta`` is its own item."""
+    """There is something live of this name; ``meta`` is its own item."""
 
     def __init__(self, meta: Item):
         super().__init__(meta["name"])
@@ -43,7 +79,7 @@ class NameTakenError(Exception):
 
 
 class OutdatedError(Exception):
-    """A model is not what it was when the change was decided; ``meta`` is what stands there."""
+    """Something is not what it was when the change was decided; ``meta`` is what stands there."""
 
     def __init__(self, meta: Item | None):
         super().__init__()
@@ -51,19 +87,24 @@ class OutdatedError(Exception):
 
 
 def is_live(meta: Item | None) -> bool:
-    """Whether what stands in META's place is a model."""
+    """Whether what stands in META's place is no claim."""
     return meta is not None and CLAIM not in meta
 
 
 def unchanged(meta: Item) -> ConditionBase:
-    """A condition on META: nothing about the model has changed since it looked like this."""
+    """A condition on META: nothing below it has changed since it looked like this."""
     return Attr(REVISION).eq(meta[REVISION]) & Attr(UID).eq(meta[UID])
+
+
+def nothing_there() -> ConditionBase:
+    """A condition on META: nobody has the name, nor a claim on it."""
+    return Attr("PK").not_exists()
 
 
 class Claim:
     """The right to fill or empty one partition."""
 
-    def __init__(self, table: Table, place: Place):
+    def __init__(self, table: Table, place: Holder):
         self._table = table
         self._place = place
         self._token = secrets.token_hex(8)
@@ -80,10 +121,10 @@ class Claim:
         return Attr(CLAIM).eq(self._token)
 
     def acquire(self) -> None:
-        """Put the claim where there is no model. Raises ``NameTakenError``."""
+        """Put the claim where nothing is. Raises ``NameTakenError``."""
         for _ in self._table.retry.attempts():
             try:
-                self._table.put(self.item(), condition=Attr("PK").not_exists())
+                self._table.put(self.item(), condition=nothing_there())
             except ConditionFailed as refused:
                 make_room(self._table, self._place, refused.old)
                 self._until = self._end()
@@ -124,7 +165,7 @@ class Claim:
         """Remove everything in the partition but the claim."""
         for page in pages(self._table, self._place):
             self.renew()
-            links = [Delete(_key(link)) for link in run_links(self._place, page.items)]
+            links = [Delete(_key(link)) for link in self._place.links(page.items)]
             children = [Delete(_key(item)) for item in page.items]
             # Links first: they are found through the versions they lead to.
             self._table.write(links, then=children)
@@ -133,8 +174,8 @@ class Claim:
         return int(self._table.clock()) + LEASE_SECONDS
 
 
-def make_room(table: Table, place: Place, standing: Item | None) -> None:
-    """Empty a partition whose claim has run out. Raises ``NameTakenError`` for a live model.
+def make_room(table: Table, place: Holder, standing: Item | None) -> None:
+    """Empty a partition whose claim has run out. Raises ``NameTakenError`` for a live thing.
 
     A claim that holds is left alone: the caller waits and looks again.
     """
@@ -165,8 +206,8 @@ def sweep(table: Table) -> int:
         scan = replace(scan, cursor=page.cursor)
 
 
-def remove(table: Table, place: Place, meta: Item) -> None:
-    """Remove a model for good; it is gone at once. Raises ``OutdatedError``."""
+def remove(table: Table, place: Holder, meta: Item) -> None:
+    """Remove something for good; it is gone at once. Raises ``OutdatedError``."""
     claim = Claim(table, place)
     try:
         table.transact([Put(claim.item(), condition=unchanged(meta)), Delete(_key(place.guard))])
@@ -177,11 +218,11 @@ def remove(table: Table, place: Place, meta: Item) -> None:
     claim.empty()
 
 
-def move(table: Table, source: Place, target: Place, now: int | None) -> Item | None:
-    """Move a model to another name or workspace; readers see it at one place at a time.
+def move(table: Table, source: Holder, target: Holder, now: int | None) -> Item | None:
+    """Move something to another name or workspace; readers see it at one place at a time.
 
-    ``now`` becomes the time of the last change of the model and its versions. Returns the new
-    META, or None when there is no model at the source. Raises ``NameTakenError``.
+    ``now`` becomes the time of the last change of a model and its versions. Returns the new
+    META, or None when there is nothing at the source. Raises ``NameTakenError``.
     """
     claim = Claim(table, target)
     claim.acquire()
@@ -195,7 +236,7 @@ def move(table: Table, source: Place, target: Place, now: int | None) -> Item | 
     return meta
 
 
-def _abandon(table: Table, target: Place, claim: Claim) -> None:
+def _abandon(table: Table, target: Holder, claim: Claim) -> None:
     """Take the copies away again, unless the move has taken place after all.
 
     The answer to the last step may have been lost, and it may even be on its way still. Under
@@ -207,7 +248,7 @@ def _abandon(table: Table, target: Place, claim: Claim) -> None:
 
 
 def _copy_and_switch(
-    table: Table, source: Place, target: Place, claim: Claim, now: int | None
+    table: Table, source: Holder, target: Holder, claim: Claim, now: int | None
 ) -> Item | None:
     for _ in table.retry.attempts():
         meta = table.get(source.key)
@@ -215,7 +256,7 @@ def _copy_and_switch(
             return None
         _copy(table, source, target, claim, now)
         leaving = Claim(table, source)
-        moved = _moved_meta(meta, target, now)
+        moved = target.moved_meta(meta, now)
         try:
             table.transact(
                 [
@@ -228,64 +269,36 @@ def _copy_and_switch(
         except TransactionCancelled as cancelled:
             if is_refused(cancelled, 0) or not is_refused(cancelled, 2):
                 raise
-            claim.clear()  # the model changed while it was copied: once more
+            claim.clear()  # it changed while it was copied: once more
         else:
             leaving.empty()
             return moved
-    raise Unavailable(f"the model {source.name!r} keeps changing while it is being moved")
+    raise Unavailable(f"{source.name!r} keeps changing while it is being moved")
 
 
-def _copy(table: Table, source: Place, target: Place, claim: Claim, now: int | None) -> None:
+def _copy(table: Table, source: Holder, target: Holder, claim: Claim, now: int | None) -> None:
     for page in pages(table, source):
         claim.renew()
-        copies = [_moved(item, target, now) for item in page.items]
+        copies = [target.moved(item, now) for item in page.items]
         # Links last: a partition that is emptied after a crash finds them through its versions.
-        links = run_links(target, copies)
+        links = target.links(copies)
         table.write([Put(copy) for copy in copies], then=[Put(link) for link in links])
 
 
-def _moved(item: Item, target: Place, now: int | None) -> Item:
-    moved = {**item, "PK": target.pk}
-    if now is not None and _is_version(item):
-        moved["updated"] = now
-    return moved
-
-
-def _moved_meta(meta: Item, target: Place, now: int | None) -> Item:
-    return {
-        **meta,
-        "PK": target.pk,
-        "name": target.name,
-        REVISION: meta[REVISION] + 1,
-        VERSIONS_REVISION: meta[REVISION] + 1,
-        **({} if now is None else {"updated": now}),
-        **keys.model_index(name=target.name, workspace=target.workspace),
-    }
-
-
-def pages(table: Table, place: Place) -> Iterator[Page]:
-    """What lies in the partition of a model beside META."""
+def pages(table: Table, place: Holder) -> Iterator[Page]:
+    """What lies in a partition beside META."""
     query = Query(place.pk, limit=PAGE)
     while True:
         page = table.query(query)
-        yield Page([item for item in page.items if item["SK"] != keys.MODEL_META], page.cursor)
+        yield Page([item for item in page.items if item["SK"] != place.key.sk], page.cursor)
         if page.cursor is None:
             return
         query = replace(query, cursor=page.cursor)
 
 
-def run_links(place: Place, items: Iterable[Item]) -> list[Item]:
-    """The items by which the versions among these are found by their runs."""
-    return [
-        place.run_link(item["run_id"], keys.model_version_of(item["SK"]))
-        for item in items
-        if _is_version(item) and "run_id" in item
-    ]
-
-
-def place_of(claim: Item) -> Place:
-    """The model that a claim is on."""
-    return Place(claim["name"], claim["workspace"])
+def place_of(claim: Item) -> Holder:
+    """What a claim is on."""
+    return HOLDERS[claim["PK"].partition("#")[0]](claim["name"], claim["workspace"])
 
 
 def is_refused(cancelled: TransactionCancelled, write: int) -> bool:
@@ -298,10 +311,6 @@ def old_of(cancelled: TransactionCancelled, write: int) -> Item | None:
     """What stood where a write of a cancelled transaction was to go."""
     reason = cancelled.reasons[write]
     return None if reason is None else reason.old
-
-
-def _is_version(item: Item) -> bool:
-    return item["SK"] in keys.MODEL_VERSIONS and "stage" in item
 
 
 def _key(item: Item) -> Key:

@@ -13,7 +13,7 @@ Attributes with user text in their name have a prefix:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -69,7 +69,7 @@ class Place(NamedTuple):
     @property
     def guard(self) -> Item:
         """The item by which the model is listed in its workspace."""
-        return _named(keys.model_name_guard(self.name, self.workspace), NAME, self.name)
+        return named(keys.model_name_guard(self.name, self.workspace), NAME, self.name)
 
     def version(self, number: int) -> Key:
         return keys.model_version_key(self.name, number, self.workspace)
@@ -80,13 +80,46 @@ class Place(NamedTuple):
             return Key(self.pk, keys.model_tag(key))
         return Key(self.pk, keys.model_version_tag(number, key))
 
-    def tag_item(self, key: str, value: str | None, number: int | None = None) -> Item:
-        return {**_named(self.tag(key, number), "key", key), "value": value}
+    def tagging(self, number: int | None = None) -> TagStore:
+        """How the tags of the model, or of one of its versions, are laid out.
+
+        A model's tags are items of their own beside being attributes of META. Of a version only
+        the long ones are, so that listing versions does not read each tag twice.
+        """
+        limit = MAX_INLINE_MODEL_TAGS if number is None else MAX_INLINE_VERSION_TAGS
+        return TagStore(lambda key: self.tag(key, number), limit, number is None)
 
     def run_link(self, run_id: str, number: int) -> Item:
         """The item by which a version is found by its run."""
         key = Key(keys.model_run_pk(run_id, self.workspace), keys.model_run_link(self.name, number))
-        return _named(key, NAME, self.name)
+        return named(key, NAME, self.name)
+
+    # What claims need to know: see ``claims.Holder``.
+
+    def links(self, items: Iterable[Item]) -> list[Item]:
+        """The items by which the versions among these are found by their runs."""
+        return [
+            self.run_link(item["run_id"], keys.model_version_of(item["SK"]))
+            for item in items
+            if _is_version(item) and "run_id" in item
+        ]
+
+    def moved(self, item: Item, now: int | None) -> Item:
+        moved = {**item, "PK": self.pk}
+        if now is not None and _is_version(item):
+            moved["updated"] = now
+        return moved
+
+    def moved_meta(self, meta: Item, now: int | None) -> Item:
+        return {
+            **meta,
+            "PK": self.pk,
+            "name": self.name,
+            REVISION: meta[REVISION] + 1,
+            VERSIONS_REVISION: meta[REVISION] + 1,
+            **({} if now is None else {"updated": now}),
+            **keys.model_index(name=self.name, workspace=self.workspace),
+        }
 
 
 class Target(NamedTuple):
@@ -114,24 +147,24 @@ class TagChange:
 
 
 class TagStore(NamedTuple):
-    """How the tags of one item are laid out: those of a model, or of one of its versions.
+    """How the tags of one item are laid out: as its attributes, and as items of their own.
 
-    A model's tags are items of their own beside being attributes of META. Of a version only
-    the long ones are, so that listing versions does not read each tag twice.
+    ``limit`` is how many bytes of tags may be attributes. What is long or beyond it is an item;
+    with ``all_apart`` the others are, too.
     """
 
-    place: Place
-    number: int | None = None
+    key_of: Callable[[str], Key]
+    limit: int
+    all_apart: bool
 
     def setting(self, item: Item, tags: Tags) -> TagChange:
         """What it takes to set tags on an item as it stands."""
         change = TagChange()
         size = sum(_size(n, v) for n, v in item.items() if n.startswith(TAG) and n[2:] not in tags)
-        limit = MAX_INLINE_MODEL_TAGS if self.number is None else MAX_INLINE_VERSION_TAGS
         for key, value in tags.items():
             own = _size(TAG + key, value)
             # Whether something is a prompt must be known without another read.
-            has_room = size + own <= limit or key == IS_PROMPT_TAG_KEY
+            has_room = size + own <= self.limit or key == IS_PROMPT_TAG_KEY
             inline = has_room and _size("", value) <= MAX_INLINE_TAG
             if inline:
                 size += own
@@ -141,10 +174,10 @@ class TagStore(NamedTuple):
             other = (LONG_TAG if inline else TAG) + key
             if other in item:
                 change.remove.append(other)
-            if not inline or self.number is None:
-                change.writes.append(Put(self.place.tag_item(key, value, self.number)))
+            if not inline or self.all_apart:
+                change.writes.append(Put(self._item(key, value)))
             elif other in item:
-                change.writes.append(Delete(self.place.tag(key, self.number)))
+                change.writes.append(Delete(self.key_of(key)))
         return change
 
     def removing(self, item: Item, key: str) -> TagChange | None:
@@ -153,9 +186,12 @@ class TagStore(NamedTuple):
         if not found:
             return None
         change = TagChange(remove=found)
-        if self.number is None or LONG_TAG + key in found:
-            change.writes.append(Delete(self.place.tag(key, self.number)))
+        if self.all_apart or LONG_TAG + key in found:
+            change.writes.append(Delete(self.key_of(key)))
         return change
+
+    def _item(self, key: str, value: str | None) -> Item:
+        return {**named(self.key_of(key), "key", key), "value": value}
 
 
 def new_meta(place: Place, now: int, description: str | None) -> Item:
@@ -240,7 +276,11 @@ def as_texts(tags: Iterable[tuple[str, object]]) -> dict[str, str | None]:
     return {key: None if value is None else str(value) for key, value in tags}
 
 
-def _named(key: Key, attribute: str, text: str) -> Item:
+def _is_version(item: Item) -> bool:
+    return item["SK"] in keys.MODEL_VERSIONS and "stage" in item
+
+
+def named(key: Key, attribute: str, text: str) -> Item:
     """An item at a key; a text too long for the key stands in an attribute."""
     item: Item = {"PK": key.pk, "SK": key.sk}
     if is_cut(key.sk):

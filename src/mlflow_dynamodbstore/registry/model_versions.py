@@ -29,7 +29,6 @@ from mlflow_dynamodbstore.registry.items import (
     LATEST,
     PROMPT_VERSIONS,
     Place,
-    TagStore,
     as_texts,
     marks_prompt,
     new_version,
@@ -89,7 +88,7 @@ class ModelVersions(AliasChanges):
                 run_link=run_link,
                 description=description,
             )
-            tagging = TagStore(place, number).setting(item, values)
+            tagging = place.tagging(number).setting(item, values)
             item.update(tagging.set)
             change = Change(
                 set={LAST_VERSION: number, "updated": now, LATEST + STAGE_NONE: number},

@@ -18,7 +18,6 @@ from mlflow_dynamodbstore.registry.items import (
     LONG_TAG,
     TAG,
     Place,
-    TagStore,
     as_texts,
     new_meta,
 )
@@ -42,7 +41,7 @@ class RegisteredModels(RegistryBase):
         for tag in tags or []:
             _validate_registered_model_tag(tag.key, tag.value)
         meta = new_meta(place, get_current_time_millis(), description)
-        tagging = TagStore(place).setting(
+        tagging = place.tagging().setting(
             meta, as_texts((tag.key, tag.value) for tag in tags or [])
         )
         meta.update(tagging.set)

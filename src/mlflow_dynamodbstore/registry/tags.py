@@ -16,7 +16,6 @@ from mlflow_dynamodbstore.registry.items import (
     PROMPT_VERSIONS,
     TagChange,
     Tags,
-    TagStore,
     as_texts,
     marks_prompt,
 )
@@ -34,7 +33,7 @@ class RegistryTags(RegistryBase):
         values = as_texts([(tag.key, tag.value)])
 
         def decide(model: Model) -> Change:
-            tagging = TagStore(place).setting(model.item, values)
+            tagging = place.tagging().setting(model.item, values)
             return Change(tagging.set, tagging.remove, [*tagging.writes])
 
         self._change(place, decide)
@@ -44,7 +43,7 @@ class RegistryTags(RegistryBase):
         _validate_tag_name(key)
 
         def decide(model: Model) -> Change | None:
-            tagging = TagStore(place).removing(model.item, key)
+            tagging = place.tagging().removing(model.item, key)
             if tagging is None:
                 return None
             return Change(tagging.set, tagging.remove, [*tagging.writes])
@@ -59,7 +58,7 @@ class RegistryTags(RegistryBase):
 
         def decide(model: Model) -> Change:
             before = self._version(model, number)
-            tagging = TagStore(place, number).setting(before.item, values)
+            tagging = place.tagging(number).setting(before.item, values)
             return _version_change(model, before, tagging, {**before.tags, **values})
 
         self._change(place, decide, lambda _: version_not_found(name, version))
@@ -71,7 +70,7 @@ class RegistryTags(RegistryBase):
 
         def decide(model: Model) -> Change | None:
             before = self._version(model, number)
-            tagging = TagStore(place, number).removing(before.item, key)
+            tagging = place.tagging(number).removing(before.item, key)
             if tagging is None:
                 return None
             after = {k: value for k, value in before.tags.items() if k != key}

@@ -1,0 +1,198 @@
+"""Keys of the registry of MCP servers: one partition a server.
+
+Versions sort by precedence: see :mod:`mlflow_dynamodbstore.mcp.semver`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mlflow_dynamodbstore.encoding import bounded, is_cut
+from mlflow_dynamodbstore.keys.access import workspace_pk
+from mlflow_dynamodbstore.keys.base import (
+    DEFAULT_WORKSPACE,
+    ID,
+    KEY,
+    LONE_NAME,
+    PARTITION_NAME,
+    Range,
+    children,
+    in_workspace,
+    join,
+    key_text,
+    pieces_of,
+    starting_text,
+)
+from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.table.values import Item, Key
+
+SERVER_META = "S#META"
+SERVER_VERSIONS = children("S#V")
+"""All versions of a server in order of precedence, each followed by what lies below it."""
+SERVER_ENDPOINTS = children("S#EP")
+SERVER_NAMES = children("MCPNAME")
+"""In a workspace's partition: the guards of the names of servers."""
+WORKSPACE_ENDPOINTS = children("MCPEP")
+"""In a workspace's partition: which server has an endpoint, by the id of that."""
+
+# MLflow's limit for a version is 128 characters, and what they become as a precedence is shorter
+# than this. The key of a version's tag shares its sort key with both.
+PRECEDENCE = 470
+VERSION = 160
+VERSION_TAG = 280
+
+
+class VersionKey(NamedTuple):
+    """What the sort key of a version says; None stands for text that was cut."""
+
+    precedence: str | None
+    version: str | None
+
+
+def server_pk(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of a server."""
+    return in_workspace("MCP", workspace, bounded(name, PARTITION_NAME))
+
+
+def server_key(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The whole key of a server's own item."""
+    return Key(server_pk(name, workspace), SERVER_META)
+
+
+def server_meta() -> str:
+    """The sort key of a server's own item."""
+    return SERVER_META
+
+
+def server_version(precedence: str, version: str) -> str:
+    """A version of a server."""
+    return join("S#V", bounded(precedence, PRECEDENCE), bounded(version, VERSION))
+
+
+def server_version_of(sk: str) -> VersionKey:
+    """The version that a sort key belongs to."""
+    precedence, version = pieces_of(sk, "S", "V")[:2]
+    return VersionKey(key_text(precedence), key_text(version))
+
+
+def is_server_version(sk: str) -> bool:
+    """Whether a sort key is that of a version itself."""
+    return sk in SERVER_VERSIONS and sk.count("#") == 3
+
+
+def server_version_tag(precedence: str, version: str, key: str) -> str:
+    """A tag of a version."""
+    return join(server_version(precedence, version), "TAG", bounded(key, VERSION_TAG))
+
+
+def server_tag(key: str) -> str:
+    """A tag of a server."""
+    return join("S#TAG", bounded(key, KEY))
+
+
+def server_endpoint(endpoint_id: str) -> str:
+    """An access endpoint of a server."""
+    return join("S#EP", bounded(endpoint_id, ID))
+
+
+def server_endpoint_of(sk: str) -> str | None:
+    """The id of an endpoint, or None when it was cut."""
+    return key_text(pieces_of(sk, "S", "EP")[0])
+
+
+def server_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The item that lists a server in its workspace."""
+    return Key(workspace_pk(workspace), join("MCPNAME", bounded(name, LONE_NAME)))
+
+
+def server_names_starting(text: str) -> Range:
+    """The guards of names of servers that begin with a text; for a long one also others."""
+    return starting_text("MCPNAME", text, LONE_NAME)
+
+
+def guarded_server_of(sk: str) -> str | None:
+    """The name that a guard stands for, or None when it was cut."""
+    return key_text(pieces_of(sk, "MCPNAME")[0])
+
+
+def workspace_endpoint(endpoint_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The item that tells which server of a workspace has an endpoint."""
+    return Key(workspace_pk(workspace), join("MCPEP", bounded(endpoint_id, ID)))
+
+
+def workspace_endpoint_of(sk: str) -> str | None:
+    """The id of an endpoint, or None when it was cut."""
+    return key_text(pieces_of(sk, "MCPEP")[0])
+
+
+# --- what an item is ----------------------------------------------------------------------------
+
+
+def _in_server(pk: str, words: list[str], item: Item) -> Anatomy | None:
+    del item
+    meta, kind = Key(pk, SERVER_META), words[1]
+    if kind == "META":
+        return Anatomy("MCP server")
+    if kind == "V":
+        return _in_version(meta, words)
+    entity = {"TAG": "MCP server tag", "EP": "MCP access endpoint"}.get(kind)
+    return None if entity is None else Anatomy(entity, (meta,))
+
+
+def _in_version(meta: Key, words: list[str]) -> Anatomy:
+    own = words[:4]
+    if words == own:
+        return Anatomy("MCP server version", (meta,))
+    return Anatomy("MCP server version tag", (meta, Key(meta.pk, join(*own))))
+
+
+def _name(pk: str, words: list[str], item: Item) -> Anatomy:
+    name = str(item["name"]) if is_cut(words[1]) else str(key_text(words[1]))
+    return Anatomy("MCP server name", (server_key(name, _workspace_of(pk)),))
+
+
+def _endpoint_entry(pk: str, words: list[str], item: Item) -> Anatomy:
+    meta = server_key(str(item["server"]), _workspace_of(pk))
+    return Anatomy("Entry of an MCP access endpoint", (meta, Key(meta.pk, join("S#EP", words[1]))))
+
+
+def _workspace_of(pk: str) -> str:
+    return str(key_text(pk.partition("#")[2]))
+
+
+_EXAMPLE = ("000000000100000000020000000003" + "2", "1.2.3")
+
+AREA = Area(
+    patterns=(
+        Pattern(
+            "PK",
+            "MCP#[<workspace>#]<server_name>",
+            "MCP server partition",
+            server_pk,
+            ("io.github.ada/files",),
+        ),
+        Pattern("SK", "S#META", "MCP server", server_meta),
+        Pattern("SK", "S#V#<precedence>#<version>", "MCP server version", server_version, _EXAMPLE),
+        Pattern(
+            "SK",
+            "S#V#<precedence>#<version>#TAG#<key>",
+            "MCP server version tag",
+            server_version_tag,
+            (*_EXAMPLE, "team"),
+        ),
+        Pattern("SK", "S#TAG#<key>", "MCP server tag", server_tag, ("team",)),
+        Pattern("SK", "S#EP#<endpoint_id>", "MCP access endpoint", server_endpoint, ("ae-0197",)),
+        Pattern(
+            "SK", "MCPNAME#<name>", "MCP server name", server_name_guard, ("io.github.ada/files",)
+        ),
+        Pattern(
+            "SK",
+            "MCPEP#<endpoint_id>",
+            "Entry of an MCP access endpoint",
+            workspace_endpoint,
+            ("ae-0197",),
+        ),
+    ),
+    partitions={"MCP": _in_server},
+    in_workspace={"MCPNAME": _name, "MCPEP": _endpoint_entry},
+)

@@ -1,0 +1,1 @@
+"""MLflow's registry of MCP servers: servers, versions, tags, aliases and access endpoints."""

@@ -1,0 +1,84 @@
+"""Where an MCP server lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.mcp.semver import precedence
+from mlflow_dynamodbstore.registry.items import NAME, REVISION, TagStore, named
+from mlflow_dynamodbstore.table.values import Item, Key
+
+MAX_SERVER_TAGS = 16 * 1024
+MAX_VERSION_TAGS = 64 * 1024
+
+
+class ServerPlace(NamedTuple):
+    """The partition of a server, and how it is listed: see ``registry.claims.Holder``."""
+
+    name: str
+    workspace: str
+
+    @property
+    def pk(self) -> str:
+        return keys.server_pk(self.name, self.workspace)
+
+    @property
+    def key(self) -> Key:
+        """The key of META."""
+        return keys.server_key(self.name, self.workspace)
+
+    @property
+    def guard(self) -> Item:
+        """The item by which the server is listed in its workspace."""
+        return named(keys.server_name_guard(self.name, self.workspace), NAME, self.name)
+
+    def version(self, version: str) -> Key:
+        """The key of a version; raises for what is none."""
+        return Key(self.pk, keys.server_version(precedence(version), version))
+
+    def endpoint(self, endpoint_id: str) -> Key:
+        return Key(self.pk, keys.server_endpoint(endpoint_id))
+
+    def endpoint_entry(self, endpoint_id: str) -> Item:
+        """The item by which an endpoint is found in its workspace."""
+        key = keys.workspace_endpoint(endpoint_id, self.workspace)
+        return {"PK": key.pk, "SK": key.sk, "server": self.name}
+
+    def tagging(self, version: str | None = None) -> TagStore:
+        """How the tags of the server, or of one of its versions, are laid out."""
+        if version is None:
+            return TagStore(
+                lambda key: Key(self.pk, keys.server_tag(key)), MAX_SERVER_TAGS, all_apart=False
+            )
+        place = (precedence(version), version)
+        return TagStore(
+            lambda key: Key(self.pk, keys.server_version_tag(*place, key)),
+            MAX_VERSION_TAGS,
+            all_apart=False,
+        )
+
+    # What claims need to know.
+
+    def links(self, items: Iterable[Item]) -> list[Item]:
+        """The entries of the endpoints among these items."""
+        return [
+            self.endpoint_entry(str(keys.server_endpoint_of(item["SK"])))
+            for item in items
+            if item["SK"] in keys.SERVER_ENDPOINTS
+        ]
+
+    def moved(self, item: Item, now: int | None) -> Item:
+        del now  # versions and endpoints have not changed
+        return {**item, "PK": self.pk}
+
+    def moved_meta(self, meta: Item, now: int | None) -> Item:
+        stamp = {} if now is None else {"updated": now}
+        return {**meta, "PK": self.pk, NAME: self.name, REVISION: meta[REVISION] + 1, **stamp}
+
+
+def name_of_guard(guard: Item) -> str:
+    """The name of the server that a guard stands for."""
+    name = keys.guarded_server_of(guard["SK"])
+    return str(guard[NAME]) if name is None else name
