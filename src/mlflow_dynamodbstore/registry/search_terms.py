@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlflow.exceptions import MlflowException
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.search.like import fixed_prefix
 from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item, Key
 
 NAME = "name"
 UPDATED = "last_updated_timestamp"
@@ -41,7 +42,7 @@ class Filter:
     """
 
     terms: tuple[Comparison, ...]
-    prompts: bool
+    prompts: bool = False
 
     @property
     def has_tags(self) -> bool:
@@ -189,13 +190,25 @@ def position_after(ordering: Ordering, page_token: str | None) -> Position | Non
 # --- names --------------------------------------------------------------------------------------
 
 
+class Guards(NamedTuple):
+    """How a workspace lists the names of one kind of thing."""
+
+    starting: Callable[[str], keys.Range]
+    key: Callable[[str, str], Key]
+    name_of: Callable[[Item], str]
+
+
+MODELS = Guards(keys.model_names_starting, keys.model_name_guard, name_of_guard)
+
+
 @dataclass(frozen=True)
 class Names:
-    """The names of models that a search has to look at, listed by consistent reads."""
+    """The names of things that a search has to look at, listed by consistent reads."""
 
     table: Table
     workspace: str
     filter: Filter
+    guards: Guards = MODELS
 
     def listed(self, ordering: Ordering, after: Position | None) -> Iterator[str]:
         """The names that the filter allows, by name in the order of the search where it has one."""
@@ -214,9 +227,9 @@ class Names:
     def _guarded(self, descending: bool, bound: Any) -> Iterator[str]:
         """Names from the guards; what stands before the bound may be left out."""
         starts = [fixed_prefix(t.value) for t in self.filter.on(NAME) if t.comparator == "LIKE"]
-        place = keys.model_names_starting(max(starts, key=len, default=""))
+        place = self.guards.starting(max(starts, key=len, default=""))
         if isinstance(bound, str):
-            sk = keys.model_name_guard(bound, self.workspace).sk
+            sk = self.guards.key(bound, self.workspace).sk
             if not is_cut(sk):
                 low, high = place
                 place = (
@@ -230,4 +243,4 @@ class Names:
         )
         if place.low > place.high:
             return iter(())
-        return (name_of_guard(guard) for guard in self.table.items(query))
+        return (self.guards.name_of(guard) for guard in self.table.items(query))
