@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.keys import jobs, mcp, reviews
+from mlflow_dynamodbstore.keys import gateway, jobs, mcp, reviews
 from mlflow_dynamodbstore.keys.described import Area
 
-AREAS: tuple[Area, ...] = (jobs.AREA, mcp.AREA, reviews.AREA)
+AREAS: tuple[Area, ...] = (gateway.AREA, jobs.AREA, mcp.AREA, reviews.AREA)

@@ -7,6 +7,7 @@ from mlflow.store.tracking.abstract_store import AbstractStore
 from mlflow.utils.uri import resolve_uri_if_local
 
 from mlflow_dynamodbstore.errors import translates_errors
+from mlflow_dynamodbstore.gateway.store import Gateway
 from mlflow_dynamodbstore.opening import open_table
 from mlflow_dynamodbstore.reviews.store import ReviewStore
 from mlflow_dynamodbstore.table.table import Table
@@ -20,7 +21,15 @@ from mlflow_dynamodbstore.tracking.run_search import RunSearch
 
 @translates_errors
 class DynamoDBTrackingStore(  # type: ignore[misc]  # two of MLflow's annotations are wrong
-    Experiments, RunData, Inputs, History, RunSearch, ReviewStore, TraceStore, AbstractStore
+    Experiments,
+    RunData,
+    Inputs,
+    History,
+    RunSearch,
+    ReviewStore,
+    TraceStore,
+    Gateway,
+    AbstractStore,
 ):
     """MLflow's tracking store on one DynamoDB table, or on a file of the embedded engine.
 

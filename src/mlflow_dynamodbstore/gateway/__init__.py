@@ -1,0 +1,1 @@
+"""The AI gateway's storage: secrets, model definitions, endpoints, budgets, guardrails."""

@@ -1,0 +1,65 @@
+"""Encrypting secrets as MLflow does: the same envelope, the same passphrase.
+
+A secret encrypted here can be decrypted by MLflow's SQL store and the other way round.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from mlflow.utils.crypto import (
+    CRYPTO_KEK_PASSPHRASE_ENV_VAR,
+    CRYPTO_KEK_VERSION_ENV_VAR,
+    KEKManager,
+    _decrypt_secret,
+    _encrypt_secret,
+    _mask_secret_value,
+)
+
+from mlflow_dynamodbstore.table.values import Item
+
+
+def encrypted(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
+    """The attributes of a secret that hold its value, bound to its id and name."""
+    envelope = _encrypt_secret(
+        secret_value=json.dumps(value),
+        kek_manager=key_manager(),
+        secret_id=secret_id,
+        secret_name=name,
+    )
+    return {
+        "encrypted_value": envelope.encrypted_value,
+        "wrapped_dek": envelope.wrapped_dek,
+        "kek_version": envelope.kek_version,
+        "masked_value": json.dumps(_mask_secret_value(dict(value))),
+    }
+
+
+def decrypted(secret: Item) -> dict[str, Any]:
+    """The value of a secret."""
+    value: dict[str, Any] = _decrypt_secret(
+        encrypted_value=secret["encrypted_value"],
+        wrapped_dek=secret["wrapped_dek"],
+        kek_manager=key_manager(),
+        secret_id=secret["secret_id"],
+        secret_name=secret["name"],
+    )
+    return value
+
+
+def key_manager() -> KEKManager:
+    """The holder of the key that the passphrase in the environment gives."""
+    return _manager_of(
+        os.environ.get(CRYPTO_KEK_PASSPHRASE_ENV_VAR, ""),
+        int(os.environ.get(CRYPTO_KEK_VERSION_ENV_VAR, "1")),
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _manager_of(passphrase: str, version: int) -> KEKManager:
+    """Deriving a key takes a good part of a second on purpose, so it is done once a process."""
+    return KEKManager(passphrase=passphrase or None, kek_version=version)

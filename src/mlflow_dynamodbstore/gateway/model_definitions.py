@@ -1,0 +1,221 @@
+"""Model definitions: a provider's model with the secret to use it, shared by endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from boto3.dynamodb.conditions import Attr, ConditionBase
+from mlflow.entities import GatewayModelDefinition
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_STATE
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore import ids, keys
+from mlflow_dynamodbstore.gateway import secrets
+from mlflow_dynamodbstore.gateway.base import (
+    REVISION,
+    USES,
+    GatewayBase,
+    check_one_of,
+    exists_already,
+    made,
+    not_found,
+)
+from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+
+ENTITY = "GatewayModelDefinition"
+
+
+class ModelDefinitions(GatewayBase):
+    """The model definitions of a workspace."""
+
+    def create_gateway_model_definition(
+        self,
+        name: str,
+        secret_id: str,
+        provider: str,
+        model_name: str,
+        created_by: str | None = None,
+    ) -> GatewayModelDefinition:
+        workspace = self._get_active_workspace()
+        definition_id = f"d-{ids.new_id()}"
+        key = gateway_keys.model_definition_key(definition_id, workspace)
+        secret_key = gateway_keys.secret_key(secret_id, workspace)
+        guard = gateway_keys.model_definition_name_guard(name, workspace)
+
+        def attempt() -> GatewayModelDefinition:
+            seen = self.table.get_many([secret_key, guard])
+            item: Item = {
+                "PK": key.pk,
+                "SK": key.sk,
+                "definition_id": definition_id,
+                "name": name,
+                **_reference(secret_id, seen.get(secret_key)),
+                "provider": provider,
+                "model_name": model_name,
+                USES: 0,
+                **made(created_by),
+            }
+            if guard in seen:
+                raise _name_taken(name)
+            self.table.transact([Put(item), _name(guard, definition_id), _referred_to(secret_key)])
+            return to_definition(item)
+
+        return self._decided(f"Model definition '{name}'", attempt)
+
+    def get_gateway_model_definition(
+        self, model_definition_id: str | None = None, name: str | None = None
+    ) -> GatewayModelDefinition:
+        check_one_of(model_definition_id=model_definition_id, name=name)
+        if model_definition_id:
+            return to_definition(self._definition_item(model_definition_id))
+        workspace = self._get_active_workspace()
+        item = self._guarded(
+            gateway_keys.model_definition_name_guard(name or "", workspace),
+            lambda guard: gateway_keys.model_definition_key(guard["definition_id"], workspace),
+        )
+        if item is None:
+            raise not_found(ENTITY, name=name)
+        return to_definition(item)
+
+    def list_gateway_model_definitions(
+        self, provider: str | None = None, secret_id: str | None = None
+    ) -> list[GatewayModelDefinition]:
+        return [
+            to_definition(item)
+            for item in self._definitions()
+            if provider in (None, item["provider"]) and secret_id in (None, item.get("secret_id"))
+        ]
+
+    def update_gateway_model_definition(
+        self,
+        model_definition_id: str,
+        name: str | None = None,
+        secret_id: str | None = None,
+        model_name: str | None = None,
+        updated_by: str | None = None,
+        provider: str | None = None,
+    ) -> GatewayModelDefinition:
+        given = {"model_name": model_name, "provider": provider, "updated_by": updated_by or None}
+        changes: Item = {
+            attribute: value for attribute, value in given.items() if value is not None
+        }
+        item = self._decided(
+            f"Model definition '{model_definition_id}'",
+            lambda: self._update_definition(model_definition_id, changes, name, secret_id),
+        )
+        self._invalidate_secret_cache()
+        return to_definition(item)
+
+    def delete_gateway_model_definition(self, model_definition_id: str) -> None:
+        """Delete a model definition that no endpoint uses."""
+        self._decided(
+            f"Model definition '{model_definition_id}'",
+            lambda: self._delete_definition(model_definition_id),
+        )
+        self._invalidate_secret_cache()
+
+    # --- helpers --------------------------------------------------------------------------------
+
+    def _definition_key(self, definition_id: str) -> Key:
+        return gateway_keys.model_definition_key(definition_id, self._get_active_workspace())
+
+    def _definition_item(self, definition_id: str) -> Item:
+        item = self.table.get(self._definition_key(definition_id))
+        if item is None:
+            raise not_found(ENTITY, model_definition_id=definition_id)
+        return item
+
+    def _definitions(self) -> Iterator[Item]:
+        partition = keys.workspace_pk(self._get_active_workspace())
+        return self.table.items(Query(partition, where=gateway_keys.MODEL_DEFINITIONS.on()))
+
+    def _update_definition(
+        self, definition_id: str, given: Item, name: str | None, secret_id: str | None
+    ) -> Item:
+        workspace = self._get_active_workspace()
+        key, missing = (
+            self._definition_key(definition_id),
+            not_found(ENTITY, model_definition_id=definition_id),
+        )
+        changes: Item = {**given, "updated_at": get_current_time_millis()}
+        if name is None and secret_id is None:
+            return self._updated(key, Update(set=changes), missing)
+        guard = gateway_keys.model_definition_name_guard(name or "", workspace)
+        secret_key = gateway_keys.secret_key(secret_id or "", workspace)
+        seen = self.table.get_many([key, guard, secret_key])
+        before = seen.get(key)
+        if before is None:
+            raise missing
+        together: list[TransactWrite] = []
+        if secret_id is not None:
+            changes |= _reference(secret_id, seen.get(secret_key))
+            together.append(_referred_to(secret_key))
+        if name is not None and name != before["name"]:
+            if guard in seen:
+                raise _name_taken(name)
+            changes["name"] = name
+            old = gateway_keys.model_definition_name_guard(before["name"], workspace)
+            together += [_name(guard, definition_id), Delete(old)]
+        update = Update(set=changes)
+        self.table.transact([Patch(key, update, _still_named(before)), *together])
+        return update.apply(before)
+
+    def _delete_definition(self, definition_id: str) -> None:
+        item = self._definition_item(definition_id)
+        if item[USES]:
+            raise MlflowException(
+                "Cannot delete model definition that is currently in use by endpoints. "
+                "Detach it from all endpoints first.",
+                INVALID_STATE,
+            )
+        guard = gateway_keys.model_definition_name_guard(item["name"], self._get_active_workspace())
+        unused = Attr(USES).eq(0) & _still_named(item)
+        self.table.transact(
+            [Delete(self.table.schema.key_of(item), condition=unused), Delete(guard)]
+        )
+
+
+def to_definition(item: Item) -> GatewayModelDefinition:
+    """A model definition as MLflow shows it."""
+    return GatewayModelDefinition(
+        model_definition_id=item["definition_id"],
+        name=item["name"],
+        secret_id=item.get("secret_id"),
+        secret_name=item.get("secret_name"),
+        provider=item["provider"],
+        model_name=item["model_name"],
+        created_at=item["created_at"],
+        last_updated_at=item["updated_at"],
+        created_by=item["created_by"],
+        last_updated_by=item["updated_by"],
+        workspace=keys.workspace_of(item["PK"]),
+    )
+
+
+def _reference(secret_id: str, secret: Item | None) -> Item:
+    """What a definition keeps of its secret, whose name never changes."""
+    if secret is None:
+        raise not_found(secrets.ENTITY, secret_id=secret_id)
+    return {"secret_id": secret_id, "secret_name": secret["name"]}
+
+
+def _referred_to(secret_key: Key) -> Patch:
+    """Tell a secret that somebody refers to it from now on."""
+    return Patch(secret_key, Update(add={REVISION: 1}), condition=Attr("PK").exists())
+
+
+def _name(guard: Key, definition_id: str) -> Put:
+    item: Item = {"PK": guard.pk, "SK": guard.sk, "definition_id": definition_id}
+    return Put(item, condition=Attr("PK").not_exists())
+
+
+def _still_named(item: Item) -> ConditionBase:
+    return Attr("name").eq(item["name"])
+
+
+def _name_taken(name: str) -> MlflowException:
+    return exists_already(f"Model definition with name '{name}' already exists")

@@ -1,0 +1,181 @@
+"""Keys of the AI gateway: everything lies in the partition of its workspace.
+
+Names are guarded as those of experiments are: by items written together with what has the name.
+"""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.encoding import bounded
+from mlflow_dynamodbstore.keys.access import workspace_pk
+from mlflow_dynamodbstore.keys.base import (
+    DEFAULT_WORKSPACE,
+    ID,
+    LONE_NAME,
+    MEASURED,
+    WORD,
+    Range,
+    children,
+    join,
+)
+from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern, Reader
+from mlflow_dynamodbstore.keys.experiments import experiment_key
+from mlflow_dynamodbstore.table.values import Item, Key
+
+SECRETS = children("GWSECRET")
+MODEL_DEFINITIONS = children("GWMODEL")
+ENDPOINTS = children("GWENDPOINT")
+BUDGETS = children("GWBUDGET")
+GUARDRAILS = children("GWGUARDRAIL")
+TRACED_EXPERIMENTS = children("GWTRACED")
+
+
+def secret_key(secret_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """A secret."""
+    return _key(workspace, "GWSECRET", bounded(secret_id, ID))
+
+
+def secret_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The item that keeps a secret's name from being taken twice."""
+    return _key(workspace, "GWSECRETNAME", bounded(name, LONE_NAME))
+
+
+def model_definition_key(definition_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """A model definition."""
+    return _key(workspace, "GWMODEL", bounded(definition_id, ID))
+
+
+def model_definition_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The item that keeps a model definition's name from being taken twice."""
+    return _key(workspace, "GWMODELNAME", bounded(name, LONE_NAME))
+
+
+def endpoint_key(endpoint_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """An endpoint."""
+    return _key(workspace, "GWENDPOINT", bounded(endpoint_id, ID))
+
+
+def endpoint_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The item that keeps an endpoint's name from being taken twice."""
+    return _key(workspace, "GWENDPOINTNAME", bounded(name, LONE_NAME))
+
+
+def binding_key(
+    resource_type: str, resource_id: str, endpoint_id: str, workspace: str = DEFAULT_WORKSPACE
+) -> Key:
+    """That a resource uses an endpoint."""
+    return _key(workspace, *_bound(resource_type, resource_id), bounded(endpoint_id, ID))
+
+
+def bindings(resource_type: str | None = None, resource_id: str | None = None) -> Range:
+    """The bindings of a resource, of a type of resources, or all."""
+    if resource_type is None:
+        return children("GWBIND")
+    if resource_id is None:
+        return children(join("GWBIND", bounded(resource_type, WORD)))
+    return children(join(*_bound(resource_type, resource_id)))
+
+
+def budget_key(policy_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """A budget policy."""
+    return _key(workspace, "GWBUDGET", bounded(policy_id, ID))
+
+
+def guardrail_key(guardrail_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """A guardrail."""
+    return _key(workspace, "GWGUARDRAIL", bounded(guardrail_id, ID))
+
+
+def traced_experiment_key(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """That an experiment holds traces of gateway calls."""
+    return _key(workspace, "GWTRACED", bounded(experiment_id, ID))
+
+
+def _key(workspace: str, *pieces: str) -> Key:
+    return Key(workspace_pk(workspace), join(*pieces))
+
+
+def _bound(resource_type: str, resource_id: str) -> tuple[str, str, str]:
+    return "GWBIND", bounded(resource_type, WORD), bounded(resource_id, MEASURED)
+
+
+def _thing(entity: str) -> Reader:
+    """Something that belongs to nothing else."""
+
+    def read(pk: str, words: list[str], item: Item) -> Anatomy | None:
+        del pk, item
+        return Anatomy(entity) if len(words) == 2 else None
+
+    return read
+
+
+def _named(entity: str, word: str, attribute: str) -> Reader:
+    """Something that belongs to what an attribute of it names, such as the guard of a name."""
+
+    def read(pk: str, words: list[str], item: Item) -> Anatomy | None:
+        del words
+        return Anatomy(entity, (Key(pk, join(word, bounded(str(item[attribute]), ID))),))
+
+    return read
+
+
+def _traced(pk: str, words: list[str], item: Item) -> Anatomy | None:
+    del pk, words
+    return Anatomy("Experiment of gateway calls", (experiment_key(str(item["experiment_id"])),))
+
+
+_ID = "0197c9b7"
+
+AREA = Area(
+    patterns=(
+        Pattern("SK", "GWSECRET#<secret_id>", "Gateway secret", secret_key, (f"s-{_ID}",)),
+        Pattern("SK", "GWSECRETNAME#<name>", "Gateway secret name", secret_name_guard, ("openai",)),
+        Pattern(
+            "SK",
+            "GWMODEL#<model_definition_id>",
+            "Gateway model definition",
+            model_definition_key,
+            (f"d-{_ID}",),
+        ),
+        Pattern(
+            "SK",
+            "GWMODELNAME#<name>",
+            "Gateway model definition name",
+            model_definition_name_guard,
+            ("gpt",),
+        ),
+        Pattern("SK", "GWENDPOINT#<endpoint_id>", "Gateway endpoint", endpoint_key, (f"e-{_ID}",)),
+        Pattern(
+            "SK", "GWENDPOINTNAME#<name>", "Gateway endpoint name", endpoint_name_guard, ("chat",)
+        ),
+        Pattern(
+            "SK",
+            "GWBIND#<resource_type>#<resource_id>#<endpoint_id>",
+            "Gateway endpoint binding",
+            binding_key,
+            ("scorer", "5d1c", f"e-{_ID}"),
+        ),
+        Pattern("SK", "GWBUDGET#<policy_id>", "Gateway budget policy", budget_key, (f"bp-{_ID}",)),
+        Pattern(
+            "SK", "GWGUARDRAIL#<guardrail_id>", "Gateway guardrail", guardrail_key, (f"gr-{_ID}",)
+        ),
+        Pattern(
+            "SK",
+            "GWTRACED#<experiment_id>",
+            "Experiment of gateway calls",
+            traced_experiment_key,
+            ("7",),
+        ),
+    ),
+    in_workspace={
+        "GWSECRET": _thing("Gateway secret"),
+        "GWSECRETNAME": _named("Gateway secret name", "GWSECRET", "secret_id"),
+        "GWMODEL": _thing("Gateway model definition"),
+        "GWMODELNAME": _named("Gateway model definition name", "GWMODEL", "definition_id"),
+        "GWENDPOINT": _thing("Gateway endpoint"),
+        "GWENDPOINTNAME": _named("Gateway endpoint name", "GWENDPOINT", "endpoint_id"),
+        "GWBIND": _named("Gateway endpoint binding", "GWENDPOINT", "endpoint_id"),
+        "GWBUDGET": _thing("Gateway budget policy"),
+        "GWGUARDRAIL": _thing("Gateway guardrail"),
+        "GWTRACED": _traced,
+    },
+)
