@@ -11,6 +11,7 @@ from mlflow.utils import workspace_context
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.cache import Recent, WatchedTable, memory_of
+from mlflow_dynamodbstore.auth.failures import Failures
 from mlflow_dynamodbstore.auth.passwords import Passwords
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord
 from mlflow_dynamodbstore.opening import open_table
@@ -29,13 +30,15 @@ class AuthBase:
 
     table: WatchedTable
     recent: Recent
+    failures: Failures
     passwords: Passwords
 
     def _open(self, uri: str, table: Table | None = None) -> None:
         opened = table or open_table(uri)
         self.recent = memory_of(opened)
         self.table = WatchedTable(opened, self.recent)
-        self.passwords = Passwords()
+        self.failures = Failures(opened)
+        self.passwords = Passwords(on_wrong=self.failures.add)
 
     @staticmethod
     def _active_workspace() -> str:

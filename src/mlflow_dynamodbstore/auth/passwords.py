@@ -36,11 +36,17 @@ class Passwords:
     """Checks passwords, remembers those that were right, and counts those that were wrong.
 
     A right password is remembered as a keyed digest beside the very hash it was checked against,
-    so a changed hash is always checked anew. Counts are kept for each process.
+    so a changed hash is always checked anew. Counts are kept for this process; ``on_wrong`` is
+    told the name for which a password was tried and was wrong.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        on_wrong: Callable[[str], None] = lambda _: None,
+    ):
         self._clock = clock
+        self._on_wrong = on_wrong
         self._secret = secrets.token_bytes(32)
         self._nobodys = generate_password_hash(secrets.token_hex())
         self._verified: OrderedDict[tuple[str, str, bytes], None] = OrderedDict()
@@ -65,14 +71,16 @@ class Passwords:
                 return False
         # For nobody a hash is computed all the same: it is what takes the time.
         right = check_password_hash(stored or self._nobodys, password) and stored is not None
-        with self._lock:
-            if not right:
+        if not right:
+            with self._lock:
                 self._count_failure(username)
-                return False
+            self._on_wrong(username)
+            return False
+        with self._lock:
             self._failures.pop(username, None)
             proof = self._proof(username, password, stored or "")
             _remember(self._verified, proof, None, VERIFIED)
-            return True
+        return True
 
     def _proof(self, username: str, password: str, stored: str) -> tuple[str, str, bytes]:
         digest = hmac.new(self._secret, password.encode(), hashlib.sha256).digest()

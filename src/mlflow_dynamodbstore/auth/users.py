@@ -9,6 +9,7 @@ from werkzeug.security import generate_password_hash
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.base import already_exists, check_text, is_text, not_found
+from mlflow_dynamodbstore.auth.passwords import FAILURES
 from mlflow_dynamodbstore.auth.records import UserRecord
 from mlflow_dynamodbstore.auth.removal import Removal
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
@@ -28,9 +29,15 @@ class Users(Removal):
         if known is not None and self.passwords.were_right(username, password, known.password_hash):
             return True
         # From here on the same is done for users and for names that nobody has.
-        user = self._find_user(username)
+        user, failures = self.failures.read(username)
+        if failures >= FAILURES:
+            return False
         stored = None if user is None else user.password_hash
-        return self.passwords.are_right(username, password, stored)
+        if not self.passwords.are_right(username, password, stored):
+            return False
+        if failures:
+            self.failures.forget(username)
+        return True
 
     def create_user(self, username: str, password: str, is_admin: bool = False) -> User:
         _validate_username(username)

@@ -1,0 +1,42 @@
+"""Wrong passwords, counted for each name in the table, so that the limit holds over all processes.
+
+A count lies in the partition of the name, whether somebody has it or not, and expires by itself.
+It is written when a password was wrong, and read in the one request that reads the user.
+"""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.auth.passwords import WINDOW_SECONDS
+from mlflow_dynamodbstore.auth.records import UserRecord
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import TTL
+
+
+class Failures:
+    """The counts of one table.
+
+    It writes past the memory of permission checks: a wrong password changes nobody's permissions,
+    and is not to slow down everybody else.
+    """
+
+    def __init__(self, table: Table):
+        self._table = table
+
+    def read(self, username: str) -> tuple[UserRecord | None, int]:
+        """The user of a name, and how many passwords for it were wrong lately."""
+        user, failures = keys.user_key(username), keys.user_failures_key(username)
+        found = self._table.get_many([user, failures])
+        record = UserRecord.read(found[user]) if user in found else None
+        return record, int(found[failures]["count"]) if failures in found else 0
+
+    def add(self, username: str) -> None:
+        """Count a wrong password. The first one sets the time at which the count ends."""
+        end = int(self._table.clock() + WINDOW_SECONDS)
+        update = Update(add={"count": 1}, if_absent={TTL: end})
+        self._table.update(keys.user_failures_key(username), update)
+
+    def forget(self, username: str) -> None:
+        """End the count for a name."""
+        self._table.delete(keys.user_failures_key(username))
