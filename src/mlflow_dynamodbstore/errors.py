@@ -49,6 +49,7 @@ _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
     (table_errors.BadTableURI, INVALID_PARAMETER_VALUE),
     (table_errors.TableMissing, INVALID_STATE),
     (table_errors.SchemaMismatch, INVALID_STATE),
+    (table_errors.NewerItem, INVALID_STATE),
     (table_errors.AccessDenied, PERMISSION_DENIED),
 )
 

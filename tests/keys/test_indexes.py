@@ -52,6 +52,7 @@ def test_a_trace_is_in_the_indexes_of_traces():
     nameless = {
         "gsi1pk": "TRACE#tr-1",
         "gsi1sk": "EXP#7",
+        "lsi1sk": "T#1970-01-01T00:00:00.000Z#tr-1",
         "lsi2sk": "T#1970-01-01T00:00:00.000Z#tr-1",
         "lsi3sk": "OK#1970-01-01T00:00:00.000Z#tr-1",
     }

@@ -198,6 +198,15 @@ def test_a_cancelled_transaction_costs_too(metered):
     assert cost(metered, cancelled) == ({"TransactWriteItems": 1}, 0, 6 + 2)
 
 
+@pytest.mark.parametrize("filtered", [False, True])
+def test_what_a_local_index_fetches_is_counted_item_by_item(metered, filtered):
+    """Five small items through an index of keys cost one unit each beside the page itself."""
+    metered.apply_many([Put(sized(str(n), 900, lsi2sk=str(n))) for n in range(5)])
+    kept = Attr("SK").eq("1") if filtered else None
+    query = Query("p", index="LSI2", filter=kept)
+    assert cost(metered, lambda e: e.query(query)) == ({"Query": 1}, 6, 0)
+
+
 def test_a_local_index_of_keys_fetches_each_item_on_its_own():
     """By the rules each item fetched through an index of keys is rounded up by itself."""
     items = [item("p", f"{n}", lsi2sk=f"{n}") for n in range(10)]

@@ -7,6 +7,8 @@ import random
 import pytest
 
 from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.traces import retention
+from mlflow_dynamodbstore.traces.retention import Renewal
 from tests.stores import everything_in, refused
 from tests.traces.making import NOON, feedback, make_info, make_prompt, make_spans, trace_id
 
@@ -56,20 +58,48 @@ def test_without_a_retention_nothing_expires(store, experiment):
 
 
 @pytest.mark.parametrize("days", [0, 7, 90])
-def test_a_changed_retention_can_be_given_to_traces_that_are_there(store, other, whole, time, days):
+def test_a_changed_retention_prolongs_traces_that_are_there(store, other, whole, time, days):
+    """All that belongs to a trace lives longer with it, or for good; nothing goes earlier."""
     store.start_trace(make_info(trace_id(2), whole))
-    created = int(time())
+    created, changed = int(time()), 0 if days == 7 else 2
     time.now += 5 * DAY
     store.policies.set(TRACE_RETENTION, days)
-    seen = []
-    assert store.renew_trace_expiry([whole], lambda *reached: seen.append(reached)) == 2
-    assert seen == [(1, 1), (2, 2)]
-    expected = created + days * DAY if days else None
+    seen: list[Renewal] = []
+    assert store.renew_trace_expiry([whole], seen.append) == Renewal(2, changed)
+    assert seen == [Renewal(2, changed)]
+    expected = {0: None, 7: created + 30 * DAY, 90: created + 90 * DAY}[days]
     for trace in (TRACE, trace_id(2)):
         assert {item.get("ttl") for item in items_of(store, trace)} == {expected}
-    assert store.renew_trace_expiry() == 0
-    time.now += 20 * DAY
+    assert store.renew_trace_expiry([whole]) == Renewal(2, 0)
+    time.now += 30 * DAY
     assert len(other.search_traces([whole])[0]) == (0 if days == 7 else 2)
+
+
+def test_a_trace_without_expiry_keeps_none(store, experiment):
+    store.policies.set(TRACE_RETENTION, 0)
+    store.log_spans(experiment, make_spans(TRACE))
+    store.policies.set(TRACE_RETENTION, 30)
+    assert store.renew_trace_expiry([experiment]) == Renewal(1, 0)
+    assert not [item for item in items_of(store, TRACE) if "ttl" in item]
+
+
+def test_a_renewal_that_was_stopped_can_be_run_again(store, experiment, time, monkeypatch):
+    """What was done is kept, the rest follows; an expired trace does not come back."""
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
+    store.start_trace(make_info(trace_id(9), experiment))
+    time.now += 29 * DAY
+    for n in range(5):
+        store.start_trace(make_info(trace_id(n), experiment))
+    time.now += 2 * DAY
+
+    def stop(done: Renewal) -> None:
+        if done.looked_at == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.renew_trace_expiry([experiment], stop, days=60)
+    assert store.renew_trace_expiry([experiment], days=60) == Renewal(5, 1)
+    assert store.renew_trace_expiry([experiment], days=60) == Renewal(5, 0)
 
 
 def test_deleting_a_trace_leaves_nothing_of_it(store, other, whole):

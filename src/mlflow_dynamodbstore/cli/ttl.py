@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place, pass_place
 from mlflow_dynamodbstore.lifecycle.cleanup import GRACE_SECONDS, Cleanup, Report
+from mlflow_dynamodbstore.lifecycle.places import all_experiments
 from mlflow_dynamodbstore.lifecycle.settings import RETENTIONS, SETTINGS
 from mlflow_dynamodbstore.policies import (
     ENVIRONMENT,
@@ -17,6 +20,7 @@ from mlflow_dynamodbstore.policies import (
     TRACE_RETENTION,
     Policies,
 )
+from mlflow_dynamodbstore.traces.retention import Renewal, TraceRetention
 
 DAYS = click.IntRange(0, MOST_DAYS)
 
@@ -57,7 +61,9 @@ def set_(place: Place, /, json: bool, **days: int | None) -> None:
     """Change retention policies.
 
     A change counts for what is deleted or written from now on; a server sees it within half a
-    minute.
+    minute. Traces that are there live longer too, or for good, when trace-retention-days grows or
+    becomes 0; none is made to expire earlier. Stopped with Ctrl-C, the same command given again
+    does the rest.
     """
     chosen = {name: value for name, value in days.items() if value is not None}
     if not chosen:
@@ -65,7 +71,20 @@ def set_(place: Place, /, json: bool, **days: int | None) -> None:
     policies = place.policies()
     for name, value in chosen.items():
         policies.set(name, value)
-    _show(policies, json=json)
+    renewed = _renew(place, chosen[TRACE_RETENTION], json) if TRACE_RETENTION in chosen else None
+    _show(policies, renewed, json=json)
+
+
+def _renew(place: Place, days: int, json: bool) -> Renewal:
+    """Let traces of all workspaces live as long as a new policy says."""
+    table = place.table()
+    with output.bar("prolonging traces", quiet=json) as shown:
+
+        def progress(done: Renewal) -> None:
+            output.note(shown, f"{done.looked_at:,} traces, {done.prolonged:,} prolonged")
+
+        upkeep = TraceRetention.on(table)
+        return upkeep.renew_trace_expiry(all_experiments(table), progress, days)
 
 
 @ttl.command()
@@ -135,12 +154,13 @@ def _report(report: Report, *, dry_run: bool, json: bool) -> None:
         output.say(f"{report.read:,} items read, [bold]{report.removed:,}[/] orphans removed.")
 
 
-def _show(policies: Policies, *, json: bool) -> None:
+def _show(policies: Policies, renewed: Renewal | None = None, *, json: bool) -> None:
     values = policies.all()
     if json:
-        output.as_json(
-            {name: {"days": values[name], "source": policies.source(name)} for name in RETENTIONS}
-        )
+        shown = {
+            name: {"days": values[name], "source": policies.source(name)} for name in RETENTIONS
+        }
+        output.as_json(shown if renewed is None else {**shown, "traces": asdict(renewed)})
         return
     rows = [
         (name, _days(values[name]), policies.source(name), SETTINGS[name].meaning)
@@ -150,6 +170,10 @@ def _show(policies: Policies, *, json: bool) -> None:
     for name in RETENTIONS:
         if policies.source(name) == "environment":
             output.say(f"[yellow]{ENVIRONMENT[name]}[/] sets {name} in this process.")
+    if renewed is not None:
+        output.say(
+            f"{renewed.looked_at:,} traces looked at, [bold]{renewed.prolonged:,}[/] live longer."
+        )
 
 
 def _days(value: object) -> str:

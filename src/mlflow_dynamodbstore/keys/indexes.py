@@ -187,6 +187,11 @@ def lsi1_logged_model(model_id: str, lifecycle: str, creation_time: int) -> str:
     return join("LM", _word(lifecycle), _timed(creation_time, model_id))
 
 
+def lsi1_trace(trace_id: str, request_time: int | None) -> str:
+    """A trace by request time, where it is found whole."""
+    return join("T", _timed(request_time, trace_id))
+
+
 def lsi2_run(run_id: str, start_time: int | None) -> str:
     """A run by start time."""
     return join("R", _timed(start_time, run_id))
@@ -250,7 +255,7 @@ def runs_by_time(since: int | None = None, until: int | None = None) -> Range:
 
 
 def traces_by_time(since: int | None = None, until: int | None = None) -> Range:
-    """In LSI2: traces requested in a span of time with both ends included."""
+    """In LSI1 or LSI2: traces requested in a span of time with both ends included."""
     return _in_time("T", since, until)
 
 
@@ -361,6 +366,7 @@ def trace_index(
     """All index attributes of a trace; without LSI4 when it has no name, LSI5 when no session."""
     attributes = {
         **gsi1_trace(trace_id, experiment_id),
+        "lsi1sk": lsi1_trace(trace_id, request_time),
         "lsi2sk": lsi2_trace(trace_id, request_time),
         "lsi3sk": lsi3_trace(trace_id, status, request_time),
     }

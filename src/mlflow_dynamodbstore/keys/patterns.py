@@ -352,6 +352,7 @@ _LOCAL = (
         indexes.lsi1_logged_model,
         (_MODEL, "active", _TIME),
     ),
+    Pattern("lsi1sk", "T#<time>#<trace_id>", "Trace", indexes.lsi1_trace, (_TRACE, _TIME)),
     Pattern("lsi2sk", "R#<time>#<run_id>", "Run", indexes.lsi2_run, (_RUN, _TIME)),
     Pattern("lsi2sk", "T#<time>#<trace_id>", "Trace", indexes.lsi2_trace, (_TRACE, _TIME)),
     Pattern(

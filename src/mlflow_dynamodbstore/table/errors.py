@@ -126,5 +126,9 @@ class SchemaMismatch(TableError):
     """The table or file exists, and is not one of ours."""
 
 
+class NewerItem(TableError):
+    """An item was written by a newer release, in a form that this one does not know."""
+
+
 class AccessDenied(TableError):
     """The credentials are missing, expired or not allowed to do this."""

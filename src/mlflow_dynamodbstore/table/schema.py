@@ -7,11 +7,12 @@ embedded engine makes its SQLite indexes from it, and metering computes write un
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.versions import Versions
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,13 @@ class Index:
 
 @dataclass(frozen=True)
 class Schema:
-    """Key attribute names, indexes, and the name stamped on an embedded file."""
+    """Key attribute names, indexes, versions of items, and the name stamped on an embedded file."""
 
     kind: str
     pk: str = "PK"
     sk: str = "SK"
     indexes: tuple[Index, ...] = ()
+    versions: Versions = field(default_factory=Versions, compare=False)
 
     @cached_property
     def by_name(self) -> Mapping[str, Index]:
@@ -68,4 +70,6 @@ MLFLOW_TABLE = Schema(
         Index("LSI1", sk="lsi1sk", projection="ALL"),
         *(Index(f"LSI{n}", sk=f"lsi{n}sk") for n in range(2, 6)),
     ),
+    # Version 2: traces stand in LSI1, and an experiment knows whether it has older ones (ADR 0043).
+    versions=Versions({"EXP/E": 2, "EXP/T": 2}),
 )

@@ -11,6 +11,9 @@ because of such an item removes it and tries again.
 **Lost answers.** A request that timed out may have been applied. A write that would not survive
 being repeated carries a token in the attribute ``_w``; when the retry is refused and the item
 bears the token, the first try had succeeded.
+
+**Versions.** What is read comes in the newest form of its family, whatever form it was written in
+(:mod:`mlflow_dynamodbstore.table.versions`).
 """
 
 from __future__ import annotations
@@ -82,6 +85,8 @@ class Table:
         self.engine = engine
         self.clock = clock
         self.retry = retry or Retry()
+        self._pk, self._sk = engine.schema.pk, engine.schema.sk
+        self._read = engine.schema.versions.read
         self._guards = not hasattr(engine, "expiry_clock")
         if not self._guards:
             engine.expiry_clock = clock  # type: ignore[attr-defined]  # optional, see Engine
@@ -119,7 +124,7 @@ class Table:
     def query(self, query: Query) -> Page:
         """One page of a partition; the cursor alone tells whether there is more."""
         page = self._retrying(lambda: self.engine.query(query))
-        return Page(self._visible_only(page.items), page.cursor)
+        return Page(self._visible_only(page.items, whole=self._brings_all(query)), page.cursor)
 
     def items(self, query: Query) -> Iterator[Item]:
         """All items of a query, page after page; ``limit`` is the size of a page."""
@@ -133,7 +138,7 @@ class Table:
     def scan(self, scan: Scan) -> Page:
         """One page of the whole table. For upkeep and export only."""
         page = self._retrying(lambda: self.engine.scan(scan))
-        return Page(self._visible_only(page.items), page.cursor)
+        return Page(self._visible_only(page.items, whole=True), page.cursor)
 
     def map(self, function: Callable[[T], R], arguments: Sequence[T]) -> list[R]:
         """Call a reading function for each argument, side by side where the engine gains by it.
@@ -202,7 +207,7 @@ class Table:
                     guarded = [self._guarded(write) for write in writes]
                     token = uuid.uuid4().hex
                 elif not error.only_conflicts:
-                    raise _cleaned(error) from error.__cause__
+                    raise self._cleaned(error) from error.__cause__
                 last: TableError = error
             except (Throttled, Unavailable) as error:
                 self._note(error)
@@ -225,7 +230,7 @@ class Table:
                 if lost_answer:
                     return self._settle(write, token, error.old)
                 if not self._is_expired(error.old):
-                    raise ConditionFailed(str(error), _clean(error.old)) from error
+                    raise ConditionFailed(str(error), self._clean(error.old)) from error
                 self._remove(error.old)
                 last: TableError = error
             except (Throttled, Unavailable) as error:
@@ -254,6 +259,9 @@ class Table:
         if not self._guards and getattr(self.engine, "never_loses_answers", False):
             # Nothing can come back but what became of each.
             direct = self.engine.apply_many(writes)
+            for outcome in direct:
+                if outcome.image is not None:
+                    outcome.image = self._clean(outcome.image)
             failed = next((o.error for o in direct if o.status == "failed"), None)
             return self._all_written(writes, direct, set(), failed)
         tokens = [self._token_for(write) for write in writes]
@@ -303,7 +311,7 @@ class Table:
         if self._is_expired(result.image):
             self._remove(result.image)
             return None
-        return Outcome("refused", _clean(result.image))
+        return Outcome("refused", self._clean(result.image))
 
     def _all_written(
         self,
@@ -341,16 +349,37 @@ class Table:
         return item is not None and _expires_by(item, self.clock())
 
     def _visible(self, item: Item | None) -> Item | None:
-        return None if item is None or self._is_expired(item) else _clean(item)
+        return None if item is None or self._is_expired(item) else self._clean(item)
 
-    def _visible_only(self, items: list[Item]) -> list[Item]:
-        now = self.clock()
+    def _visible_only(self, items: list[Item], *, whole: bool) -> list[Item]:
+        """The items that have not expired; only whole ones can be brought to a newer version."""
+        now, pk, sk, read = self.clock(), self._pk, self._sk, self._read
         visible = []
         for item in items:
             if not _expires_by(item, now):
                 item.pop(WRITE_TOKEN, None)
-                visible.append(item)
+                visible.append(read(item[pk], item[sk], item) if whole else item)
         return visible
+
+    def _brings_all(self, query: Query) -> bool:
+        """Whether a query brings all attributes of what it finds."""
+        if query.keys_only or query.index is None:
+            return not query.keys_only
+        index = self.schema.by_name[query.index]
+        return index.is_local or index.projection == "ALL"
+
+    def _clean(self, item: Item | None) -> Item | None:
+        """An item as the layers above know it."""
+        if item is None:
+            return None
+        item.pop(WRITE_TOKEN, None)
+        return self._read(item[self._pk], item[self._sk], item)
+
+    def _cleaned(self, error: TransactionCancelled) -> TransactionCancelled:
+        for reason in error.reasons:
+            if reason is not None:
+                reason.old = self._clean(reason.old)
+        return error
 
     def _guarded(self, write: TransactWrite) -> TransactWrite:
         """Let a condition, and any change of an item, see only what has not expired."""
@@ -449,19 +478,6 @@ def _alive_at(now: int) -> ConditionBase:
 def _expires_by(item: Item, now: float) -> bool:
     ttl = item.get(TTL)
     return ttl is not None and type(ttl) is int and ttl <= now  # a bool is no time
-
-
-def _cleaned(error: TransactionCancelled) -> TransactionCancelled:
-    for reason in error.reasons:
-        if reason is not None:
-            _clean(reason.old)
-    return error
-
-
-def _clean(item: Item | None) -> Item | None:
-    if item is not None:
-        item.pop(WRITE_TOKEN, None)
-    return item
 
 
 def _with_token(write: TransactWrite, token: str | None) -> Write:

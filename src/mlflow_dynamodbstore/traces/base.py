@@ -19,7 +19,9 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.items import TracePlace, place_of
+from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
 from mlflow_dynamodbstore.tracking.base import PLACES_KEPT, Recent, TrackingBase
+from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 IMAGES_KEPT = 1000
@@ -47,6 +49,7 @@ class TracesBase(TrackingBase):
         self._trace_homes: Recent[str, str] = Recent(PLACES_KEPT, float("inf"))
         self._trace_images: Recent[str, Item] = Recent(IMAGES_KEPT, float("inf"))
         self._lately_active: Recent[str, Item] = Recent(PLACES_KEPT, EXPERIMENT_SECONDS)
+        self._without_old_traces: Recent[str, bool] = Recent(PLACES_KEPT, float("inf"))
 
     # --- experiments ----------------------------------------------------------------------------
 
@@ -153,6 +156,25 @@ class TracesBase(TrackingBase):
         pk = keys.workspace_pk(self._get_active_workspace())
         guards = self.table.items(Query(pk, where=keys.EXPERIMENT_NAMES.on()))
         return [str(guard["experiment_id"]) for guard in guards]
+
+    def _time_indexes(self, experiment_ids: Sequence[str]) -> dict[str, str]:
+        """For each experiment the index that lists all its traces by time.
+
+        Experiments that may hold traces from before these stood in LSI1 say so. That one holds
+        none is true for ever, and is asked once.
+        """
+        found = dict.fromkeys(experiment_ids, IN_TIME)
+        unknown = {
+            keys.experiment_key(one): one
+            for one in found
+            if self._without_old_traces.get(one) is None
+        }
+        for key, meta in self.table.get_many(unknown).items():
+            if OLD_TRACES in meta:
+                found[unknown[key]] = IN_TIME_ONCE
+            else:
+                self._without_old_traces.put(unknown[key], True)
+        return found
 
     # --- changing -------------------------------------------------------------------------------
 

@@ -56,9 +56,9 @@ class TraceDeletion(TracesBase):
     def _oldest_traces(self, home: str, until: int | None) -> Iterator[Item]:
         """Traces up to a time, the oldest first."""
         within = keys.traces_by_time(None, until)
-        query = Query(
-            keys.experiment_pk(home), within.on("lsi2sk"), index="LSI2", limit=AT_ONCE * 5
-        )
+        index = self._time_indexes([home])[home]
+        where = within.on(self.table.schema.by_name[index].sk)
+        query = Query(keys.experiment_pk(home), where, index=index, limit=AT_ONCE * 5)
         return self.table.items(query)
 
     def _remove_traces(self, places: list[TracePlace]) -> None:

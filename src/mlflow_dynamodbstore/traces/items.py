@@ -15,9 +15,14 @@ from mlflow.tracing.constant import TraceMetadataKey
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.table.versions import VERSION, as_stored
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
+
+FAMILY = "EXP/T"
+"""Traces and what lies below them, to whoever asks for the version of an item."""
 
 TAG, METADATA, ASSESSMENT, RUN_LINK, PROMPT_LINK = "t:", "m:", "a:", "r:", "p:"
 
@@ -27,7 +32,7 @@ INLINE_TEXT = 1024
 OUTSIDE = "outside"
 """Attribute that says: some tag or assessment is too long, and stands in an item of its own."""
 
-_INDEX_ATTRIBUTES = ("gsi1pk", "gsi1sk", "lsi2sk", "lsi3sk", "lsi4sk", "lsi5sk")
+_INDEX_ATTRIBUTES = ("gsi1pk", "gsi1sk", "lsi1sk", "lsi2sk", "lsi3sk", "lsi4sk", "lsi5sk")
 
 
 class TracePlace(NamedTuple):
@@ -74,6 +79,7 @@ def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
     item: Item = {
         "PK": place.key.pk,
         "SK": place.key.sk,
+        VERSION: MLFLOW_TABLE.versions.current(FAMILY),
         "created": created,
         "generation": 1,
     }
@@ -106,8 +112,17 @@ def indexed(item: Item) -> Item:
     }
 
 
+@MLFLOW_TABLE.versions.upgrades(FAMILY, 1)
+def _in_lsi1(item: Item) -> Item:
+    """A trace that was written before traces stood in LSI1; what lies below it stays as it is."""
+    if "request_time" not in item:
+        return item
+    return {**item, "lsi1sk": keys.lsi1_trace(place_of(item).trace_id, item["request_time"])}
+
+
 def change(before: Item, after: Item) -> Update:
-    """The update that turns one item into another."""
+    """The update that turns one item, as it was read, into another."""
+    before = as_stored(before)
     return Update(
         set={
             name: value

@@ -1,47 +1,91 @@
-"""Giving traces that are there the expiry that the policy in force would give them."""
+"""Letting traces that are there live as long as the policy in force would let them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.policies import DAY, TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Patch, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.traces.filters import TraceFilter
+from mlflow_dynamodbstore.table.versions import VERSION, Upgraded
+from mlflow_dynamodbstore.traces.base import Change, TraceNotFound
 from mlflow_dynamodbstore.traces.items import place_of, ttl_of
+from mlflow_dynamodbstore.traces.paths import Traces
 from mlflow_dynamodbstore.traces.search import TraceSearch
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.experiment_items import FAMILY, OLD_TRACES
+
+AT_ONCE = 50
 
 _EXISTS = Attr("PK").exists()
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """How far a renewal has come."""
+
+    looked_at: int = 0
+    prolonged: int = 0
 
 
 class TraceRetention(TraceSearch):
     """When traces expire."""
 
+    @classmethod
+    def on(cls, table: Table) -> TraceRetention:
+        """The retention of a table's traces alone, for upkeep: opening it writes nothing."""
+        made = cls()
+        made._open(table, "")
+        return made
+
     def renew_trace_expiry(
         self,
         experiment_ids: Iterable[str] | None = None,
-        progress: Callable[[int, int], None] = lambda _looked_at, _changed: None,
-    ) -> int:
-        """Let all traces expire as if they had been written under the policy of now.
+        progress: Callable[[Renewal], None] = lambda _: None,
+        days: int | None = None,
+    ) -> Renewal:
+        """Let traces live as long as if they had been written under the policy of now.
 
-        Gives how many were changed. It can be interrupted and run again.
+        A later expiry replaces an earlier one, and none at all any; no trace expires earlier than
+        it would have. Experiments that are named may be of any workspace. ``days`` are those of
+        the policy unless given. It can be interrupted and run again.
+
+        All traces pass by here, so those of an older form are brought to the newest.
         """
-        changed = 0
-        places = self._searched_experiments(experiment_ids)
-        found = self._matching_traces(places, TraceFilter())
-        for looked_at, trace in enumerate(found, start=1):
-            ttl = self.policies.expiry(TRACE_RETENTION, now=trace.item["created"])
-            if ttl != ttl_of(trace.item):
-                self._redate(trace.item, ttl)
-                changed += 1
-            progress(looked_at, changed)
-        return changed
+        if days is None:
+            days = int(self.policies.get(TRACE_RETENTION) or 0)
+        if experiment_ids is None:
+            experiment_ids = self._experiments_in_workspace()
+        reached = Renewal()
+        for experiment_id in experiment_ids:
+            for some in batched(self._all_traces(experiment_id), AT_ONCE):
+                late = [(item, ttl) for item in some if (ttl := _renewed(item, days)) is not None]
+                self.table.map(lambda one: self._redate(*one), late)
+                self.table.map(self._modernise, [i for i in some if isinstance(i, Upgraded)])
+                reached = replace(
+                    reached,
+                    looked_at=reached.looked_at + len(some),
+                    prolonged=reached.prolonged + len(late),
+                )
+                progress(reached)
+            self._note_all_are_modern(experiment_id)
+        return reached
 
-    def _redate(self, item: Item, ttl: int | None) -> None:
+    def _all_traces(self, experiment_id: str) -> Iterator[Item]:
+        index = self._time_indexes([experiment_id])[experiment_id]
+        traces = Traces(self.table, experiment_id, in_time=index)
+        for page in traces.pages(keys.traces_by_time(), index, descending=True):
+            yield from page
+
+    def _redate(self, item: Item, ttl: int) -> None:
         """Change the expiry of a trace; what belongs to it first, so that it never goes before."""
         place = place_of(item)
         query = Query(place.pk, where=keys.trace_children(place.trace_id).on(), keys_only=True)
@@ -52,7 +96,40 @@ class TraceRetention(TraceSearch):
         self.table.write(_dated(belongings, ttl), then=_dated([place.key], ttl))
         self._forget_trace(place.trace_id)
 
+    def _modernise(self, item: Item) -> None:
+        """Write a trace that was read in an older form in the newest."""
+        try:
+            self._change_trace(item, Change)
+        except TraceNotFound:
+            return  # deleted meanwhile
 
-def _dated(some: Sequence[Key], ttl: int | None) -> list[Patch]:
-    update = Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})
+    def _note_all_are_modern(self, experiment_id: str) -> None:
+        """Let an experiment say that it holds no older traces, once all were looked at."""
+        if self._without_old_traces.get(experiment_id):
+            return
+        newest = MLFLOW_TABLE.versions.current(FAMILY)
+        modern = Update(set={VERSION: newest}, remove=(OLD_TRACES,))
+        try:
+            self.table.update(keys.experiment_key(experiment_id), modern, condition=_EXISTS)
+        except ConditionFailed:
+            return  # removed meanwhile
+
+
+NEVER = 0
+"""In place of a second: that something does not expire."""
+
+
+def _renewed(item: Item, days: int) -> int | None:
+    """The expiry that a trace is to get, or None when it keeps what it has."""
+    now = ttl_of(item)
+    if now is None:
+        return None
+    if not days:
+        return NEVER
+    then = int(item["created"]) + days * DAY
+    return then if then > now else None
+
+
+def _dated(some: Sequence[Key], ttl: int) -> list[Patch]:
+    update = Update(remove=(TTL,)) if ttl == NEVER else Update(set={TTL: ttl})
     return [Patch(key, update, condition=_EXISTS) for key in some]

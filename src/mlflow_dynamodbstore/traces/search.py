@@ -78,8 +78,10 @@ class TraceSearch(TracesBase):
         # One to know that there are more, and one to know that no other shares its time.
         batch = size + 2 if len(places) == 1 else max(16, 2 * size // max(1, len(places)))
         streams = [
-            _stream(Traces(self.table, place, batch), wanted, sessions, ordering, after, size)
-            for place in places
+            _stream(
+                Traces(self.table, place, batch, index), wanted, sessions, ordering, after, size
+            )
+            for place, index in self._time_indexes(places).items()
         ]
         if len(streams) > 1:
             streams = self.table.map(started, streams)
@@ -91,8 +93,8 @@ class TraceSearch(TracesBase):
     ) -> Iterator[TraceRecord]:
         """All traces that match, experiment by experiment, page by page."""
         sessions = self._assessed_sessions(places, wanted)
-        for place in places:
-            traces = Traces(self.table, place)
+        for place, index in self._time_indexes(places).items():
+            traces = Traces(self.table, place, in_time=index)
             yield from _found(traces, wanted, sessions, ordering, None)
 
     def _assessed_sessions(self, places: Sequence[str], wanted: TraceFilter) -> Sessions:

@@ -23,12 +23,18 @@ from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.encoding import is_cut
 from mlflow_dynamodbstore.search.filters import TAG
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.table.versions import VERSION, upgrade_of
 from mlflow_dynamodbstore.tracking.items import NAME, experiment_id_of
 
-SCHEMA_VERSION = 1
+FAMILY = "EXP/E"
+"""An experiment and its tags, to whoever asks for the version of an item."""
+
+OLD_TRACES = "old_traces"
+"""Attribute of META: some traces may have been written before they stood in LSI1."""
 LONG_TAGS = "long_tags"
 """Attribute of META: some tags are items only."""
 TAGS_REVISION = "tags_revision"
@@ -43,6 +49,12 @@ _ONE_MORE = {TAGS_REVISION: 1}
 Tags = Mapping[str, str | None]
 Wanted = Callable[[str], bool]
 """Whether the tag of a key is to stand on META."""
+
+
+@MLFLOW_TABLE.versions.upgrades(FAMILY, 1)
+def _of_older_traces(item: Item) -> Item:
+    """An experiment that may hold traces from before they stood in LSI1; its tags are as ever."""
+    return {**item, OLD_TRACES: True} if item["SK"] == keys.EXPERIMENT_META else item
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,7 @@ class NewExperiment:
         return {
             "PK": self.key.pk,
             "SK": self.key.sk,
-            "v": SCHEMA_VERSION,
+            VERSION: MLFLOW_TABLE.versions.current(FAMILY),
             "name": self.name,
             "workspace": self.workspace,
             "artifact_location": self.artifact_location,
@@ -169,8 +181,8 @@ def tag_change(meta: Item, key: str, value: str | None, wanted: Wanted) -> Updat
     name = _TAG + key
     others = sum(_size(n, v) for n, v in meta.items() if n.startswith(_TAG) and n != name)
     if wanted(key) and _fits(name, value, others):
-        return Update(set={name: value}, add=_ONE_MORE)
-    return Update(set={LONG_TAGS: True}, add=_ONE_MORE, remove=(name,))
+        return Update(set={**upgrade_of(meta), name: value}, add=_ONE_MORE)
+    return Update(set={**upgrade_of(meta), LONG_TAGS: True}, add=_ONE_MORE, remove=(name,))
 
 
 def tag_removal(key: str) -> Update:

@@ -31,6 +31,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, Refusal, Transact
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.table.versions import upgrade_of
 from mlflow_dynamodbstore.tracking.base import batched, start_time_of
 from mlflow_dynamodbstore.tracking.experiment_items import (
     NewExperiment,
@@ -158,7 +159,14 @@ class Experiments(ExperimentSearch, Runs):
         writes: list[TransactWrite] = [
             Patch(
                 self.table.schema.key_of(meta),
-                Update(set={"name": new_name, "last_update_time": now, **index}),
+                Update(
+                    set={
+                        **upgrade_of(meta),
+                        "name": new_name,
+                        "last_update_time": now,
+                        **index,
+                    }
+                ),
                 condition=Attr("name").eq(meta["name"]) & Attr("lifecycle").eq(ACTIVE),
             ),
             Put(entry, condition=Attr("PK").not_exists() | own),
@@ -260,7 +268,7 @@ class Experiments(ExperimentSearch, Runs):
                 [
                     Patch(
                         self.table.schema.key_of(meta),
-                        Update(set={**changes, RUNS_TO: stage}, remove=undated),
+                        Update(set={**upgrade_of(meta), **changes, RUNS_TO: stage}, remove=undated),
                         condition=same,
                     ),
                     Patch(entry_key(meta), Update(set=changes, remove=undated), condition=own),

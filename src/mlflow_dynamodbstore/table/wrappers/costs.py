@@ -43,10 +43,18 @@ def query_units(schema: Schema, query: Query, read: Iterable[Item]) -> float:
     items = list(read)
     consistent = query.consistent and index.is_local
     entries = [entry for entry in (projected(schema, index, item) for item in items) if entry]
-    units = page_units(entries, consistent=consistent)
-    if index.is_local and index.projection != "ALL" and not query.keys_only:
-        units += get_units(items, consistent=consistent)
-    return units
+    return page_units(entries, consistent=consistent) + fetch_units(schema, query, items)
+
+
+def fetch_units(schema: Schema, query: Query, read: Iterable[Item], unseen: int = 0) -> float:
+    """Units of fetching from the table what a local index found and does not carry.
+
+    ``unseen`` are items that a filter left out, which are taken to be small.
+    """
+    index = None if query.index is None else schema.by_name[query.index]
+    if index is None or not index.is_local or index.projection == "ALL" or query.keys_only:
+        return 0.0
+    return get_units([*read, *([None] * unseen)], consistent=query.consistent)
 
 
 def page_units(read: Iterable[Item], *, consistent: bool) -> float:
