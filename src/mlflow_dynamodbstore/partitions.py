@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from boto3.dynamodb.conditions import ConditionBase
+
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.table import Table
 
 PAGE = 500
 
 
-def empty_partition(table: Table, pk: str, *, keep: frozenset[str] = frozenset()) -> None:
-    """Remove everything in a partition, but for some sort keys. Can be repeated if interrupted."""
-    query = Query(pk, keys_only=True, limit=PAGE)
+def empty_partition(
+    table: Table,
+    pk: str,
+    *,
+    keep: frozenset[str] = frozenset(),
+    where: ConditionBase | None = None,
+) -> None:
+    """Remove everything in a partition, or in a range of it, but for some sort keys.
+
+    Can be repeated if interrupted.
+    """
+    query = Query(pk, where, keys_only=True, limit=PAGE)
     while True:
         page = table.query(query)
         found = [table.schema.key_of(item) for item in page.items]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from mlflow.exceptions import MlflowException
@@ -63,13 +63,13 @@ class TraceDeletion(TracesBase):
 
     def _remove_traces(self, places: list[TracePlace]) -> None:
         """The traces first, so that nobody finds half of one; where they lay last."""
+        self._before_traces_deleted(places)
         self.table.write([Delete(place.key) for place in places])
         below = self.table.map(self._below_trace, places)
         self.table.write([Delete(key) for some in below for key in some])
         self.table.write([Delete(keys.trace_locator_key(place.trace_id)) for place in places])
         for place in places:
             self._forget_trace(place.trace_id)
-        self._after_traces_deleted([place.trace_id for place in places])
 
     def _below_trace(self, place: TracePlace) -> list[Key]:
         """Everything that belongs to a trace but its own item."""
@@ -77,8 +77,8 @@ class TraceDeletion(TracesBase):
         found: list[Item] = list(self.table.items(query))
         return [*(self.table.schema.key_of(item) for item in found), place.session_note]
 
-    def _after_traces_deleted(self, trace_ids: list[str]) -> None:
-        """For modules that keep references to traces."""
+    def _before_traces_deleted(self, places: Sequence[TracePlace]) -> None:
+        """For modules that keep references to traces; reviews fill this in."""
 
 
 def _let_go_of_archive(item: Item) -> bool:

@@ -1,0 +1,192 @@
+"""What is attached to review queues, and what became of it.
+
+Each attachment is one item below its queue. LSI1 lists a queue's attachments by status and age, so
+that the few that are left of a long queue are found at once; a list of all statuses is the three
+lists merged. LSI4 leads from a trace to the queues it is attached to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import groupby
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.exceptions import MlflowException
+from mlflow.genai.review_queues import ReviewItemType, ReviewQueueItem, ReviewStatus
+from mlflow.genai.review_queues.validation import (
+    USER_MAX_LENGTH,
+    coerce_item_type,
+    coerce_status,
+    normalize_item_id,
+    normalize_user,
+    validate_item_ids_for_attach,
+)
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
+from mlflow.store.entities.paged_list import PagedList
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore.keys import reviews as keys
+from mlflow_dynamodbstore.reviews.listing import listed
+from mlflow_dynamodbstore.reviews.queue_records import (
+    ATTACHED,
+    item_id_of,
+    pending_item,
+    review_item_of,
+    status_change,
+)
+from mlflow_dynamodbstore.reviews.queues import QueueNotFound, ReviewQueues, page_of
+from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.traces.items import TracePlace
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.items import ABSENT
+
+_AT_ONCE = MAX_TRANSACTION - 1  # and the queue itself
+_ONE_MORE = Update(add={ATTACHED: 1})
+_THERE = Attr("PK").exists()
+
+
+class ReviewItems(ReviewQueues):
+    """What reviewers have to do, and have done."""
+
+    # --- attaching and detaching ----------------------------------------------------------------
+
+    def add_items_to_review_queue(
+        self, queue_id: str, *, item_ids: list[str], item_type: str = "trace"
+    ) -> list[ReviewQueueItem]:
+        kind = coerce_item_type(item_type)
+        wanted = validate_item_ids_for_attach(item_ids)
+        queue = keys.review_queue_key(self._home_of_queue(queue_id), queue_id)
+        now = get_current_time_millis()
+        attached = [
+            item
+            for some in batched(wanted, _AT_ONCE)
+            for item in self._attach(queue, queue_id, some, kind, now)
+        ]
+        return [review_item_of(item) for item in attached]
+
+    def _attach(
+        self, queue: Key, queue_id: str, item_ids: list[str], kind: ReviewItemType, now: int
+    ) -> list[Item]:
+        """Attach what is not attached yet; all of it as it then is, in the order given."""
+        places = {Key(queue.pk, keys.review_item(queue_id, one)): one for one in item_ids}
+        while True:
+            found = self.table.get_many([queue, *places])
+            if queue not in found:
+                raise QueueNotFound(queue_id)
+            new = {
+                key: pending_item(key, queue_id, one, kind, now)
+                for key, one in places.items()
+                if key not in found
+            }
+            if not new or self._write_attached(queue, new.values()):
+                there = {**found, **new}
+                return [there[key] for key in places]
+
+    def _write_attached(self, queue: Key, items: Iterable[Item]) -> bool:
+        """Attach some items together; False when the queue or one of them is not as it was."""
+        puts = [Put(item, condition=ABSENT) for item in items]
+        try:
+            self.table.transact([Patch(queue, _ONE_MORE, condition=_THERE), *puts])
+        except TransactionCancelled as error:
+            if any(r is not None and r.code == "ConditionFailed" for r in error.reasons):
+                return False
+            raise
+        return True
+
+    def remove_items_from_review_queue(self, queue_id: str, *, item_ids: list[str]) -> None:
+        wanted = validate_item_ids_for_attach(item_ids)
+        queue = self._queue_item(queue_id)
+        pk = str(queue["PK"])
+        self.table.write([Delete(Key(pk, keys.review_item(queue_id, one))) for one in wanted])
+
+    def _before_traces_deleted(self, places: Sequence[TracePlace]) -> None:
+        """Detach traces from every queue of their experiment.
+
+        Before they are deleted: should that be interrupted, they can be deleted again, while a
+        queue with a trace that is not there would stay so.
+        """
+        for pk, of_experiment in groupby(places, key=lambda place: place.pk):
+            any_queue = Query(pk, keys.REVIEW_QUEUES.on(), keys_only=True, limit=1)
+            if next(self.table.items(any_queue), None) is not None:
+                trace_ids = [place.trace_id for place in of_experiment]
+                found = self.table.map(partial(self._places_in_queues, pk), trace_ids)
+                attached = [self.table.schema.key_of(item) for some in found for item in some]
+                self.table.write([Delete(key) for key in attached])
+
+    # --- working through a queue ----------------------------------------------------------------
+
+    def list_review_queue_items(
+        self,
+        queue_id: str,
+        *,
+        status: str | None = None,
+        max_results: int | None = None,
+        page_token: str | None = None,
+    ) -> PagedList[ReviewQueueItem]:
+        wanted = page_of(max_results, page_token)
+        statuses = list(ReviewStatus) if status is None else [coerce_status(status)]
+        queue = self._queue_item(queue_id)
+        stretches = [partial(keys.review_items_of_status, queue_id, str(one)) for one in statuses]
+        found, token = listed(self.table, str(queue["PK"]), stretches, item_id_of, wanted)
+        return PagedList([review_item_of(item) for item in found], token)
+
+    def set_review_queue_item_status(
+        self, queue_id: str, *, item_id: str, status: str, completed_by: str | None = None
+    ) -> ReviewQueueItem:
+        new_status = coerce_status(status)
+        item_id = normalize_item_id(item_id)
+        by = None if completed_by is None else normalize_user(completed_by)
+        _check_reviewer(new_status, by)
+        home = self._home_of_queue(queue_id)
+        queue = keys.review_queue_key(home, queue_id)
+        key = keys.review_item_key(home, queue_id, item_id)
+        found = self.table.get_many([queue, key])
+        if queue not in found:
+            raise QueueNotFound(queue_id)
+        item = found.get(key)
+        while True:
+            if item is None:
+                raise MlflowException(
+                    f"Item '{item_id}' is not attached to review queue '{queue_id}'.",
+                    RESOURCE_DOES_NOT_EXIST,
+                )
+            if item["status"] == str(new_status):
+                return review_item_of(item)  # whoever came first keeps the credit
+            try:
+                return review_item_of(self._turn_item(item, new_status, by))
+            except ConditionFailed as refused:
+                item = refused.old
+
+    def _turn_item(self, item: Item, status: ReviewStatus, by: str | None) -> Item:
+        """Give an item another status. Raises ``ConditionFailed`` when it has another already."""
+        changed = self.table.update(
+            self.table.schema.key_of(item),
+            status_change(item, status, by, get_current_time_millis()),
+            condition=Attr("status").eq(item["status"]),
+            returns="new",
+        )
+        assert changed is not None
+        return changed
+
+
+def _check_reviewer(status: ReviewStatus, by: str | None) -> None:
+    """Refuse to finish an item for nobody, or to open it again for somebody."""
+    if status == ReviewStatus.PENDING and by is not None:
+        raise MlflowException(
+            "`completed_by` must not be set when reopening an item to `pending`.",
+            INVALID_PARAMETER_VALUE,
+        )
+    if status != ReviewStatus.PENDING and not by:
+        raise MlflowException(
+            f"`completed_by` is required when setting status to `{status}`.",
+            INVALID_PARAMETER_VALUE,
+        )
+    if by is not None and len(by) > USER_MAX_LENGTH:
+        raise MlflowException(
+            f"`completed_by` must be at most {USER_MAX_LENGTH} characters; got {len(by)}.",
+            INVALID_PARAMETER_VALUE,
+        )

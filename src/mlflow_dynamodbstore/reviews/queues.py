@@ -1,0 +1,282 @@
+"""Review queues: which traces of an experiment are to be reviewed, by whom, and what is asked.
+
+A queue is one item, with its users (ten at most) and questions in it. Its name is unique in its
+experiment, whatever the case of its letters. Its questions can be changed only while nothing is
+attached to it: whatever is attached counts in the queue's own item, in the same transaction, so a
+change of questions that found the queue empty is refused when that is no longer so.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from boto3.dynamodb.conditions import Attr, ConditionBase
+from mlflow.exceptions import MlflowException
+from mlflow.genai.review_queues import ReviewQueue, ReviewQueueType
+from mlflow.genai.review_queues.validation import (
+    normalize_schema_ids,
+    normalize_user,
+    normalize_users,
+    validate_custom_queue_name,
+    validate_queue_for_create,
+    validate_queue_owner,
+)
+from mlflow.protos.databricks_pb2 import (
+    INVALID_PARAMETER_VALUE,
+    RESOURCE_ALREADY_EXISTS,
+    RESOURCE_DOES_NOT_EXIST,
+)
+from mlflow.store.entities.paged_list import PagedList
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore import ids
+from mlflow_dynamodbstore.keys import experiment_pk
+from mlflow_dynamodbstore.keys import reviews as keys
+from mlflow_dynamodbstore.partitions import empty_partition
+from mlflow_dynamodbstore.reviews import naming
+from mlflow_dynamodbstore.reviews.base import ReviewsBase
+from mlflow_dynamodbstore.reviews.listing import Page, listed, sorted_page
+from mlflow_dynamodbstore.reviews.queue_records import (
+    ATTACHED,
+    name_guard,
+    queue_id_of,
+    queue_item,
+    queue_of,
+)
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+
+_logger = logging.getLogger(__name__)
+
+ID_PREFIX = "rq-"
+
+
+class ReviewQueues(ReviewsBase):
+    """What is to be reviewed, by whom."""
+
+    # --- making ---------------------------------------------------------------------------------
+
+    def create_review_queue(
+        self,
+        experiment_id: str,
+        *,
+        name: str,
+        queue_type: str,
+        created_by: str | None = None,
+        users: list[str] | None = None,
+        schema_ids: list[str] | None = None,
+    ) -> ReviewQueue:
+        valid = validate_queue_for_create(
+            name=name, queue_type=queue_type, users=users, schema_ids=schema_ids
+        )
+        home = self._reviewed_experiment(experiment_id)
+        self._check_questions(home, valid.schema_ids)
+        queue_id = ID_PREFIX + ids.new_id(home)
+        key = keys.review_queue_key(home, queue_id)
+        item = queue_item(key, queue_id, valid, created_by, get_current_time_millis())
+        try:
+            naming.create(self.table, item, name_guard(item, valid.name), queue_id)
+        except naming.NameTaken as error:
+            raise _name_is_taken(valid.name) from error
+        return queue_of(item)
+
+    def get_or_create_user_queue(self, experiment_id: str, *, user: str) -> ReviewQueue:
+        name = normalize_user(user)
+        while True:
+            home = self._reviewed_experiment(experiment_id)
+            found = self._find_queue_named(home, name)
+            if found is not None:
+                return _users_own(found, name)
+            try:
+                return self.create_review_queue(home, name=name, queue_type="user", created_by=name)
+            except _QueueExists:
+                continue  # somebody else made it: give theirs
+
+    # --- finding --------------------------------------------------------------------------------
+
+    def get_review_queue(self, queue_id: str) -> ReviewQueue:
+        return queue_of(self._queue_item(queue_id))
+
+    def get_review_queue_by_name(self, experiment_id: str, *, name: str) -> ReviewQueue:
+        home = self._reviewed_experiment(experiment_id)
+        item = self._find_queue_named(home, name)
+        if item is None:
+            raise MlflowException(
+                f"Review queue with name '{name}' not found for experiment '{home}'.",
+                RESOURCE_DOES_NOT_EXIST,
+            )
+        return queue_of(item)
+
+    def list_review_queues(
+        self,
+        experiment_id: str,
+        *,
+        user: str | None = None,
+        item_id: str | None = None,
+        max_results: int | None = None,
+        page_token: str | None = None,
+    ) -> PagedList[ReviewQueue]:
+        wanted = page_of(max_results, page_token)
+        pk = experiment_pk(self._reviewed_experiment(experiment_id))
+        name = None if user is None else normalize_user(user)
+        if item_id is None:
+            of_user = None if name is None else Attr("users").contains(name)
+            stretches = [keys.review_queues_by_age]
+            found, token = listed(self.table, pk, stretches, queue_id_of, wanted, of_user)
+        else:
+            having = self._queues_having(pk, item_id)
+            mine = [queue for queue in having if name is None or name in queue["users"]]
+            found, token = sorted_page(mine, queue_id_of, wanted)
+        return PagedList([queue_of(item) for item in found], token)
+
+    def _queues_having(self, pk: str, item_id: str) -> list[Item]:
+        """The queues of an experiment that something is attached to."""
+        places = self._places_in_queues(pk, item_id)
+        queues = {Key(pk, keys.review_queue(queue_id_of(place))) for place in places}
+        return list(self.table.get_many(queues).values())
+
+    def _places_in_queues(self, pk: str, item_id: str) -> list[Item]:
+        """Where something is attached, in the queues of one experiment; keys only."""
+        within = keys.review_queues_with(item_id).on("lsi4sk")
+        return list(self.table.items(Query(pk, within, index="LSI4", keys_only=True)))
+
+    def _find_queue_named(self, home: str, name: str) -> Item | None:
+        guard = self.table.get(Key(experiment_pk(home), keys.review_queue_name(name)))
+        return None if guard is None else self._find_queue(str(guard["id"]))
+
+    def _find_queue(self, queue_id: str) -> Item | None:
+        home = self._home_of(ID_PREFIX, queue_id)
+        return None if home is None else self.table.get(keys.review_queue_key(home, queue_id))
+
+    def _home_of_queue(self, queue_id: str) -> str:
+        """The experiment that a queue lies in if it exists, which is not looked at."""
+        home = self._home_of(ID_PREFIX, queue_id)
+        if home is None:
+            raise QueueNotFound(queue_id)
+        return home
+
+    def _queue_item(self, queue_id: str) -> Item:
+        item = self._find_queue(queue_id)
+        if item is None:
+            raise QueueNotFound(queue_id)
+        return item
+
+    # --- changing -------------------------------------------------------------------------------
+
+    def update_review_queue(
+        self,
+        queue_id: str,
+        *,
+        users: list[str] | None = None,
+        schema_ids: list[str] | None = None,
+        name: str | None = None,
+        new_owner: str | None = None,
+    ) -> ReviewQueue:
+        while True:
+            item = self._queue_item(queue_id)
+            if item["queue_type"] == str(ReviewQueueType.USER):
+                raise MlflowException(
+                    "A user queue's name, assigned user, schemas, and owner are fixed "
+                    "and cannot be updated.",
+                    INVALID_PARAMETER_VALUE,
+                )
+            changes: Item = {}
+            if new_owner is not None:
+                changes["created_by"] = validate_queue_owner(new_owner)
+            if name is not None:
+                changes["name"] = validate_custom_queue_name(name)
+            if users is not None:
+                changes["users"] = sorted(normalize_users(users))
+            if schema_ids is not None:
+                changes["schema_ids"] = self._new_questions(item, schema_ids)
+            try:
+                return queue_of(self._change_queue(item, changes) if changes else item)
+            except naming.Changed:
+                continue  # renamed, deleted, or something was attached: look again
+
+    def _change_queue(self, item: Item, changes: Item) -> Item:
+        name = str(changes.get("name", item["name"]))
+        guards = name_guard(item, str(item["name"])), name_guard(item, name)
+        update = Update(set={**changes, "updated": get_current_time_millis()})
+        same: ConditionBase = Attr("PK").exists()
+        if "schema_ids" in changes:
+            same = Attr(ATTACHED).eq(item[ATTACHED])
+        try:
+            return naming.change(self.table, item, update, guards, queue_id_of(item), same)
+        except naming.NameTaken as error:
+            raise _name_is_taken(name) from error
+
+    def _new_questions(self, item: Item, schema_ids: list[str]) -> list[str]:
+        """Other questions for a queue that has nothing attached to it."""
+        within = keys.review_items(queue_id_of(item)).on()
+        attached = Query(str(item["PK"]), within, keys_only=True, limit=1)
+        if next(self.table.items(attached), None) is not None:
+            raise MlflowException(
+                "A review queue's questions are locked once items are assigned to it. "
+                "Remove the items before changing its questions.",
+                INVALID_PARAMETER_VALUE,
+            )
+        normalized: list[str] = normalize_schema_ids(schema_ids)
+        self._check_questions(experiment_id_of(item), normalized)
+        return sorted(normalized)
+
+    def _check_questions(self, home: str, schema_ids: list[str]) -> None:
+        """Refuse label schemas that the experiment does not have."""
+        places = {one: keys.label_schema_key(home, one) for one in schema_ids}
+        found = self.table.get_many(places.values())
+        if missing := [one for one, key in places.items() if key not in found]:
+            raise MlflowException(
+                f"Label schema id(s) {missing} not found for experiment '{home}'.",
+                INVALID_PARAMETER_VALUE,
+            )
+
+    def delete_review_queue(self, queue_id: str) -> None:
+        while (item := self._find_queue(queue_id)) is not None:
+            try:
+                naming.remove(self.table, item, name_guard(item, str(item["name"])))
+            except naming.Changed:
+                continue  # renamed or deleted meanwhile: look again
+            # The queue first: nothing can be attached to it any more.
+            within = keys.review_items(queue_id).on()
+            empty_partition(self.table, str(item["PK"]), where=within)
+            return
+        _logger.debug("There is no review queue with id '%s' to delete.", queue_id)
+
+
+class QueueNotFound(MlflowException):
+    """MLflow's error for a review queue that does not exist, or not in this workspace."""
+
+    def __init__(self, queue_id: str):
+        super().__init__(f"Review queue with id '{queue_id}' not found.", RESOURCE_DOES_NOT_EXIST)
+
+
+class _QueueExists(MlflowException):
+    """MLflow's error for a name that is taken."""
+
+
+def _name_is_taken(name: str) -> _QueueExists:
+    return _QueueExists(
+        f"Review queue with name '{name}' already exists (names are case-insensitive).",
+        RESOURCE_ALREADY_EXISTS,
+    )
+
+
+def _users_own(item: Item, name: str) -> ReviewQueue:
+    """A queue of a user's name, if it is that user's."""
+    if item["queue_type"] != str(ReviewQueueType.USER):
+        raise MlflowException(
+            f"A non-user queue named '{name}' already exists; cannot get-or-create "
+            f"a user queue with that name.",
+            RESOURCE_ALREADY_EXISTS,
+        )
+    return queue_of(item)
+
+
+def page_of(max_results: int | None, page_token: str | None) -> Page:
+    """The page that a call asks for; MLflow's error for a size that it refuses."""
+    validate_max_results(max_results, allow_null=True)
+    return Page(SEARCH_MAX_RESULTS_DEFAULT if max_results is None else max_results, page_token)
