@@ -23,9 +23,10 @@ from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.encoding import is_cut
 from mlflow_dynamodbstore.table.contract import Delete, Put
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = MLFLOW_TABLE.versions.current("RM/M")
 
 TAG = "t:"
 LONG_TAG = "T:"

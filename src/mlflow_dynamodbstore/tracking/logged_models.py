@@ -26,6 +26,7 @@ from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.base import PLACES_KEPT, Recent, batched
@@ -46,7 +47,7 @@ from mlflow_dynamodbstore.tracking.model_records import (
     texts_on,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/LM")
 WRITE_PAGE = 500
 MEASURED_SECONDS = 60.0
 

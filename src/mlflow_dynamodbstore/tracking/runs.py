@@ -17,6 +17,7 @@ from mlflow_dynamodbstore import ids, keys, large
 from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking import sealing
@@ -38,7 +39,7 @@ from mlflow_dynamodbstore.tracking.records import (
     run_info,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/R")
 DELETE_PAGE = 500
 
 
