@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.gateway.base import (
 )
 from mlflow_dynamodbstore.gateway.encryption import decrypted, encrypted
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.secrets import GATEWAY, remember_key
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -41,6 +42,7 @@ class Secrets(GatewayBase):
         auth_config: dict[str, Any] | None = None,
         created_by: str | None = None,
     ) -> GatewaySecretInfo:
+        remember_key(self.table, GATEWAY)
         workspace = self._get_active_workspace()
         secret_id = f"s-{ids.new_id()}"
         key = gateway_keys.secret_key(secret_id, workspace)
@@ -93,6 +95,7 @@ class Secrets(GatewayBase):
         before = self._secret_item(secret_id)
         changes: Item = {"updated_by": updated_by}
         if secret_value is not None:
+            remember_key(self.table, GATEWAY)
             changes |= encrypted(secret_id, before["name"], secret_value)
         if auth_config is not None:  # an empty one clears it
             changes["auth_config"] = json.dumps(auth_config) if auth_config else None

@@ -10,6 +10,7 @@ from mlflow_dynamodbstore.registry.aliases import Aliases
 from mlflow_dynamodbstore.registry.search import RegistrySearch
 from mlflow_dynamodbstore.registry.tags import RegistryTags
 from mlflow_dynamodbstore.registry.webhooks import Webhooks
+from mlflow_dynamodbstore.secrets import WEBHOOK, check_key
 from mlflow_dynamodbstore.table.table import Table
 
 
@@ -30,3 +31,4 @@ class DynamoDBRegistryStore(Aliases, RegistryTags, RegistrySearch, Webhooks, Abs
         self._open(table or open_table(store_uri))
         if not self._workspaces_enabled():
             self._check_nothing_is_hidden()
+        check_key(self.table, WEBHOOK)

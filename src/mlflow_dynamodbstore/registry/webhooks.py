@@ -37,6 +37,7 @@ from mlflow_dynamodbstore.registry.search_terms import position_after
 from mlflow_dynamodbstore.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
 from mlflow_dynamodbstore.search.pages import page
+from mlflow_dynamodbstore.secrets import WEBHOOK, remember_key
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -88,6 +89,8 @@ class Webhooks(RegistryBase):
             **_fields(name, url, events, description, secret, status or WebhookStatus.ACTIVE),
         }
         self._note_workspace(workspace)
+        if secret is not None:
+            remember_key(self.table, WEBHOOK)
         self.table.put(item, condition=Attr("PK").not_exists())
         return self._webhook(item)
 
@@ -122,6 +125,8 @@ class Webhooks(RegistryBase):
             _validate_webhook_url(url)
         if events is not None:
             _validate_webhook_events(events)
+        if secret is not None:
+            remember_key(self.table, WEBHOOK)
         # Later than the last change even when both fall into one millisecond.
         now = max(get_current_time_millis(), before["updated"] + 1)
         fields = _fields(name, url, events, description, secret, status)

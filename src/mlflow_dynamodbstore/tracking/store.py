@@ -10,6 +10,7 @@ from mlflow_dynamodbstore.errors import translates_errors
 from mlflow_dynamodbstore.gateway.store import Gateway
 from mlflow_dynamodbstore.opening import open_table
 from mlflow_dynamodbstore.reviews.store import ReviewStore
+from mlflow_dynamodbstore.secrets import GATEWAY, check_key
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.traces.store import TraceStore
 from mlflow_dynamodbstore.tracking.experiments import Experiments
@@ -46,3 +47,4 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # two of MLflow's annotation
             resolve_uri_if_local(artifact_uri or DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH),
         )
         self._ensure_default_experiment()
+        check_key(self.table, GATEWAY)
