@@ -63,7 +63,7 @@ class Webhooks:
         return DynamoDBRegistryStore("", table=table)
 
     def store(self, opened):
-        made = opened.create_webhook("hook", "https://example.com", [CREATED], secret="mine")
+        made = opened.create_webhook("hook", "https://93.184.215.14/hook", [CREATED], secret="mine")
         return made.webhook_id
 
     def read(self, opened, made):
