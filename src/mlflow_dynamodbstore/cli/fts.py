@@ -41,7 +41,7 @@ def list_(place: Place, json: bool) -> None:
 def add(place: Place, field: str, levels: tuple[str, ...], json: bool) -> None:
     """Index a text from now on; `fts backfill` does what is there already.
 
-    FIELD is run.name, run.tags.KEY or experiment.name.
+    FIELD is run.name, run.tags.KEY, experiment.name or registered_model.name.
     """
     index = TextIndex(place.table())
     index.add(field, levels)

@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.keys.areas import AREAS
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, join, key_text
 from mlflow_dynamodbstore.keys.described import Anatomy, Reader
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_key
+from mlflow_dynamodbstore.keys.ranks import MODEL_NAME
 from mlflow_dynamodbstore.keys.registry import MODEL_META, model_key, model_version
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -186,21 +187,26 @@ def _in_workspace(pk: str, words: list[str], item: Item) -> Anatomy | None:
         return Anatomy("Experiment name", (experiment_key(str(item["experiment_id"])),))
     if kind == "RMNAME":
         name = str(item["name"]) if is_cut(words[1]) else key_text(words[1])
-        workspace = str(key_text(pk.partition("#")[2]))
-        return Anatomy("Model name", (model_key(str(name), workspace),))
+        return Anatomy("Model name", (model_key(str(name), _workspace_of(pk)),))
     if kind in ("FTS", "FTS_REV"):
-        return _name_entry(words)
+        return _name_entry(pk, words, item)
     entity = _WORKSPACE_KINDS.get(kind)
     return None if entity is None else Anatomy(entity)
 
 
-def _name_entry(words: list[str]) -> Anatomy:
-    """A full-text entry of the name of an experiment."""
+def _name_entry(pk: str, words: list[str], item: Item) -> Anatomy:
+    """A full-text entry of the name of an experiment or of a registered model."""
     forward = words[0] == "FTS"
     entity = "Full-text entry" if forward else "Full-text entry, reversed"
-    field, experiment = (words[3], words[4]) if forward else (words[1], words[2])
-    owner = experiment_key(str(key_text(experiment)))
-    return Anatomy(entity, (owner,), text_field=key_text(field))
+    field, piece = (words[3], words[4]) if forward else (words[1], words[2])
+    named = str(item["entity_id"]) if is_cut(piece) else str(key_text(piece))
+    is_model = key_text(field) == MODEL_NAME
+    owner = model_key(named, _workspace_of(pk)) if is_model else experiment_key(named)
+    return Anatomy(entity, (owner,), owner_id=named, text_field=key_text(field))
+
+
+def _workspace_of(pk: str) -> str:
+    return str(key_text(pk.partition("#")[2]))
 
 
 def _of_user(pk: str, words: list[str], item: Item) -> Anatomy | None:

@@ -33,6 +33,9 @@ _BEHIND_NUMBERS = "g"
 
 Comparison = Literal["<", "<=", "=", ">=", ">"]
 
+MODEL_NAME = "registered_model.name"
+"""The type of full-text entries whose entity is a registered model, named by its name."""
+
 
 class MetricRank(NamedTuple):
     """What the key of a metric's rank says; None stands for text that was cut."""
@@ -157,9 +160,10 @@ def fts(level: str, token: str, entity_type: str, entity_id: str) -> str:
     )
 
 
-def fts_entries(level: str, token: str) -> Range:
-    """All entities with exactly this word."""
-    return children(join("FTS", bounded(level, WORD), bounded(token, TOKEN)))
+def fts_entries(level: str, token: str, entity_type: str | None = None) -> Range:
+    """All entities with exactly this word, or those of one type."""
+    word = join("FTS", bounded(level, WORD), bounded(token, TOKEN))
+    return children(word if entity_type is None else join(word, bounded(entity_type, WORD)))
 
 
 def fts_entries_starting(level: str, text: str) -> Range:

@@ -5,7 +5,7 @@ its owner except in a few orders that are known:
 
 - the tags of a new experiment and of a new run come before the experiment and the run;
 - the parts of a large value come before the item that names them, what lies below a trace before
-  the trace, and the full-text entries of an experiment's name before it takes the name.
+  the trace, and the full-text entries of a name before an experiment or a model takes it.
 
 So an item without an owner is an orphan when the id in its key says that it was made long ago. One
 that says nothing about its age is a suspect: it is one only if a second look, after every writer
@@ -54,7 +54,7 @@ class Judged:
 
     ``sealed_as`` is the generation of the run that does not say of itself what a search entry
     says; None where the run is gone. ``named`` is the name of the experiment that a guard or an
-    entry of a name belongs to; None where that is gone.
+    entry of a name belongs to, or of the model; None where that is gone.
     """
 
     key: Key
@@ -147,7 +147,9 @@ class Judge:
         what, key = subject.what, subject.key
         if any(owner not in owners for owner in what.owners):
             certain = what.is_search_entry or what.entity.endswith(" name")
-            verdict = Verdict.ORPHAN if certain else self._by_age(what.owner_id)
+            # A name says nothing about its age, even one that looks like an id.
+            told_by = None if what.is_name_entry else what.owner_id
+            verdict = Verdict.ORPHAN if certain else self._by_age(told_by)
             return Judged(key, what, verdict)
         if what.head is not None:
             return Judged(key, what, self._part(what, owners.get(what.head)))
@@ -178,14 +180,16 @@ class Judge:
         return Judged(subject.key, subject.what, verdict, named=str(meta.name[0]))
 
     def _name_entry(self, subject: _Subject, meta: _Owner, rules: Rules) -> Judged:
-        """An entry of a name that its experiment does not have; it may be about to take it."""
-        name, workspace = (str(fact) for fact in meta.name)
-        experiment_id = str(keys.experiment_id_of(subject.what.owners[0].pk))
+        """An entry of a name that its owner does not have; it may be about to take it."""
+        name, entity_id = str(meta.name[0]), str(subject.what.owner_id)
+        is_model = subject.what.text_field == name_index.MODEL_NAME
+        # A model never leaves the workspace that is part of its key.
+        workspace = keys.workspace_of(subject.key.pk) if is_model else meta.name[1]
         true = {
             (entry["PK"], entry["SK"])
             for field in rules.text_fields
             if field.name == subject.what.text_field
-            for entry in name_index.items(field, workspace, experiment_id, name)
+            for entry in name_index.items(field, str(workspace), entity_id, name)
         }
         verdict = Verdict.KEPT if subject.key in true else Verdict.SUSPECT
         return Judged(subject.key, subject.what, verdict, named=name)

@@ -8,17 +8,19 @@ so a backfill begins only when nobody can be sealing by the old ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from mlflow_dynamodbstore import keys, large
 from mlflow_dynamodbstore.keys import Range
 from mlflow_dynamodbstore.keys.ranks import fts_of_rev, fts_rev_entries_of_type
 from mlflow_dynamodbstore.lifecycle.places import all_experiments, all_workspaces
 from mlflow_dynamodbstore.policies import REFRESH_SECONDS, TEXT_FIELDS, Policies, Rules
+from mlflow_dynamodbstore.registry.items import name_of_guard
 from mlflow_dynamodbstore.search import name_index
 from mlflow_dynamodbstore.search.fulltext import LEVELS, TextField
-from mlflow_dynamodbstore.search.name_index import EXPERIMENT_NAME
+from mlflow_dynamodbstore.search.name_index import EXPERIMENT_NAME, MODEL_NAME
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -52,11 +54,27 @@ class Done:
 Progress = Callable[[Done], None]
 
 
+class Names(NamedTuple):
+    """Names that can be indexed: where they are listed, and whose they are."""
+
+    guards: Range
+    entity_of: Callable[[Item], str]
+    name_of: Callable[[Item], str]
+
+
+NAMES: Mapping[str, Names] = {
+    EXPERIMENT_NAME: Names(
+        keys.EXPERIMENT_NAMES, lambda guard: str(guard["experiment_id"]), name_of
+    ),
+    MODEL_NAME: Names(keys.MODEL_NAMES, name_of_guard, name_of_guard),
+}
+
+
 def check_field(name: str) -> None:
     """Refuse a field that does not exist. Raises ``ValueError``."""
-    if sealing.tag_of(name) is None and name != EXPERIMENT_NAME:
+    if sealing.tag_of(name) is None and name not in NAMES:
         raise ValueError(
-            f"{name!r} cannot be indexed; write run.name, run.tags.<key> or {EXPERIMENT_NAME}"
+            f"{name!r} cannot be indexed; write run.name, run.tags.<key> or {' or '.join(NAMES)}"
         )
 
 
@@ -100,8 +118,7 @@ class TextIndex:
         """
         field = self._field(name)
         self._settle(self.fields()[name])
-        of_names = name == EXPERIMENT_NAME
-        done = self._backfill_names(field) if of_names else self._backfill_runs(field)
+        done = self._backfill_names(field) if name in NAMES else self._backfill_runs(field)
         fields = self.fields()
         if name in fields:
             self._policies.set(TEXT_FIELDS, {**fields, name: {**fields[name], "complete": True}})
@@ -183,17 +200,17 @@ class TextIndex:
 
     def _backfill_names(self, field: TextField) -> Done:
         """Names are few beside runs: a backfill of them that was interrupted begins anew."""
-        workspaces = all_workspaces(self._table)
+        workspaces, names = all_workspaces(self._table), NAMES[field.name]
         done = Done(places_in_all=len(workspaces))
         for workspace in workspaces:
             pk = keys.workspace_pk(workspace)
-            guards = self._table.items(Query(pk, where=keys.EXPERIMENT_NAMES.on()))
+            guards = self._table.items(Query(pk, where=names.guards.on()))
             for some in batched(guards, PAGE):
                 entries = [
                     Put(item)
                     for guard in some
                     for item in name_index.items(
-                        field, workspace, str(guard["experiment_id"]), name_of(guard)
+                        field, workspace, names.entity_of(guard), names.name_of(guard)
                     )
                 ]
                 self._table.write(entries)

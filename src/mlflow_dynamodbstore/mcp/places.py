@@ -8,6 +8,7 @@ from typing import NamedTuple
 from mlflow_dynamodbstore.keys import mcp as keys
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.registry.items import NAME, REVISION, TagStore, named
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
 
 MAX_SERVER_TAGS = 16 * 1024
@@ -68,6 +69,16 @@ class ServerPlace(NamedTuple):
             for item in items
             if item["SK"] in keys.SERVER_ENDPOINTS
         ]
+
+    def words(self, table: Table) -> list[Item]:
+        """None: names of servers are not indexed."""
+        del table
+        return []
+
+    def words_left(self, table: Table) -> list[Key]:
+        """None, then."""
+        del table
+        return []
 
     def moved(self, item: Item, now: int | None) -> Item:
         del now  # versions and endpoints have not changed

@@ -19,6 +19,7 @@ from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
 from mlflow.utils.validation import _validate_model_name
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.policies import Policies
 from mlflow_dynamodbstore.registry.claims import (
     OutdatedError,
     is_live,
@@ -30,6 +31,7 @@ from mlflow_dynamodbstore.registry.errors import model_not_found, too_busy, vers
 from mlflow_dynamodbstore.registry.items import REVISION, VERSIONS_REVISION, Place, name_of_guard
 from mlflow_dynamodbstore.registry.memory import Memory
 from mlflow_dynamodbstore.registry.records import Model, Version, tag_key
+from mlflow_dynamodbstore.search.name_index import MODEL_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
     MAX_TRANSACTION_BYTES,
@@ -89,6 +91,8 @@ class RegistryBase(WorkspaceAwareMixin):
 
     def _open(self, table: Table) -> None:
         self.table = table
+        self.policies = Policies(table)
+        self._words = NameIndex(table, self.policies, MODEL_NAME)
         self._models: Memory[str, Model] = Memory(MODELS_KEPT)
         self._versions: Memory[Key, KnownVersion] = Memory(VERSIONS_KEPT)
         self._noted_workspaces = {keys.DEFAULT_WORKSPACE}

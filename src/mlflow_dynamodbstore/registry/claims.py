@@ -59,6 +59,12 @@ class Holder(Protocol):
     def links(self, items: Iterable[Item]) -> list[Item]:
         """What other partitions hold because these items are in this one."""
 
+    def words(self, table: Table) -> list[Item]:
+        """The full-text entries of its name."""
+
+    def words_left(self, table: Table) -> list[Key]:
+        """The keys of those that are in the table."""
+
     def moved(self, item: Item, now: int | None) -> Item:
         """An item from another place as it is at this one."""
 
@@ -156,6 +162,8 @@ class Claim:
     def empty(self) -> None:
         """Remove everything in the partition, and then the claim itself."""
         self.clear()
+        # Nobody can have entered the name for something new: the claim still holds it.
+        self._table.write([Delete(key) for key in self._place.words_left(self._table)])
         try:
             self._table.delete(self._place.key, condition=self.held())
         except ConditionFailed:
@@ -255,6 +263,7 @@ def _copy_and_switch(
         if meta is None or not is_live(meta):
             return None
         _copy(table, source, target, claim, now)
+        table.write([Put(item) for item in target.words(table)])
         leaving = Claim(table, source)
         moved = target.moved_meta(meta, now)
         try:

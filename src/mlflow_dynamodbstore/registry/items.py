@@ -22,8 +22,11 @@ from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.encoding import is_cut
+from mlflow_dynamodbstore.policies import Policies
+from mlflow_dynamodbstore.search.name_index import MODEL_NAME, NameIndex, entries_left
 from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("RM/M")
@@ -104,6 +107,14 @@ class Place(NamedTuple):
             for item in items
             if _is_version(item) and "run_id" in item
         ]
+
+    def words(self, table: Table) -> list[Item]:
+        """The full-text entries of the name, where names of models are indexed."""
+        index = NameIndex(table, Policies(table), MODEL_NAME)
+        return [*index.entries(self.workspace, self.name, self.name).values()]
+
+    def words_left(self, table: Table) -> list[Key]:
+        return entries_left(table, MODEL_NAME, self.workspace, self.name)
 
     def moved(self, item: Item, now: int | None) -> Item:
         moved = {**item, "PK": self.pk}

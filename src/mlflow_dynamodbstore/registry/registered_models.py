@@ -46,6 +46,7 @@ class RegisteredModels(RegistryBase):
         )
         meta.update(tagging.set)
         self._note_workspace(place.workspace)
+        self._words.enter(place.workspace, name, name)
         together, after = fitting([Put(place.guard), *tagging.writes])
         try:
             self._put_new(place, [Put(meta, condition=Attr("PK").not_exists()), *together])
@@ -55,6 +56,7 @@ class RegisteredModels(RegistryBase):
             )
             handle_resource_already_exist_error(name, is_prompt, has_prompt_tag(tags))
         self.table.write(after)
+        self._words.enter(place.workspace, name, name)
         (model,) = self._with_long_tags([self._remembered(place, meta)])
         return model.entity([])
 

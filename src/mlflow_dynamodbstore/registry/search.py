@@ -51,6 +51,8 @@ Row = TypeVar("Row", Model, Version)
 
 MODELS_AT_ONCE = 500
 PARTITIONS_AT_ONCE = 16
+MOST_BY_WORDS = 50
+"""Reading a model by its name costs as much as listing dozens of them."""
 TRIES = 5
 
 
@@ -75,8 +77,8 @@ class RegistrySearch(RegistryBase):
         if max_results < 1:
             return PagedList([], None)
 
-        def search(strict: bool) -> PagedList[RegisteredModel]:
-            names = self._names(wanted).listed(ordering, after)
+        def search(strict: bool, by_words: bool) -> PagedList[RegisteredModel]:
+            names = self._names(wanted, by_words).listed(ordering, after)
             chunks = _batched(names, min(max_results + 1, MODELS_AT_ONCE))
             groups = (self._matching(chunk, wanted, strict) for chunk in chunks)
             found, token = page(_in_order(groups, ordering), ordering, after, max_results)
@@ -123,12 +125,12 @@ class RegistrySearch(RegistryBase):
         ordering = version_ordering(tuple(order_by or ()))
         after = position_after(ordering, page_token)
 
-        def search(strict: bool) -> PagedList[ModelVersion]:
+        def search(strict: bool, by_words: bool) -> PagedList[ModelVersion]:
             run_ids = wanted.exact(RUN_ID)
             if run_ids is not None:
                 groups: Iterable[list[Version]] = [self._versions_of_runs(run_ids, wanted, strict)]
             else:
-                names = self._names(wanted).listed(ordering, after)
+                names = self._names(wanted, by_words).listed(ordering, after)
                 groups = self._versions_by_model(names, wanted, strict)
             holds = all_hold(wanted.terms)
             matching = (list(filter(holds, group)) for group in groups)
@@ -168,18 +170,27 @@ class RegistrySearch(RegistryBase):
             raise VanishedError
         return list(versions.values())
 
-    def _names(self, wanted: Filter) -> Names:
-        return Names(self.table, self._get_active_workspace(), wanted)
+    def _names(self, wanted: Filter, by_words: bool) -> Names:
+        """The names to look at: by the words in them, where those are indexed and say enough."""
+        workspace, known = self._get_active_workspace(), None
+        if by_words and wanted.needs_list_of_names:
+            known = self._words.ids_having(workspace, wanted.on(NAME))
+        few = known if known is not None and len(known) <= MOST_BY_WORDS else None
+        return Names(self.table, workspace, wanted, known=few)
 
 
-def _settled(search: Callable[[bool], T]) -> T:
-    """What a search finds while nothing vanishes under it; the last try takes what there is."""
+def _settled(search: Callable[[bool, bool], T]) -> T:
+    """What a search finds while nothing vanishes under it; the last try takes what there is.
+
+    Words may lead to a model that is gone. They are not asked again.
+    """
+    by_words = True
     for _ in range(TRIES - 1):
         try:
-            return search(True)
+            return search(True, by_words)
         except VanishedError:
-            continue
-    return search(False)
+            by_words = False
+    return search(False, by_words)
 
 
 def _in_order(groups: Iterable[list[Row]], ordering: Ordering) -> Iterator[Row]:

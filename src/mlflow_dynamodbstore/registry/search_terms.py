@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -51,6 +51,13 @@ class Filter:
     def on(self, name: str) -> list[Comparison]:
         """The terms about an attribute."""
         return [term for term in self.terms if (term.kind, term.name) == (ATTRIBUTE, name)]
+
+    @property
+    def needs_list_of_names(self) -> bool:
+        """Whether it has a pattern of names, and does not say how they begin or what they are."""
+        patterns = [term for term in self.on(NAME) if term.comparator in ("LIKE", "ILIKE")]
+        begins = any(t.comparator == "LIKE" and fixed_prefix(t.value) for t in patterns)
+        return bool(patterns) and not begins and self.exact(NAME) is None
 
     def exact(self, name: str) -> list[str] | None:
         """The only values that an attribute may have, in order; None when they are not known."""
@@ -203,12 +210,16 @@ MODELS = Guards(keys.model_names_starting, keys.model_name_guard, name_of_guard)
 
 @dataclass(frozen=True)
 class Names:
-    """The names of things that a search has to look at, listed by consistent reads."""
+    """The names of things that a search has to look at, listed by consistent reads.
+
+    ``known`` are those that come into question, where that was found out by their words.
+    """
 
     table: Table
     workspace: str
     filter: Filter
     guards: Guards = MODELS
+    known: Collection[str] | None = None
 
     def listed(self, ordering: Ordering, after: Position | None) -> Iterator[str]:
         """The names that the filter allows, by name in the order of the search where it has one."""
@@ -217,10 +228,11 @@ class Names:
         bound = after[0][1] if after is not None and first.name == NAME else None
         terms = [term.holds() for term in self.filter.on(NAME)]
         exact = self.filter.exact(NAME)
+        chosen = self.known if exact is None else exact
         names = (
             self._guarded(descending, bound)
-            if exact is None
-            else iter(exact[::-1] if descending else exact)
+            if chosen is None
+            else iter(sorted(chosen, reverse=descending))
         )
         return (name for name in names if all(holds(name) for holds in terms))
 
