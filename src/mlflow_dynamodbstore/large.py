@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgpack
@@ -54,9 +55,24 @@ def pack(value: Value) -> bytes:
 
 def unpack(data: bytes) -> Value:
     """The inverse of :func:`pack`."""
-    raw = zlib.decompress(data[1:]) if data[:1] == _ZLIB else data[1:]
-    value: Value = msgpack.unpackb(raw, strict_map_key=False)
+    return unpack_raw(raw(data))
+
+
+def raw(data: bytes) -> bytes:
+    """What was packed before it was compressed; texts stand in it as UTF-8."""
+    return zlib.decompress(data[1:]) if data[:1] == _ZLIB else data[1:]
+
+
+def unpack_raw(data: bytes) -> Value:
+    """The value of a :func:`raw`."""
+    value: Value = msgpack.unpackb(data, strict_map_key=False)
     return value
+
+
+def in_raw(*texts: str) -> bytes:
+    """How texts that follow each other, such as a name and its value, stand in a :func:`raw`."""
+    # Text that is not Unicode stands nowhere, and is found nowhere.
+    return b"".join(msgpack.packb(text, unicode_errors="surrogatepass") for text in texts)
 
 
 def store(
@@ -110,6 +126,19 @@ def load(table: Table, head: Item, name: str) -> Value:
     raise LargeValueLost(
         f"{len(wanted) - len(found)} of {len(wanted)} parts of {name!r} are missing at {wanted[0]}"
     )
+
+
+def load_many(table: Table, heads: Sequence[Item], name: str) -> list[Value]:
+    """The values of several items, in their order; the parts of all are read together."""
+    wanted = [part_keys(head, name) for head in heads]
+    found = table.get_many(key for some in wanted for key in some)
+    values: list[Value] = []
+    for head, some in zip(heads, wanted, strict=True):
+        if some and all(key in found for key in some):
+            values.append(unpack(b"".join(found[key]["data"] for key in some)))
+        else:
+            values.append(load(table, head, name))
+    return values
 
 
 def removal(head: Item, name: str) -> list[Delete]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.keys import gateway, jobs, mcp, reviews
+from mlflow_dynamodbstore.keys import evaluation, gateway, jobs, mcp, reviews
 from mlflow_dynamodbstore.keys.described import Area
 
-AREAS: tuple[Area, ...] = (gateway.AREA, jobs.AREA, mcp.AREA, reviews.AREA)
+AREAS: tuple[Area, ...] = (evaluation.AREA, gateway.AREA, jobs.AREA, mcp.AREA, reviews.AREA)

@@ -7,6 +7,7 @@ from mlflow.store.tracking.abstract_store import AbstractStore
 from mlflow.utils.uri import resolve_uri_if_local
 
 from mlflow_dynamodbstore.errors import translates_errors
+from mlflow_dynamodbstore.evaluation.store import Evaluation
 from mlflow_dynamodbstore.gateway.store import Gateway
 from mlflow_dynamodbstore.opening import open_table
 from mlflow_dynamodbstore.reviews.store import ReviewStore
@@ -29,6 +30,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # two of MLflow's annotation
     RunSearch,
     ReviewStore,
     TraceStore,
+    Evaluation,
     Gateway,
     AbstractStore,
 ):

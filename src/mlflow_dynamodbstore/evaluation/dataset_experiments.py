@@ -1,0 +1,114 @@
+"""Which experiments use which evaluation datasets."""
+
+from __future__ import annotations
+
+import logging
+
+from mlflow.entities import EvaluationDataset
+from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase
+from mlflow_dynamodbstore.evaluation.dataset_places import link_items
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys.experiments import experiment_key
+from mlflow_dynamodbstore.table.contract import Delete, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.items import ABSENT
+
+_logger = logging.getLogger(__name__)
+
+
+class DatasetExperiments(DatasetBase):
+    """Links between datasets and experiments, kept on either side."""
+
+    def get_dataset_experiment_ids(self, dataset_id: str) -> list[str]:
+        if self._find_dataset(dataset_id) is None:
+            return []
+        users = self._dataset_users(dataset_id)
+        if MLFLOW_ENABLE_WORKSPACES.get():
+            own = self._accessible_experiments(users)
+            users = {user: created for user, created in users.items() if user in own}
+        return sorted(users, key=lambda user: (users[user], user))
+
+    def add_dataset_to_experiments(
+        self, dataset_id: str, experiment_ids: list[str]
+    ) -> EvaluationDataset:
+        meta = self._dataset_to_link(dataset_id)
+        wanted = list(dict.fromkeys(map(str, experiment_ids)))
+        there = self._accessible_experiments(wanted)
+        for experiment_id in wanted:
+            if experiment_id not in there:
+                raise MlflowException(
+                    f"No Experiment with id={experiment_id}", RESOURCE_DOES_NOT_EXIST
+                )
+        now = get_current_time_millis()
+        items = link_items(dataset_id, wanted, now)
+        self.table.write([Put(item, condition=ABSENT) for item in items])
+        return self._dataset_updated(meta, dataset_id, now)
+
+    def remove_dataset_from_experiments(
+        self, dataset_id: str, experiment_ids: list[str]
+    ) -> EvaluationDataset:
+        meta = self._dataset_to_link(dataset_id)
+        users = self._dataset_users(dataset_id)
+        for experiment_id in map(str, experiment_ids):
+            if experiment_id not in users:
+                _logger.warning(
+                    "Dataset '%s' was not associated with experiment '%s'",
+                    dataset_id,
+                    experiment_id,
+                )
+        gone = [user for user in dict.fromkeys(map(str, experiment_ids)) if user in users]
+        if not gone:
+            return self._dataset_entity(meta)
+        pk = keys.dataset_pk(dataset_id)
+        self.table.write(
+            [
+                *(Delete(keys.dataset_link_key(dataset_id, user)) for user in gone),
+                *(Delete(Key(pk, keys.dataset_experiment(user))) for user in gone),
+            ]
+        )
+        return self._dataset_updated(meta, dataset_id, get_current_time_millis())
+
+    def _dataset_to_link(self, dataset_id: str) -> Item:
+        meta = self._find_dataset(dataset_id)
+        if meta is None:
+            raise _not_found(dataset_id)
+        return meta
+
+    def _dataset_users(self, dataset_id: str) -> dict[str, int]:
+        """The experiments that use a dataset, and since when."""
+        query = Query(keys.dataset_pk(dataset_id), where=keys.DATASET_EXPERIMENTS.on())
+        return {
+            str(keys.dataset_experiment_of(str(item["SK"]))): int(item["created"])
+            for item in self.table.items(query)
+        }
+
+    def _accessible_experiments(self, experiment_ids: list[str] | dict[str, int]) -> set[str]:
+        """Those among some experiments that the active workspace has, in whatever stage."""
+        wanted = {experiment_key(number): number for number in experiment_ids}
+        workspace = self._get_active_workspace()
+        found = self.table.get_many(wanted)
+        return {wanted[key] for key, meta in found.items() if meta["workspace"] == workspace}
+
+    def _dataset_updated(self, meta: Item, dataset_id: str, now: int) -> EvaluationDataset:
+        try:
+            changed = self.table.update(
+                self.table.schema.key_of(meta),
+                Update(set={"updated": now}),
+                condition=PRESENT,
+                returns="new",
+            )
+        except ConditionFailed as error:
+            raise _not_found(dataset_id) from error
+        assert changed is not None
+        return self._dataset_entity(changed)
+
+
+def _not_found(dataset_id: str) -> MlflowException:
+    return MlflowException(f"Dataset '{dataset_id}' not found", RESOURCE_DOES_NOT_EXIST)

@@ -1,0 +1,261 @@
+"""The records of evaluation datasets: upsert, list, delete.
+
+A record's key is its id, and ids sort by the time they were made: a range of keys is a page. What
+makes records unique is their inputs, so beside each stands a guard named by a hash of them. Both
+are written in one transaction with the dataset's count of records. A transaction holds 49 records,
+so a hundred thousand take two thousand of them, and each leaves the dataset whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities.dataset_record import DatasetRecord
+from mlflow.store.tracking import LOAD_DATASET_RECORDS_MAX_RESULTS
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase, dataset_not_found
+from mlflow_dynamodbstore.evaluation.dataset_items import (
+    CONTENTS,
+    RECORDS,
+    REVISION,
+    dataset_digest,
+    grown_schema,
+    schema_key,
+    schema_text,
+)
+from mlflow_dynamodbstore.evaluation.records import Given, Record, input_hash, user_of
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.search.ordering import bad_token
+from mlflow_dynamodbstore.table.contract import (
+    MAX_TRANSACTION,
+    Delete,
+    Patch,
+    Put,
+    Query,
+    TransactWrite,
+)
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.items import ABSENT
+
+_logger = logging.getLogger(__name__)
+
+AT_ONCE = (MAX_TRANSACTION - 1) // 2
+"""Records in one transaction: each with its guard, beside the dataset's own item."""
+LOOKED_UP = 1000
+"""Records whose guards are read at a time."""
+PAGE = 1000
+
+
+@dataclass
+class _Batch:
+    """Some records that are about to be written, and what has to be true of the table for it."""
+
+    writes: list[TransactWrite] = field(default_factory=list)
+    parts: list[Put] = field(default_factory=list)
+    obsolete: list[Delete] = field(default_factory=list)
+    inserted: int = 0
+    updated: int = 0
+
+    def insert(self, record: Record) -> None:
+        stored = record.to_store()
+        self.parts += stored.parts
+        self.writes.append(Put(stored.attributes))
+        self.writes.append(Put(record.guard, condition=ABSENT))
+        self.inserted += 1
+
+    def replace(self, record: Record) -> None:
+        stored = record.to_store()
+        self.parts += stored.parts
+        same = Attr(REVISION).eq(record.revision)
+        self.writes.append(Put(stored.attributes, condition=same))
+        self.obsolete += large.removal(record.stored, CONTENTS)
+
+    def delete(self, record: Record) -> None:
+        self.writes.append(Delete(record.key, condition=PRESENT))
+        own = Attr("record_id").eq(record.record_id)
+        self.writes.append(Delete(record.guard_key, condition=own))
+        self.obsolete += large.removal(record.stored, CONTENTS)
+        self.inserted -= 1
+
+
+class DatasetRecords(DatasetBase):
+    """The records of evaluation datasets."""
+
+    def upsert_dataset_records(
+        self, dataset_id: str, records: list[dict[str, Any]]
+    ) -> dict[str, int]:
+        meta = self._accessible_dataset(dataset_id)
+        now = get_current_time_millis()
+        by_inputs: dict[str, list[Given]] = {}
+        for given in records:
+            by_inputs.setdefault(input_hash(given), []).append(given)
+        if records:
+            self._grow_dataset_schema(meta, records)
+        self._note_dataset_update(meta, dataset_id, records, now)
+        inserted = updated = 0
+        for chunk in batched(by_inputs.items(), LOOKED_UP):
+            known = self._dataset_records_with(dataset_id, [hash_ for hash_, _ in chunk])
+            for some in batched(chunk, AT_ONCE):
+                done = self._upsert_records(dataset_id, dict(some), known, now)
+                inserted += done.inserted
+                updated += done.updated
+        return {"inserted": inserted, "updated": updated}
+
+    def delete_dataset_records(self, dataset_id: str, dataset_record_ids: list[str]) -> int:
+        self._accessible_dataset(dataset_id)
+        deleted = sum(
+            self._delete_records(dataset_id, some)
+            for some in batched(dict.fromkeys(dataset_record_ids), AT_ONCE)
+        )
+        if not deleted:
+            _logger.warning("No records found to delete for dataset %s.", dataset_id)
+        return deleted
+
+    def _load_dataset_records(
+        self, dataset_id: str, max_results: int | None = None, page_token: str | None = None
+    ) -> tuple[list[DatasetRecord], str | None]:
+        self._accessible_dataset(dataset_id)
+        where = keys.DATASET_RECORDS
+        if page_token:
+            where = keys.dataset_records_after(_record_of_token(page_token))
+        size = LOAD_DATASET_RECORDS_MAX_RESULTS if max_results == 0 else max_results
+        limit = PAGE if size is None else min(size + 1, PAGE)
+        items = self.table.items(Query(keys.dataset_pk(dataset_id), where.on(), limit=limit))
+        heads = (item for item in items if keys.is_dataset_record(str(item["SK"])))
+        if size is None:
+            return [
+                record.to_entity() for record in self._read_dataset_records(dataset_id, heads)
+            ], None
+        wanted = list(islice(heads, size + 1))
+        found = list(self._read_dataset_records(dataset_id, wanted[:size]))
+        token = _token_after(found[-1]) if len(wanted) > size else None
+        return [record.to_entity() for record in found], token
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _read_dataset_records(self, dataset_id: str, heads: Iterable[Item]) -> Iterator[Record]:
+        for some in batched(heads, PAGE):
+            contents = large.load_many(self.table, some, CONTENTS)
+            for head, text in zip(some, contents, strict=True):
+                yield Record.of(dataset_id, head, text)
+
+    def _dataset_records_by_id(self, dataset_id: str, record_ids: Iterable[str]) -> list[Record]:
+        pk = keys.dataset_pk(dataset_id)
+        found = self.table.get_many(Key(pk, keys.dataset_record(one)) for one in record_ids)
+        return list(self._read_dataset_records(dataset_id, found.values()))
+
+    def _dataset_records_with(self, dataset_id: str, hashes: Sequence[str]) -> dict[str, Record]:
+        """The records of a dataset that have these inputs, by the hashes of their inputs."""
+        pk = keys.dataset_pk(dataset_id)
+        guards = self.table.get_many(Key(pk, keys.dataset_input(one)) for one in hashes)
+        named = [str(guard["record_id"]) for guard in guards.values()]
+        return {one.input_hash: one for one in self._dataset_records_by_id(dataset_id, named)}
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def _upsert_records(
+        self, dataset_id: str, given: dict[str, list[Given]], known: dict[str, Record], now: int
+    ) -> _Batch:
+        """Write some records; they are read again as often as somebody else was faster."""
+        while True:
+            batch = _Batch()
+            for hash_, some in given.items():
+                record = known.get(hash_)
+                batch.updated += len(some) - (record is None)
+                if record is None:
+                    first, *others = some
+                    batch.insert(Record.new(dataset_id, first, now).folded(others, now))
+                else:
+                    batch.replace(record.folded(some, now))
+            if self._commit_records(dataset_id, batch):
+                return batch
+            known = self._dataset_records_with(dataset_id, list(given))
+
+    def _delete_records(self, dataset_id: str, record_ids: Sequence[str]) -> int:
+        while True:
+            batch = _Batch()
+            for record in self._dataset_records_by_id(dataset_id, record_ids):
+                batch.delete(record)
+            if not batch.writes or self._commit_records(dataset_id, batch):
+                return -batch.inserted
+
+    def _commit_records(self, dataset_id: str, batch: _Batch) -> bool:
+        """Write a batch; False when the table has changed since it was planned."""
+        count: list[TransactWrite] = []
+        if batch.inserted:
+            change = Update(add={RECORDS: batch.inserted})
+            count = [Patch(keys.dataset_key(dataset_id), change, condition=PRESENT)]
+        self.table.write(batch.parts)
+        try:
+            self.table.transact([*batch.writes, *count])
+        except TransactionCancelled as error:
+            self.table.write([Delete(self.table.schema.key_of(put.item)) for put in batch.parts])
+            refused = [r is not None and r.code == "ConditionFailed" for r in error.reasons]
+            if count and refused[-1]:
+                raise dataset_not_found(dataset_id) from error
+            if not any(refused):
+                raise
+            return False
+        self.table.write(batch.obsolete)
+        return True
+
+    def _note_dataset_update(
+        self, meta: Item, dataset_id: str, records: Sequence[Given], now: int
+    ) -> None:
+        """Say that a dataset changes, before it does: nobody takes the new for the old."""
+        users = [user for user in map(user_of, records) if user]
+        changes: Item = {
+            "updated": now,
+            "updated_by": users[-1] if users else None,
+            "digest": dataset_digest(str(meta["name"]), now),
+        }
+        try:
+            key = self.table.schema.key_of(meta)
+            self.table.update(key, Update(set=changes), condition=PRESENT)
+        except ConditionFailed as error:
+            raise dataset_not_found(dataset_id) from error
+
+    def _grow_dataset_schema(self, meta: Item, records: Sequence[Given]) -> None:
+        """Let the schema of a dataset know the fields of further records."""
+        key = schema_key(meta)
+        while True:
+            item = self.table.get(key)
+            before = schema_text(self.table, item)
+            after = grown_schema(before, records)
+            if after == before:
+                return
+            stored = large.store(key, CONTENTS, after)
+            revision = 0 if item is None else int(item[REVISION])
+            head = {"PK": key.pk, "SK": key.sk, REVISION: revision + 1, **stored.attributes}
+            same = ABSENT if item is None else Attr(REVISION).eq(revision)
+            (outcome,) = self.table.write(stored.parts, then=[Put(head, condition=same)])[-1:]
+            if outcome.status == "applied":
+                self.table.write([] if item is None else large.removal(item, CONTENTS))
+                return
+            self.table.write(large.removal(head, CONTENTS))
+
+
+def _token_after(record: Record) -> str:
+    """A page token in the form that MLflow's own have."""
+    return base64.b64encode(f"{record.created}:{record.record_id}".encode()).decode()
+
+
+def _record_of_token(token: str) -> str:
+    try:
+        created, _, record_id = base64.b64decode(token, validate=True).decode().partition(":")
+        int(created)
+    except (binascii.Error, ValueError) as error:
+        raise bad_token("could not be decoded") from error
+    return record_id

@@ -1,0 +1,131 @@
+"""Searching evaluation datasets.
+
+Their ids sort by the time they were made, and so do the entries of a workspace and the links of an
+experiment. Datasets from the newest to the oldest, which is what the UI lists, are therefore read
+only as far as a page needs. Any other order reads all, and sorts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from mlflow.entities import EvaluationDataset
+from mlflow.exceptions import MlflowException
+from mlflow.store.entities.paged_list import PagedList
+from mlflow.utils.search_utils import SearchEvaluationDatasetsUtils as Utils
+from mlflow.utils.validation import _parse_experiment_ids
+
+from mlflow_dynamodbstore.evaluation.dataset_base import DatasetBase
+from mlflow_dynamodbstore.evaluation.dataset_items import Candidate
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys.access import workspace_pk
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
+from mlflow_dynamodbstore.search.pages import in_order, page
+from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+
+_NEWEST_FIRST = Ordering(
+    (
+        SortKey(ATTRIBUTE, "created_time", ascending=False),
+        SortKey(ATTRIBUTE, "dataset_id", ascending=False),
+    )
+)
+_TEXT_COMPARATORS = ("=", "!=", "LIKE", "ILIKE")
+
+
+class DatasetSearch(DatasetBase):
+    """Finding evaluation datasets."""
+
+    def search_datasets(
+        self,
+        experiment_ids: list[str] | None = None,
+        filter_string: str | None = None,
+        max_results: int = 1000,
+        order_by: list[str] | None = None,
+        page_token: str | None = None,
+    ) -> PagedList[EvaluationDataset]:
+        validate_max_results(max_results)
+        holds = all_hold(_comparisons(filter_string))
+        ordering = _ordering(order_by)
+        after = ordering.after(page_token)
+        newest_first = ordering == _NEWEST_FIRST
+        ids = self._dataset_ids(experiment_ids, after if newest_first else None)
+        rows = (row for row in self._read_datasets(ids) if holds(row))
+        if not newest_first:
+            rows = iter(in_order(list(rows), ordering))
+        found, token = page(rows, ordering, after, max_results)
+        return PagedList(self._dataset_entities(found), token)
+
+    def _dataset_ids(
+        self, experiment_ids: Sequence[str] | None, after: Position | None
+    ) -> Iterator[str]:
+        """The ids of datasets, the newest first."""
+        entries = keys.DATASETS
+        if after is not None:
+            entries = keys.dataset_entries_before(str(after[-1][1]))
+        if not experiment_ids:
+            return self._datasets_listed_in(workspace_pk(self._get_active_workspace()), entries)
+        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
+        places = [str(number) for number in numbers if self._is_in_workspace(str(number))]
+        streams = [self._datasets_listed_in(experiment_pk(place), entries) for place in places]
+        return (one for one, _ in groupby(heapq.merge(*streams, reverse=True)))
+
+    def _datasets_listed_in(self, pk: str, entries: Range) -> Iterator[str]:
+        query = Query(pk, where=entries.on(), descending=True, limit=MAX_BATCH_GET, keys_only=True)
+        return (str(keys.dataset_entry_of(str(item["SK"]))) for item in self.table.items(query))
+
+    def _read_datasets(self, dataset_ids: Iterator[str]) -> Iterator[Candidate]:
+        for some in batched(dataset_ids, MAX_BATCH_GET):
+            yield from self._dataset_candidates(self._own_datasets(some))
+
+
+def _comparisons(filter_string: str | None) -> list[Comparison]:
+    """A filter in MLflow's words, with MLflow's own parser and its errors."""
+    terms = Utils.parse_search_filter(filter_string) if filter_string else []
+    return [_comparison(**term) for term in terms]
+
+
+def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:  # noqa: A002
+    if type == TAG:
+        _check("tag", comparator, comparator in _TEXT_COMPARATORS)
+    elif key in Utils.NUMERIC_ATTRIBUTES:
+        allowed = comparator in Utils.VALID_NUMERIC_ATTRIBUTE_COMPARATORS
+        _check("numeric attribute", comparator, allowed)
+        value = _whole_number(key, value)
+    else:
+        listed = key == "name" and comparator == "IN"
+        _check("string attribute", comparator, listed or comparator in _TEXT_COMPARATORS)
+    return Comparison(type, key, comparator, value)
+
+
+def _check(what: str, comparator: str, allowed: bool) -> None:
+    if not allowed:
+        raise MlflowException.invalid_parameter_value(
+            f"Invalid comparator for {what}: {comparator}"
+        )
+
+
+def _whole_number(key: str, value: Any) -> int:
+    try:
+        return int(str(value))
+    except ValueError as error:
+        raise MlflowException.invalid_parameter_value(
+            f"Invalid value for numeric attribute '{key}': {str(value)!r}"
+        ) from error
+
+
+def _ordering(order_by: Sequence[str] | None) -> Ordering:
+    sort_keys = []
+    for order in order_by or ["created_time DESC"]:
+        kind, name, ascending = Utils.parse_order_by_for_search_evaluation_datasets(order)
+        if kind != ATTRIBUTE:
+            raise MlflowException.invalid_parameter_value(f"Invalid order_by entity: {kind}")
+        sort_keys.append(SortKey(kind, name, ascending))
+    return Ordering((*sort_keys, SortKey(ATTRIBUTE, "dataset_id", ascending=False)))

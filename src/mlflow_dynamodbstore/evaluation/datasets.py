@@ -1,0 +1,136 @@
+"""Evaluation datasets: create, get, delete, tag."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mlflow.entities import EvaluationDataset
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.mlflow_tags import MLFLOW_USER
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore import ids
+from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase
+from mlflow_dynamodbstore.evaluation.dataset_items import (
+    RECORDS,
+    Candidate,
+    dataset_digest,
+    dataset_entity,
+    inline_attributes,
+    long_tags,
+    tags_change,
+)
+from mlflow_dynamodbstore.evaluation.dataset_places import link_items, remove_dataset
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.experiment_items import LONG_TAGS, inline_tags
+from mlflow_dynamodbstore.tracking.items import ABSENT
+
+_logger = logging.getLogger(__name__)
+
+ID_PREFIX = "d-"
+
+
+class EvaluationDatasets(DatasetBase):
+    """The evaluation datasets of a workspace."""
+
+    def create_dataset(
+        self,
+        name: str,
+        tags: dict[str, str] | None = None,
+        experiment_ids: list[str] | None = None,
+    ) -> EvaluationDataset:
+        now = get_current_time_millis()
+        dataset_id = ID_PREFIX + ids.new_id(now_ms=now)
+        workspace = self._get_active_workspace()
+        self._note_workspace(workspace)
+        key, user = keys.dataset_key(dataset_id), (tags or {}).get(MLFLOW_USER)
+        meta: Item = {
+            "PK": key.pk,
+            "SK": key.sk,
+            "name": name,
+            "workspace": workspace,
+            "digest": dataset_digest(name, now),
+            "created": now,
+            "updated": now,
+            "created_by": user,
+            "updated_by": user,
+            RECORDS: 0,
+            **inline_attributes(tags or {}),
+        }
+        inside = inline_tags(meta)
+        long = {key: value for key, value in (tags or {}).items() if key not in inside}
+        # What lies around the dataset first: until the dataset is there, nobody sees it.
+        self.table.write(
+            [
+                *(Put(item) for item in long_tags(key.pk, long)),
+                *(Put(item) for item in link_items(dataset_id, experiment_ids or [], now)),
+            ]
+        )
+        entry = keys.dataset_entry_key(dataset_id, workspace)
+        self.table.transact(
+            [
+                Put(meta, condition=ABSENT),
+                Put({"PK": entry.pk, "SK": entry.sk, "name": name}),
+            ]
+        )
+        created = dataset_entity(Candidate(meta, tags or {}), None)
+        created.experiment_ids = experiment_ids or []
+        return created
+
+    def get_dataset(self, dataset_id: str) -> EvaluationDataset:
+        meta = self._find_dataset(dataset_id)
+        if meta is None:
+            raise MlflowException(
+                f"Evaluation dataset with id '{dataset_id}' not found", RESOURCE_DOES_NOT_EXIST
+            )
+        return self._dataset_entity(meta)
+
+    def delete_dataset(self, dataset_id: str) -> None:
+        meta = self._find_dataset(dataset_id)
+        if meta is None:
+            _logger.warning("Evaluation dataset with id '%s' not found.", dataset_id)
+            return
+        remove_dataset(self.table, dataset_id, str(meta["workspace"]))
+
+    # --- tags -----------------------------------------------------------------------------------
+
+    def set_dataset_tags(self, dataset_id: str, tags: dict[str, Any]) -> None:
+        meta = self._find_dataset(dataset_id)
+        if meta is None:
+            raise _cannot_be_found(dataset_id)
+        texts = {key: str(value) for key, value in tags.items() if value is not None}
+        change, long = tags_change(meta, texts)
+        self.table.write([Put(item) for item in long])
+        try:
+            self.table.update(keys.dataset_key(dataset_id), change, condition=PRESENT)
+        except ConditionFailed as error:
+            raise _cannot_be_found(dataset_id) from error
+
+    def delete_dataset_tag(self, dataset_id: str, key: str) -> None:
+        meta = self._find_dataset(dataset_id)
+        if meta is None:
+            _logger.debug("Dataset %s not found; it may have been deleted.", dataset_id)
+            return
+        if LONG_TAGS in meta:
+            # First, so that an earlier, longer value does not come to light.
+            self.table.delete(Key(str(meta["PK"]), keys.dataset_tag(key)))
+        if key in inline_tags(meta):
+            (name,) = inline_attributes({key: ""})
+            try:
+                self.table.update(
+                    keys.dataset_key(dataset_id), Update(remove=(name,)), condition=PRESENT
+                )
+            except ConditionFailed:
+                _logger.debug("Dataset %s was deleted meanwhile.", dataset_id)
+
+
+def _cannot_be_found(dataset_id: str) -> MlflowException:
+    return MlflowException(
+        f"Could not find evaluation dataset with ID {dataset_id}", RESOURCE_DOES_NOT_EXIST
+    )

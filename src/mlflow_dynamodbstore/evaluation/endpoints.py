@@ -1,0 +1,116 @@
+"""Gateway endpoints in serialized scorers.
+
+A scorer names its endpoint, and names can change: it is stored with the endpoint's id in its place
+and shown with the name that the endpoint has by then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mlflow.entities import GatewayEndpoint, GatewayEndpointBinding
+from mlflow.entities.gateway_endpoint import GatewayResourceType
+from mlflow.entities.scorer import ScorerVersion
+from mlflow.exceptions import MlflowException
+from mlflow.genai.scorers.scorer_utils import (
+    build_gateway_model,
+    extract_endpoint_ref,
+    extract_model_from_serialized_scorer,
+    is_gateway_model,
+    update_model_in_serialized_scorer,
+)
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
+
+from mlflow_dynamodbstore.tracking.base import TrackingBase
+
+SCORER = GatewayResourceType.SCORER.value
+
+
+def endpoint_ref(serialized: str) -> str | None:
+    """The gateway endpoint that a serialized scorer uses, or None."""
+    model = extract_model_from_serialized_scorer(json.loads(serialized))
+    return extract_endpoint_ref(str(model)) if is_gateway_model(model) else None
+
+
+def with_endpoint(serialized: str, ref: str | None) -> str:
+    """A serialized scorer that uses another gateway endpoint, or no model at all."""
+    data: dict[str, Any] = json.loads(serialized)
+    model = None if ref is None else build_gateway_model(ref)
+    return json.dumps(update_model_in_serialized_scorer(data, model))
+
+
+class ScorerEndpoints(TrackingBase):
+    """From the names of endpoints to their ids, and back."""
+
+    if TYPE_CHECKING:
+
+        def get_gateway_endpoint(
+            self, endpoint_id: str | None = None, name: str | None = None
+        ) -> GatewayEndpoint:
+            """In the package ``gateway``."""
+
+        def list_gateway_endpoints(self) -> list[GatewayEndpoint]:
+            """In the package ``gateway``."""
+
+        def create_endpoint_binding(
+            self, endpoint_id: str, resource_type: str, resource_id: str
+        ) -> GatewayEndpointBinding:
+            """In the package ``gateway``."""
+
+        def delete_endpoint_binding(
+            self, endpoint_id: str, resource_type: str, resource_id: str
+        ) -> None:
+            """In the package ``gateway``."""
+
+        def list_endpoint_bindings(
+            self,
+            endpoint_id: str | None = None,
+            resource_type: str | None = None,
+            resource_id: str | None = None,
+        ) -> list[GatewayEndpointBinding]:
+            """In the package ``gateway``."""
+
+    def resolve_endpoint_in_scorer(self, scorer_version: ScorerVersion) -> ScorerVersion:
+        serialized = scorer_version._serialized_scorer  # noqa: SLF001 - it has no other name
+        ref = endpoint_ref(serialized)
+        if ref is None:
+            return scorer_version
+        return ScorerVersion(
+            experiment_id=scorer_version.experiment_id,
+            scorer_name=scorer_version.scorer_name,
+            scorer_version=scorer_version.scorer_version,
+            serialized_scorer=with_endpoint(serialized, self._scorer_endpoint_name(ref)),
+            creation_time=scorer_version.creation_time,
+            scorer_id=scorer_version.scorer_id,
+        )
+
+    def _scorer_endpoint_names(self) -> Callable[[str], str | None]:
+        """A function from the id of an endpoint to its name, for many scorers at once."""
+
+        @cache
+        def names() -> dict[str, str | None]:
+            return {one.endpoint_id: one.name for one in self.list_gateway_endpoints()}
+
+        return lambda endpoint_id: names().get(endpoint_id)
+
+    def _scorer_endpoint_name(self, endpoint_id: str) -> str | None:
+        try:
+            return self.get_gateway_endpoint(endpoint_id=endpoint_id).name
+        except MlflowException:
+            return None  # deleted since
+
+    def _bind_scorer(self, endpoint_id: str, scorer_id: str) -> None:
+        """Let the gateway know that a scorer uses an endpoint, and no other."""
+        self._unbind_scorer(scorer_id)
+        try:
+            self.create_endpoint_binding(endpoint_id, SCORER, scorer_id)
+        except MlflowException as error:
+            if error.error_code != ErrorCode.Name(RESOURCE_DOES_NOT_EXIST):
+                raise
+
+    def _unbind_scorer(self, scorer_id: str) -> None:
+        for one in self.list_endpoint_bindings(resource_type=SCORER, resource_id=scorer_id):
+            self.delete_endpoint_binding(one.endpoint_id, SCORER, scorer_id)

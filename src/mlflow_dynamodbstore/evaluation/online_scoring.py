@@ -1,0 +1,161 @@
+"""Scoring traces as they come: which scorers do it, and how many of the traces they look at.
+
+What is configured stands on the scorer itself. Those that are at work are listed in one place for
+the whole table, since whoever runs them asks for all at once.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from mlflow.exceptions import MlflowException
+from mlflow.genai.judges.instructions_judge import EXPECTATIONS_FIELD, InstructionsJudge
+from mlflow.genai.scorers.base import Scorer
+from mlflow.genai.scorers.online.entities import OnlineScorer, OnlineScoringConfig
+from mlflow.genai.scorers.scorer_utils import (
+    extract_model_from_serialized_scorer,
+    is_gateway_model,
+)
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.utils.search_utils import SearchTraceUtils
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
+from mlflow_dynamodbstore.evaluation.endpoints import endpoint_ref, with_endpoint
+from mlflow_dynamodbstore.evaluation.scorers import (
+    LATEST,
+    ScorerPlace,
+    Scorers,
+    changed_scorer,
+    version_key,
+)
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+
+ONLINE = "online"
+"""Attribute of a scorer: how it scores traces as they come."""
+
+
+class OnlineScoring(Scorers):
+    """Scorers that work on their own."""
+
+    def upsert_online_scoring_config(
+        self,
+        experiment_id: str,
+        scorer_name: str,
+        sample_rate: float,
+        filter_string: str | None = None,
+    ) -> OnlineScoringConfig:
+        _check_config(sample_rate, filter_string)
+        place = self._scorer_place(experiment_id, scorer_name)
+        while True:
+            scorer = self._scorer_item(place, experiment_id)
+            if sample_rate > 0 and scorer[LATEST]:
+                self._check_online_scorer(scorer)
+            config: Item = {
+                "id": uuid.uuid4().hex,
+                "sample_rate": float(sample_rate),
+                "filter_string": filter_string or None,
+            }
+            if self._scorer_written(
+                [changed_scorer(scorer, {ONLINE: config}), _entry(place, sample_rate)]
+            ):
+                return _config({**scorer, ONLINE: config})
+
+    def get_online_scoring_configs(self, scorer_ids: list[str]) -> list[OnlineScoringConfig]:
+        scorers = self._scorers_by_id(scorer_ids) if scorer_ids else []
+        return [_config(scorer) for scorer in scorers if ONLINE in scorer]
+
+    def get_active_online_scorers(self) -> list[OnlineScorer]:
+        entries = self.table.items(Query(keys.ONLINE_PK, where=keys.ONLINE_SCORERS.on()))
+        places = [ScorerPlace(str(one["experiment_id"]), str(one["name"])) for one in entries]
+        scorers = {
+            version_key(scorer): scorer
+            for scorer in self._scorers_at(places)
+            if ONLINE in scorer and scorer[ONLINE]["sample_rate"] > 0
+        }
+        versions = self.table.get_many(scorers)
+        latest = [(scorer, versions[key]) for key, scorer in scorers.items() if key in versions]
+        texts = large.load_many(self.table, [version for _, version in latest], CONTENTS)
+        name_of = self._scorer_endpoint_names()
+        active = []
+        for (scorer, version), text in zip(latest, texts, strict=True):
+            endpoint = endpoint_ref(str(text))
+            if endpoint is not None:
+                active.append(
+                    OnlineScorer(
+                        name=scorer["name"],
+                        serialized_scorer=with_endpoint(str(text), name_of(endpoint) or endpoint),
+                        online_config=_config(scorer),
+                        scorer_version=keys.scorer_version_of(str(version["SK"])),
+                    )
+                )
+        return active
+
+    def _check_online_scorer(self, scorer: Item) -> None:
+        """Refuse a scorer that cannot work without people, in MLflow's words."""
+        version = self.table.get(version_key(scorer))
+        if version is None:
+            return  # deleted meanwhile: the write finds that the scorer has changed
+        serialized = str(large.load(self.table, version, CONTENTS))
+        if not is_gateway_model(extract_model_from_serialized_scorer(json.loads(serialized))):
+            raise MlflowException(
+                f"Scorer '{scorer['name']}' does not use a gateway model. Automatic evaluation "
+                "is only supported for scorers that use gateway models.",
+                INVALID_PARAMETER_VALUE,
+            )
+        if _needs_expectations(serialized):
+            raise MlflowException(
+                f"Scorer '{scorer['name']}' requires expectations, but scorers with "
+                "expectations are not currently supported for automatic evaluation.",
+                INVALID_PARAMETER_VALUE,
+            )
+
+
+def _check_config(sample_rate: Any, filter_string: Any) -> None:
+    if not isinstance(sample_rate, (int, float)):
+        raise MlflowException.invalid_parameter_value(
+            f"sample_rate must be a number, got {type(sample_rate).__name__}"
+        )
+    if not 0.0 <= sample_rate <= 1.0:
+        raise MlflowException.invalid_parameter_value(
+            f"sample_rate must be between 0.0 and 1.0, got {sample_rate}"
+        )
+    if filter_string and not isinstance(filter_string, str):
+        raise MlflowException.invalid_parameter_value(
+            f"filter_string must be a string, got {type(filter_string).__name__}"
+        )
+    if filter_string:
+        SearchTraceUtils.parse_search_filter_for_search_traces(filter_string)
+
+
+def _needs_expectations(serialized: str) -> bool:
+    try:
+        scorer = Scorer.model_validate_json(serialized)
+    except Exception:  # noqa: BLE001 - whatever a scorer of another release or package raises
+        return False  # as MLflow: what cannot be looked into is let through
+    return isinstance(scorer, InstructionsJudge) and EXPECTATIONS_FIELD in scorer.get_input_fields()
+
+
+def _entry(place: ScorerPlace, sample_rate: float) -> TransactWrite:
+    """The change of the list of scorers at work."""
+    key = place.online
+    if sample_rate <= 0:
+        return Delete(key)
+    home = {"experiment_id": place.experiment_id, "name": place.name}
+    return Put({"PK": key.pk, "SK": key.sk, **home})
+
+
+def _config(scorer: Item) -> OnlineScoringConfig:
+    config = scorer[ONLINE]
+    return OnlineScoringConfig(
+        online_scoring_config_id=config["id"],
+        scorer_id=scorer["scorer_id"],
+        sample_rate=config["sample_rate"],
+        experiment_id=experiment_id_of(scorer),
+        filter_string=config["filter_string"],
+    )

@@ -1,0 +1,327 @@
+"""Scorers and their versions.
+
+A scorer's own item names its latest version and counts its changes: every change of the scorer is
+one transaction that raises the count, on condition that it is what the decision was made on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from boto3.dynamodb.conditions import Attr, ConditionBase
+from mlflow.entities.scorer import ScorerVersion
+from mlflow.exceptions import MlflowException
+from mlflow.genai.scorers.scorer_utils import (
+    extract_model_from_serialized_scorer,
+    validate_scorer_model,
+    validate_scorer_name,
+)
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.time import get_current_time_millis
+from mlflow.utils.validation import _parse_experiment_ids
+
+from mlflow_dynamodbstore import ids, large
+from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.endpoints import ScorerEndpoints, endpoint_ref, with_endpoint
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
+from mlflow_dynamodbstore.table.errors import TransactionCancelled
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
+
+LATEST = "latest"
+"""Attribute of a scorer: the number of its latest version, 0 when it has none."""
+BOUND = "bound"
+"""Attribute of a scorer: a version of it has used an endpoint of the gateway."""
+
+
+@dataclass(frozen=True)
+class ScorerPlace:
+    """Which scorer, and in which experiment."""
+
+    experiment_id: str
+    name: str
+
+    @property
+    def key(self) -> Key:
+        return keys.scorer_key(self.experiment_id, self.name)
+
+    @property
+    def online(self) -> Key:
+        return keys.online_scorer_key(self.experiment_id, self.name)
+
+
+class Scorers(ScorerEndpoints):
+    """The scorers of experiments."""
+
+    def register_scorer(
+        self, experiment_id: str, name: str, serialized_scorer: str
+    ) -> ScorerVersion:
+        validate_scorer_name(name)
+        place = self._scorer_place(experiment_id, name)
+        model = extract_model_from_serialized_scorer(json.loads(serialized_scorer))
+        validate_scorer_model(model)
+        endpoint_id = None
+        if (endpoint := endpoint_ref(serialized_scorer)) is not None:
+            endpoint_id = self.get_gateway_endpoint(name=endpoint).endpoint_id
+            serialized_scorer = with_endpoint(serialized_scorer, endpoint_id)
+        scorer, version = self._add_scorer_version(
+            place, serialized_scorer, endpoint_id is not None
+        )
+        if endpoint_id is not None:
+            self._bind_scorer(endpoint_id, str(scorer["scorer_id"]))
+        return self.resolve_endpoint_in_scorer(_scorer_entity(scorer, version, serialized_scorer))
+
+    def list_scorers(self, experiment_id: str | int) -> list[ScorerVersion]:
+        home = experiment_id_of(self._active_experiment(experiment_id))
+        return self.list_scorers_across_experiments([home])
+
+    def list_scorers_across_experiments(
+        self, experiment_ids: Sequence[str | int]
+    ) -> list[ScorerVersion]:
+        homes = [str(number) for number in set(_parse_experiment_ids(list(experiment_ids)))]
+        found = self.table.map(self._scorers_in, homes)
+        scorers = sorted(
+            (scorer for some in found for scorer in some if scorer[LATEST]),
+            key=lambda scorer: (int(experiment_id_of(scorer)), scorer["name"]),
+        )
+        latest = {version_key(scorer): scorer for scorer in scorers}
+        versions = self.table.get_many(latest)
+        return self._scorer_entities(
+            [(scorer, versions[key]) for key, scorer in latest.items() if key in versions]
+        )
+
+    def get_scorer(
+        self, experiment_id: str | int, name: str, version: int | None = None
+    ) -> ScorerVersion:
+        place = self._scorer_place(experiment_id, name)
+        scorer = self._scorer_item(place, experiment_id)
+        item = self.table.get(version_key(scorer, version))
+        if item is None:
+            raise _not_found(experiment_id, name, version)
+        return self.resolve_endpoint_in_scorer(self._scorer_entity(scorer, item))
+
+    def list_scorer_versions(self, experiment_id: str | int, name: str) -> list[ScorerVersion]:
+        place = self._scorer_place(experiment_id, name)
+        scorer = self._scorer_item(place, experiment_id)
+        versions = list(self._scorer_versions(scorer))
+        if not versions:
+            raise _not_found(experiment_id, name)
+        return self._scorer_entities([(scorer, version) for version in versions])
+
+    def delete_scorer(
+        self, experiment_id: str | int, name: str, version: int | None = None
+    ) -> None:
+        place = self._scorer_place(experiment_id, name)
+        while True:
+            scorer = self._scorer_item(place, experiment_id)
+            if version is not None:
+                done = self._delete_scorer_version(scorer, experiment_id, int(version))
+            elif not scorer[LATEST]:
+                raise _not_found(experiment_id, name)
+            else:
+                done = self._delete_scorer(place, scorer)
+            if done:
+                return
+
+    # --- by id ----------------------------------------------------------------------------------
+
+    def _scorers_by_id(self, scorer_ids: Sequence[str]) -> list[Item]:
+        """The scorers of these ids that the active workspace has."""
+        wanted = [keys.scorer_locator_key(scorer_id) for scorer_id in scorer_ids]
+        located = self.table.get_many(wanted)
+        return self._scorers_at(
+            [
+                ScorerPlace(str(found["experiment_id"]), str(found["name"]))
+                for key in dict.fromkeys(wanted)
+                if (found := located.get(key)) is not None
+            ]
+        )
+
+    def _scorers_at(self, places: Sequence[ScorerPlace]) -> list[Item]:
+        """The scorers at these places, as far as they and their experiments are there."""
+        homes = {place: experiment_key(place.experiment_id) for place in places}
+        found = self.table.get_many([*homes.values(), *(place.key for place in places)])
+        workspace = self._get_active_workspace()
+        return [
+            found[place.key]
+            for place, home in homes.items()
+            if home in found and found[home]["workspace"] == workspace and place.key in found
+        ]
+
+    def _scorer_version_by_id(self, scorer_id: str, version: int | None = None) -> ScorerVersion:
+        """A version of a scorer as it is stored, found by the scorer's id; for the gateway."""
+        scorers = self._scorers_by_id([scorer_id])
+        item = self.table.get(version_key(scorers[0], version)) if scorers else None
+        if not scorers or (item is None and version is None):
+            raise MlflowException(
+                f"Scorer with ID '{scorer_id}' not found.", RESOURCE_DOES_NOT_EXIST
+            )
+        if item is None:
+            raise MlflowException(
+                f"Scorer with ID '{scorer_id}' and version {version} not found.",
+                RESOURCE_DOES_NOT_EXIST,
+            )
+        return self._scorer_entity(scorers[0], item)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _scorer_place(self, experiment_id: str | int, name: str) -> ScorerPlace:
+        return ScorerPlace(experiment_id_of(self._active_experiment(experiment_id)), name)
+
+    def _scorer_item(self, place: ScorerPlace, experiment_id: str | int) -> Item:
+        scorer = self.table.get(place.key)
+        if scorer is None:
+            raise _not_found(experiment_id, place.name)
+        return scorer
+
+    def _scorers_in(self, experiment_id: str) -> list[Item]:
+        """The scorers of an experiment, none when the active workspace does not have it."""
+        if not self._is_in_workspace(experiment_id):
+            return []
+        query = Query(experiment_pk(experiment_id), where=keys.SCORERS.on())
+        return list(self.table.items(query))
+
+    def _scorer_versions(self, scorer: Item) -> Iterator[Item]:
+        where = keys.scorer_versions(str(scorer["scorer_id"])).on()
+        found = self.table.items(Query(str(scorer["PK"]), where=where))
+        return (item for item in found if keys.is_scorer_version(str(item["SK"])))
+
+    def _scorer_entity(self, scorer: Item, version: Item) -> ScorerVersion:
+        return _scorer_entity(scorer, version, str(large.load(self.table, version, CONTENTS)))
+
+    def _scorer_entities(self, found: Sequence[tuple[Item, Item]]) -> list[ScorerVersion]:
+        """Versions of scorers as MLflow shows them, with the names of their endpoints."""
+        texts = large.load_many(self.table, [version for _, version in found], CONTENTS)
+        name_of = self._scorer_endpoint_names()
+        entities = []
+        for (scorer, version), text in zip(found, texts, strict=True):
+            serialized = str(text)
+            ref = endpoint_ref(serialized)
+            if ref is not None:
+                serialized = with_endpoint(serialized, name_of(ref))
+            entities.append(_scorer_entity(scorer, version, serialized))
+        return entities
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def _add_scorer_version(
+        self, place: ScorerPlace, serialized: str, bound: bool
+    ) -> tuple[Item, Item]:
+        """Add a version, and the scorer when it is the first. Returns both items."""
+        while True:
+            before = self.table.get(place.key)
+            scorer = _new_scorer(place) if before is None else before
+            number = scorer[LATEST] + 1
+            key = version_key(scorer, number)
+            stored = large.store(key, CONTENTS, serialized)
+            created = get_current_time_millis()
+            version: Item = {"PK": key.pk, "SK": key.sk, "created": created, **stored.attributes}
+            changes: Item = {LATEST: number, **({BOUND: True} if bound else {})}
+            writes: list[TransactWrite] = [Put(version, condition=ABSENT)]
+            if before is None:
+                writes.append(Put({**scorer, **changes}, condition=ABSENT))
+                writes.append(Put(_locator(place, scorer)))
+            else:
+                writes.append(changed_scorer(scorer, changes))
+            self.table.write(stored.parts)
+            if self._scorer_written(writes):
+                return scorer, version
+            self.table.write(large.removal(version, CONTENTS))
+
+    def _delete_scorer_version(self, scorer: Item, experiment_id: str | int, version: int) -> bool:
+        versions = {
+            keys.scorer_version_of(str(item["SK"])): item for item in self._scorer_versions(scorer)
+        }
+        gone = versions.pop(version, None)
+        if gone is None:
+            raise _not_found(experiment_id, str(scorer["name"]), version)
+        left = max(versions, default=0)
+        writes = [Delete(version_key(scorer, version)), changed_scorer(scorer, {LATEST: left})]
+        if not self._scorer_written(writes):
+            return False
+        self.table.write(large.removal(gone, CONTENTS))
+        return True
+
+    def _delete_scorer(self, place: ScorerPlace, scorer: Item) -> bool:
+        """Remove a scorer, itself first, so that nobody finds half of it."""
+        scorer_id = str(scorer["scorer_id"])
+        writes: list[TransactWrite] = [
+            Delete(place.key, condition=_same(scorer)),
+            Delete(keys.scorer_locator_key(scorer_id)),
+            Delete(place.online),
+        ]
+        if not self._scorer_written(writes):
+            return False
+        where = keys.scorer_versions(scorer_id).on()
+        below = list(self.table.items(Query(place.key.pk, where=where, keys_only=True)))
+        self.table.write([Delete(self.table.schema.key_of(item)) for item in below])
+        if BOUND in scorer:
+            self._unbind_scorer(scorer_id)
+        return True
+
+    def _scorer_written(self, writes: Sequence[TransactWrite]) -> bool:
+        """Do a change of a scorer; False when the scorer has changed since it was read."""
+        try:
+            self.table.transact(writes)
+        except TransactionCancelled as error:
+            if not any(r is not None and r.code == "ConditionFailed" for r in error.reasons):
+                raise
+            return False
+        return True
+
+
+def _new_scorer(place: ScorerPlace) -> Item:
+    return {
+        "PK": place.key.pk,
+        "SK": place.key.sk,
+        "scorer_id": ids.new_id(place.experiment_id),
+        "name": place.name,
+        LATEST: 0,
+        REVISION: 1,
+    }
+
+
+def _locator(place: ScorerPlace, scorer: Item) -> Item:
+    key = keys.scorer_locator_key(str(scorer["scorer_id"]))
+    return {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id, "name": place.name}
+
+
+def version_key(scorer: Item, number: int | None = None) -> Key:
+    """Where a version of a scorer lies, the latest unless another is named."""
+    wanted = scorer[LATEST] if number is None else int(number)
+    return Key(str(scorer["PK"]), keys.scorer_version(str(scorer["scorer_id"]), wanted))
+
+
+def _same(scorer: Item) -> ConditionBase:
+    """That a scorer is as it was read, and the same scorer."""
+    return Attr(REVISION).eq(scorer[REVISION]) & Attr("scorer_id").eq(scorer["scorer_id"])
+
+
+def changed_scorer(scorer: Item, changes: Item) -> Patch:
+    """A change of a scorer as it was read."""
+    key = Key(str(scorer["PK"]), str(scorer["SK"]))
+    return Patch(key, Update(set=changes, add={REVISION: 1}), condition=_same(scorer))
+
+
+def _scorer_entity(scorer: Item, version: Item, serialized: str) -> ScorerVersion:
+    return ScorerVersion(
+        experiment_id=experiment_id_of(scorer),
+        scorer_name=scorer["name"],
+        scorer_version=keys.scorer_version_of(str(version["SK"])),
+        serialized_scorer=serialized,
+        creation_time=version["created"],
+        scorer_id=scorer["scorer_id"],
+    )
+
+
+def _not_found(experiment_id: str | int, name: str, version: int | None = None) -> MlflowException:
+    of_version = "" if version is None else f" and version {version}"
+    return MlflowException(
+        f"Scorer with name '{name}'{of_version} not found for experiment {experiment_id}.",
+        RESOURCE_DOES_NOT_EXIST,
+    )

@@ -1,0 +1,302 @@
+"""Keys of evaluation datasets and scorers.
+
+An evaluation dataset is shared by experiments, so it has a partition of its own, an entry in its
+workspace by which it is listed, and a link in every experiment that uses it. Scorers belong to one
+experiment and lie in its partition; since they are also asked for by their ids alone, each has a
+locator.
+"""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.encoding import bounded, ordered_version, version_of
+from mlflow_dynamodbstore.keys.access import workspace_pk
+from mlflow_dynamodbstore.keys.base import (
+    DEFAULT_WORKSPACE,
+    ID,
+    KEY,
+    NAME,
+    Range,
+    children,
+    join,
+    key_text,
+    pieces_of,
+)
+from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_key, experiment_pk
+from mlflow_dynamodbstore.table.values import Item, Key
+
+DATASET_META = "V#META"
+DATASET_SCHEMA = "V#SCHEMA"
+DATASET_TAGS = children("V#TAG")
+DATASET_EXPERIMENTS = children("V#EXP")
+DATASET_RECORDS = children("V#REC")
+DATASETS = children("EVALDS")
+"""Entries of a workspace, or links of an experiment."""
+
+SCORERS = children("S")
+ONLINE_PK = "ONLINE"
+"""The partition that lists the scorers of the whole table that score traces as they come."""
+ONLINE_SCORERS = children("S")
+
+_LOCATOR = "S#LOC"
+
+
+# --- evaluation datasets ------------------------------------------------------------------------
+
+
+def dataset_pk(dataset_id: str) -> str:
+    """The partition of an evaluation dataset."""
+    return join("EVALDS", bounded(dataset_id, ID))
+
+
+def dataset_id_of(pk: str) -> str | None:
+    """The evaluation dataset whose partition this is."""
+    return key_text(pieces_of(pk, "EVALDS")[0])
+
+
+def dataset_key(dataset_id: str) -> Key:
+    """An evaluation dataset's own item."""
+    return Key(dataset_pk(dataset_id), DATASET_META)
+
+
+def dataset_meta() -> str:
+    """The sort key of an evaluation dataset's own item."""
+    return DATASET_META
+
+
+def dataset_schema() -> str:
+    """The sort key of the fields that the records of a dataset have."""
+    return DATASET_SCHEMA
+
+
+def dataset_schema_key(dataset_id: str) -> Key:
+    """The whole key of a dataset's schema."""
+    return Key(dataset_pk(dataset_id), DATASET_SCHEMA)
+
+
+def dataset_tag(key: str) -> str:
+    """A tag too long for the dataset's own item."""
+    return join("V#TAG", bounded(key, KEY))
+
+
+def dataset_tag_key(sk: str) -> str | None:
+    """The key of a long tag, or None when it was cut."""
+    return key_text(pieces_of(sk, "V", "TAG")[0])
+
+
+def dataset_experiment(experiment_id: str) -> str:
+    """That an experiment uses the dataset."""
+    return join("V#EXP", bounded(experiment_id, ID))
+
+
+def dataset_experiment_of(sk: str) -> str | None:
+    """The experiment that uses a dataset."""
+    return key_text(pieces_of(sk, "V", "EXP")[0])
+
+
+def dataset_input(input_hash: str) -> str:
+    """The guard of a record's inputs, which names the record that has them."""
+    return join("V#HASH", bounded(input_hash, ID))
+
+
+def dataset_record(record_id: str) -> str:
+    """A record; ids sort by the time they were made."""
+    return join("V#REC", bounded(record_id, ID))
+
+
+def dataset_record_of(sk: str) -> str | None:
+    """The record that a sort key belongs to, or None when its id was cut."""
+    return key_text(pieces_of(sk, "V", "REC")[0])
+
+
+def is_dataset_record(sk: str) -> bool:
+    """Whether a sort key among the records is a record's own, and not that of a part of one."""
+    return len(pieces_of(sk, "V", "REC")) == 1
+
+
+def dataset_records_after(record_id: str) -> Range:
+    """The records that follow one, none of its parts included."""
+    return Range(children(dataset_record(record_id)).high, DATASET_RECORDS.high)
+
+
+def dataset_entry(dataset_id: str) -> str:
+    """An evaluation dataset in the list of its workspace, or of an experiment that uses it."""
+    return join("EVALDS", bounded(dataset_id, ID))
+
+
+def dataset_entry_key(dataset_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
+    """The entry of an evaluation dataset in its workspace."""
+    return Key(workspace_pk(workspace), dataset_entry(dataset_id))
+
+
+def dataset_link_key(dataset_id: str, experiment_id: str) -> Key:
+    """The link to an evaluation dataset from an experiment that uses it."""
+    return Key(experiment_pk(experiment_id), dataset_entry(dataset_id))
+
+
+def dataset_entry_of(sk: str) -> str | None:
+    """The dataset that an entry or a link names."""
+    return key_text(pieces_of(sk, "EVALDS")[0])
+
+
+def dataset_entries_before(dataset_id: str) -> Range:
+    """The entries of datasets whose ids are smaller, which are those that are older."""
+    return Range(DATASETS.low, dataset_entry(dataset_id))
+
+
+# --- scorers ------------------------------------------------------------------------------------
+
+
+def scorer(name: str) -> str:
+    """A scorer's own item."""
+    return join("S", bounded(name, NAME))
+
+
+def scorer_key(experiment_id: str, name: str) -> Key:
+    """The whole key of a scorer's own item."""
+    return Key(experiment_pk(experiment_id), scorer(name))
+
+
+def scorer_version(scorer_id: str, version: int) -> str:
+    """A version of a scorer, named by its id: another scorer may take the name later."""
+    return join("SV", bounded(scorer_id, ID), ordered_version(version))
+
+
+def scorer_versions(scorer_id: str) -> Range:
+    """All versions of a scorer, with what lies beside them."""
+    return children(join("SV", bounded(scorer_id, ID)))
+
+
+def scorer_version_of(sk: str) -> int:
+    """The number of a version of a scorer."""
+    return version_of(pieces_of(sk, "SV")[1])
+
+
+def is_scorer_version(sk: str) -> bool:
+    """Whether a sort key among the versions is a version's own, and not that of a part of one."""
+    return len(pieces_of(sk, "SV")) == 2
+
+
+def scorer_locator_key(scorer_id: str) -> Key:
+    """The item that tells a scorer's experiment and name, in a partition of its own."""
+    return Key(join("SCORER", bounded(scorer_id, ID)), _LOCATOR)
+
+
+def online_scorer(experiment_id: str, name: str) -> str:
+    """A scorer in the list of those that score traces as they come."""
+    return join("S", bounded(experiment_id, ID), bounded(name, NAME))
+
+
+def online_scorer_key(experiment_id: str, name: str) -> Key:
+    """The whole key of a scorer's entry in that list."""
+    return Key(ONLINE_PK, online_scorer(experiment_id, name))
+
+
+# --- what an item is ----------------------------------------------------------------------------
+
+_DATASET_KINDS = {
+    "SCHEMA": "Schema of an evaluation dataset",
+    "TAG": "Evaluation dataset tag",
+    "EXP": "Experiment of an evaluation dataset",
+    "HASH": "Inputs of a record",
+    "REC": "Record",
+}
+
+
+def _made_id(piece: str, prefix: str) -> str | None:
+    """The part of an id that tells when it was made."""
+    text = key_text(piece)
+    return None if text is None else text.removeprefix(prefix)
+
+
+def _in_dataset(pk: str, words: list[str], item: Item) -> Anatomy | None:
+    del item
+    if words == ["V", "META"]:
+        return Anatomy("Evaluation dataset")
+    entity = _DATASET_KINDS.get(words[1])
+    made = _made_id(pk.partition("#")[2], "d-")
+    return None if entity is None else Anatomy(entity, (Key(pk, DATASET_META),), made)
+
+
+def _dataset_entry(pk: str, words: list[str], item: Item) -> Anatomy:
+    del pk, item
+    owner = Key(join("EVALDS", words[1]), DATASET_META)
+    return Anatomy("Entry of an evaluation dataset", (owner,), _made_id(words[1], "d-"))
+
+
+def _dataset_link(pk: str, words: list[str], item: Item) -> Anatomy:
+    del item
+    owners = (Key(pk, EXPERIMENT_META), Key(join("EVALDS", words[1]), DATASET_META))
+    return Anatomy("Link to an evaluation dataset", owners, _made_id(words[1], "d-"))
+
+
+def _scorer(pk: str, words: list[str], item: Item) -> Anatomy:
+    del words, item
+    return Anatomy("Scorer", (Key(pk, EXPERIMENT_META),))
+
+
+def _scorer_version(pk: str, words: list[str], item: Item) -> Anatomy:
+    del item
+    owners = (Key(pk, EXPERIMENT_META), Key(join("SCORER", words[1]), _LOCATOR))
+    return Anatomy("Version of a scorer", owners, key_text(words[1]))
+
+
+def _scorer_locator(pk: str, words: list[str], item: Item) -> Anatomy | None:
+    if words != ["S", "LOC"]:
+        return None
+    experiment_id = str(item["experiment_id"])
+    owners = (experiment_key(experiment_id), scorer_key(experiment_id, str(item["name"])))
+    return Anatomy("Scorer locator", owners, key_text(pk.partition("#")[2]))
+
+
+def _online_scorer(pk: str, words: list[str], item: Item) -> Anatomy:
+    del pk, item
+    home = join("EXP", words[1])
+    return Anatomy("Online scorer", (Key(home, EXPERIMENT_META), Key(home, join("S", words[2]))))
+
+
+_DATASET, _SCORER = "d-0197c9b7", "0197c9b8"
+
+AREA = Area(
+    patterns=(
+        Pattern(
+            "PK", "EVALDS#<dataset_id>", "Evaluation dataset partition", dataset_pk, (_DATASET,)
+        ),
+        Pattern("PK", "SCORER#<scorer_id>", "Scorer locator", scorer_locator_key, (_SCORER,)),
+        Pattern("PK", "ONLINE", "Online scorers", lambda: ONLINE_PK),
+        Pattern("SK", "V#META", "Evaluation dataset", dataset_meta),
+        Pattern("SK", "V#SCHEMA", "Schema of an evaluation dataset", dataset_schema),
+        Pattern("SK", "V#TAG#<key>", "Evaluation dataset tag", dataset_tag, ("team",)),
+        Pattern(
+            "SK",
+            "V#EXP#<experiment_id>",
+            "Experiment of an evaluation dataset",
+            dataset_experiment,
+            ("7",),
+        ),
+        Pattern("SK", "V#HASH#<input_hash>", "Inputs of a record", dataset_input, ("9f2c",)),
+        Pattern("SK", "V#REC#<record_id>", "Record", dataset_record, ("dr-0197c9b7",)),
+        Pattern(
+            "SK",
+            "EVALDS#<dataset_id>",
+            "Entry of an evaluation dataset",
+            dataset_entry,
+            (_DATASET,),
+        ),
+        Pattern("SK", "S#<scorer_name>", "Scorer", scorer, ("fluency",)),
+        Pattern(
+            "SK", "SV#<scorer_id>#<version>", "Version of a scorer", scorer_version, (_SCORER, 2)
+        ),
+        Pattern("SK", "S#LOC", "Scorer locator", scorer_locator_key, (_SCORER,)),
+        Pattern(
+            "SK",
+            "S#<experiment_id>#<scorer_name>",
+            "Online scorer",
+            online_scorer,
+            ("7", "fluency"),
+        ),
+    ),
+    partitions={"EVALDS": _in_dataset, "SCORER": _scorer_locator, ONLINE_PK: _online_scorer},
+    in_experiment={"EVALDS": _dataset_link, "S": _scorer, "SV": _scorer_version},
+    in_workspace={"EVALDS": _dataset_entry},
+)
