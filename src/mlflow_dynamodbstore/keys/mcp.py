@@ -75,9 +75,11 @@ def server_version_of(sk: str) -> VersionKey:
     return VersionKey(key_text(precedence), key_text(version))
 
 
-def is_server_version(sk: str) -> bool:
-    """Whether a sort key is that of a version itself."""
-    return sk in SERVER_VERSIONS and sk.count("#") == 3
+def server_versions_from(precedence: str, *, descending: bool = False) -> Range:
+    """The versions from a precedence on, in either direction."""
+    here = children(join("S#V", bounded(precedence, PRECEDENCE)))
+    low, high = SERVER_VERSIONS
+    return Range(low, here.high) if descending else Range(here.low, high)
 
 
 def server_version_tag(precedence: str, version: str, key: str) -> str:
@@ -118,6 +120,13 @@ def guarded_server_of(sk: str) -> str | None:
 def workspace_endpoint(endpoint_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
     """The item that tells which server of a workspace has an endpoint."""
     return Key(workspace_pk(workspace), join("MCPEP", bounded(endpoint_id, ID)))
+
+
+def workspace_endpoints_from(endpoint_id: str, *, descending: bool = False) -> Range:
+    """The entries of endpoints from an id on, in either direction."""
+    here = workspace_endpoint(endpoint_id).sk
+    low, high = WORKSPACE_ENDPOINTS
+    return Range(low, here) if descending else Range(here, high)
 
 
 def workspace_endpoint_of(sk: str) -> str | None:

@@ -9,6 +9,7 @@ from mlflow.utils.uri import resolve_uri_if_local
 from mlflow_dynamodbstore.errors import translates_errors
 from mlflow_dynamodbstore.evaluation.store import Evaluation
 from mlflow_dynamodbstore.gateway.store import Gateway
+from mlflow_dynamodbstore.mcp.store import McpRegistry
 from mlflow_dynamodbstore.opening import open_table
 from mlflow_dynamodbstore.reviews.store import ReviewStore
 from mlflow_dynamodbstore.secrets import GATEWAY, check_key
@@ -32,6 +33,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # two of MLflow's annotation
     TraceStore,
     Evaluation,
     Gateway,
+    McpRegistry,
     AbstractStore,
 ):
     """MLflow's tracking store on one DynamoDB table, or on a file of the embedded engine.

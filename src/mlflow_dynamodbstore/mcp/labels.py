@@ -1,0 +1,104 @@
+"""Tags of MCP servers and of their versions, and the aliases of versions."""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.mcp.errors import invalid, missing, no_server, version_not_found
+from mlflow_dynamodbstore.mcp.items import ALIAS, LATEST_ALIAS
+from mlflow_dynamodbstore.mcp.latest import LatestVersions
+from mlflow_dynamodbstore.mcp.records import Server
+from mlflow_dynamodbstore.registry.items import TagChange, as_texts
+from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.table.contract import Patch
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Key
+
+
+class Labels(LatestVersions):
+    """Setting and deleting tags and aliases."""
+
+    # --- tags -----------------------------------------------------------------------------------
+
+    def set_mcp_server_tag(self, name: str, key: str, value: str) -> None:
+        place, tags = self._mcp_place(name), as_texts([(key, value)])
+
+        def decide(server: Server) -> Change:
+            tagging = place.tagging().setting(server.item, tags)
+            return Change(tagging.set, tagging.remove, [*tagging.writes])
+
+        self._mcp_servers.change(place, decide, no_server)
+
+    def delete_mcp_server_tag(self, name: str, key: str) -> None:
+        place = self._mcp_place(name)
+        not_found = missing(f"Tag '{key}' not found on MCP server '{name}'")
+
+        def decide(server: Server) -> Change:
+            tagging = place.tagging().removing(server.item, key)
+            if tagging is None:
+                raise not_found
+            return Change(tagging.set, tagging.remove, [*tagging.writes])
+
+        self._mcp_servers.change(place, decide, lambda _: not_found)
+
+    def set_mcp_server_version_tag(self, name: str, version: str, key: str, value: str) -> None:
+        place, tags = self._mcp_place(name), as_texts([(key, value)])
+
+        def decide(_: Server) -> Change:
+            before = self._mcp_live(place, version)
+            return _version_change(
+                place.version(version), place.tagging(version).setting(before.item, tags)
+            )
+
+        self._mcp_servers.change(place, decide, lambda _: version_not_found(name, version))
+
+    def delete_mcp_server_version_tag(self, name: str, version: str, key: str) -> None:
+        place = self._mcp_place(name)
+
+        def decide(_: Server) -> Change:
+            before = self._mcp_live(place, version)
+            tagging = place.tagging(version).removing(before.item, key)
+            if tagging is None:
+                raise missing(
+                    f"Tag '{key}' not found on MCP server version '{name}' version '{version}'"
+                )
+            return _version_change(place.version(version), tagging)
+
+        self._mcp_servers.change(place, decide, lambda _: version_not_found(name, version))
+
+    # --- aliases --------------------------------------------------------------------------------
+
+    def set_mcp_server_alias(self, name: str, alias: str, version: str) -> None:
+        if alias == LATEST_ALIAS:
+            raise invalid("The alias name 'latest' is reserved for automatic resolution")
+        place = self._mcp_place(name)
+
+        def decide(server: Server) -> Change | None:
+            found = self._mcp_find(place, version)
+            if found is None:
+                raise version_not_found(name, version)
+            if found.is_deleted:
+                raise invalid(
+                    f"Cannot set alias '{alias}' to deleted MCP server version "
+                    f"'{name}' version '{version}'"
+                )
+            if server.aliases.get(alias) == version:
+                return None
+            return Change(set={ALIAS + alias: version})
+
+        self._mcp_servers.change(place, decide, no_server)
+
+    def delete_mcp_server_alias(self, name: str, alias: str) -> None:
+        not_found = missing(f"Alias '{alias}' not found on MCP server '{name}'")
+
+        def decide(server: Server) -> Change:
+            if alias not in server.aliases:
+                raise not_found
+            change = Change(remove=[ALIAS + alias])
+            self._mcp_remove_endpoints(change, server, {alias})
+            return change
+
+        self._mcp_servers.change(self._mcp_place(name), decide, lambda _: not_found)
+
+
+def _version_change(version: Key, tagging: TagChange) -> Change:
+    update = Update(set=tagging.set, remove=tuple(tagging.remove))
+    return Change(writes=[Patch(version, update), *tagging.writes])

@@ -1,0 +1,94 @@
+"""Which version of a server is the latest.
+
+It is the one of highest precedence among the active versions, or among the others when none is
+active. META says which, so a change decides what it becomes. Only when the latest version itself
+steps down is there something to look for: the versions lie in order of precedence.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from boto3.dynamodb.conditions import Attr
+
+from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.mcp.base import McpBase
+from mlflow_dynamodbstore.mcp.items import (
+    ACTIVE,
+    ACTIVE_VERSIONS,
+    DELETED,
+    ENDPOINT,
+    LATEST,
+    LATEST_ALIAS,
+    Latest,
+)
+from mlflow_dynamodbstore.mcp.records import Server, Version
+from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.table.contract import Delete, Query
+from mlflow_dynamodbstore.table.values import Key
+
+PAGE = 50
+
+
+class LatestVersions(McpBase):
+    """What becomes of the latest version when versions come, change and go."""
+
+    def _mcp_status_change(self, server: Server, before: Version | None, after: Latest) -> Change:
+        """What a version's new status does to its server; ``before`` is None for a new version."""
+        change = Change()
+        was_active = before is not None and before.status == ACTIVE
+        active = server.active_versions - was_active + (after.status == ACTIVE)
+        if active != server.active_versions:
+            change.set[ACTIVE_VERSIONS] = active
+        latest = self._mcp_latest_after(server, before, after)
+        if latest is None:
+            change.remove.append(LATEST)
+            self._mcp_remove_endpoints(change, server, {LATEST_ALIAS})
+        elif latest != server.latest:
+            change.set[LATEST] = latest.stored()
+        return change
+
+    def _mcp_latest_after(
+        self, server: Server, before: Version | None, after: Latest
+    ) -> Latest | None:
+        candidates = [] if after.status == DELETED else [after]
+        if server.latest is None:
+            return next(iter(candidates), None)
+        if before is None or server.latest.version != before.version:
+            return max([server.latest, *candidates], key=lambda latest: latest.rank)
+        if after.status != ACTIVE:  # the latest steps down, and another may take its place
+            is_other_active = server.active_versions - (before.status == ACTIVE) > 0
+            other = self._mcp_highest(server, before.version, is_other_active)
+            candidates += [] if other is None else [other]
+        return max(candidates, key=lambda latest: latest.rank, default=None)
+
+    def _mcp_highest(self, server: Server, but: str, active: bool) -> Latest | None:
+        """The highest version but one: among the active ones, or when there is none of those."""
+        status = Attr("status")
+        query = Query(
+            server.place.pk,
+            where=keys.SERVER_VERSIONS.on(),
+            descending=True,
+            limit=PAGE,
+            filter=status.eq(ACTIVE) if active else status.exists() & status.ne(DELETED),
+        )
+        versions = (Version(server.place, item) for item in self.table.items(query))
+        others = (version for version in versions if version.version != but)
+        for _, equals in groupby(others, lambda v: keys.server_version_of(v.item["SK"]).precedence):
+            highest = max(equals, key=lambda version: (version.item["created"], version.version))
+            (whole,) = self._mcp_complete([highest])
+            return whole.latest()
+        return None
+
+    def _mcp_remove_endpoints(
+        self, change: Change, server: Server, aliases: set[str], version: str | None = None
+    ) -> None:
+        """Let a change remove the endpoints that lead to one of these aliases, or to a version."""
+        for endpoint_id, target in server.targets.items():
+            if target.alias in aliases or (version is not None and target.version == version):
+                entry = server.place.endpoint_entry(endpoint_id)
+                change.remove.append(ENDPOINT + endpoint_id)
+                change.writes += [
+                    Delete(Key(entry["PK"], entry["SK"])),
+                    Delete(server.place.endpoint(endpoint_id)),
+                ]

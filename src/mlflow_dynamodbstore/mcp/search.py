@@ -1,0 +1,240 @@
+"""Searching MCP servers, their versions and their endpoints.
+
+Candidates come from consistent reads only: the names of servers from the guards of the workspace,
+servers from their META, versions from the partition of their server, endpoints from their server or
+from the entries of the workspace. The filter is judged here, on what was read. An order by name, by
+id or by version is streamed: a page costs what it shows. Any other order needs all candidates
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities.mcp_access_endpoint import MCPAccessEndpoint
+from mlflow.entities.mcp_server import MCPServer
+from mlflow.entities.mcp_server_version import MCPServerVersion
+from mlflow.store.entities.paged_list import PagedList
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
+
+from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.keys.access import workspace_pk
+from mlflow_dynamodbstore.mcp.base import resolved_version
+from mlflow_dynamodbstore.mcp.checks import check_max_results
+from mlflow_dynamodbstore.mcp.errors import invalid
+from mlflow_dynamodbstore.mcp.items import DELETED, Target
+from mlflow_dynamodbstore.mcp.places import ServerPlace
+from mlflow_dynamodbstore.mcp.records import PRECEDENCE, Endpoint, Server, Version
+from mlflow_dynamodbstore.mcp.search_terms import (
+    NAME,
+    SERVER_NAME,
+    SERVERS,
+    STATUS,
+    endpoint_filter,
+    endpoint_ordering,
+    server_filter,
+    server_ordering,
+    version_filter,
+    version_ordering,
+)
+from mlflow_dynamodbstore.mcp.semver import precedence
+from mlflow_dynamodbstore.mcp.servers import Servers
+from mlflow_dynamodbstore.registry.search_terms import Filter, Names, position_after
+from mlflow_dynamodbstore.search.filters import Searchable, all_hold
+from mlflow_dynamodbstore.search.ordering import Ordering, Position
+from mlflow_dynamodbstore.search.pages import in_order, page, settled
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.tracking.base import batched
+
+Row = TypeVar("Row", bound=Searchable)
+
+MAX_SERVERS = 1000
+SERVERS_AT_ONCE = 500
+ENDPOINTS_AT_ONCE = 250
+
+
+class McpSearch(Servers):
+    """Finding servers, versions and endpoints by filters."""
+
+    # --- servers --------------------------------------------------------------------------------
+
+    def search_mcp_servers(
+        self,
+        filter_string: str | None = None,
+        max_results: int = SEARCH_MAX_RESULTS_DEFAULT,
+        order_by: list[str] | None = None,
+        page_token: str | None = None,
+    ) -> PagedList[MCPServer]:
+        check_max_results(max_results)
+        if max_results > MAX_SERVERS:
+            raise invalid(
+                f"Invalid value for max_results. It must be at most {MAX_SERVERS}, "
+                f"but got {max_results}"
+            )
+        wanted = server_filter(filter_string)
+        ordering = server_ordering(tuple(order_by or ()))
+        after = position_after(ordering, page_token)
+        names = Names(self.table, self._get_active_workspace(), wanted, SERVERS)
+        chunks = batched(names.listed(ordering, after), min(max_results + 1, SERVERS_AT_ONCE))
+        groups = (self._mcp_matching(chunk, wanted) for chunk in chunks)
+        found, token = page(_in_order(groups, ordering, NAME), ordering, after, max_results)
+        return PagedList(self._mcp_entities(found), token)
+
+    def _mcp_matching(self, names: Iterable[str], wanted: Filter) -> list[Server]:
+        """The servers of these names that satisfy a filter."""
+        servers = self._mcp_named(names)
+        if wanted.has_tags:
+            servers = self._mcp_with_long_tags(servers)
+        return list(filter(all_hold(wanted.terms), servers))
+
+    def _mcp_named(self, names: Iterable[str]) -> list[Server]:
+        places = [self._mcp_place(name) for name in names]
+        metas = self.table.get_many(place.key for place in places)
+        found = (self._mcp_servers.seen(place, metas.get(place.key)) for place in places)
+        return [server for server in found if server is not None]
+
+    # --- versions -------------------------------------------------------------------------------
+
+    def search_mcp_server_versions(
+        self,
+        name: str,
+        filter_string: str | None = None,
+        max_results: int = SEARCH_MAX_RESULTS_DEFAULT,
+        order_by: list[str] | None = None,
+        page_token: str | None = None,
+    ) -> PagedList[MCPServerVersion]:
+        check_max_results(max_results)
+        wanted = version_filter(filter_string)
+        ordering = version_ordering(tuple(order_by or ()))
+        after = position_after(ordering, page_token)
+        server = self._mcp_servers.find(self._mcp_place(name))
+        if server is None:
+            return PagedList([], None)
+        rows = self._mcp_listed(server.place, ordering, max_results, after)
+        matching = filter(all_hold(wanted.terms), rows)
+        if ordering.keys[0].name == PRECEDENCE:
+            ordered = settled(((precedence(row.version), row) for row in matching), ordering)
+        else:
+            ordered = iter(in_order(list(matching), ordering))
+        found, token = page(ordered, ordering, after, max_results)
+        entities = [v.entity(server.aliases_of(v.version)) for v in self._mcp_complete(found)]
+        return PagedList(entities, token)
+
+    def _mcp_listed(
+        self, place: ServerPlace, ordering: Ordering, size: int, after: Position | None
+    ) -> Iterator[Version]:
+        """The versions of a server, from a position on where they lie in the order asked for."""
+        first = ordering.keys[0]
+        descending = first.name == PRECEDENCE and not first.ascending
+        where = keys.SERVER_VERSIONS
+        if first.name == PRECEDENCE and after is not None:
+            where = keys.server_versions_from(str(after[0][1]), descending=descending)
+        status = Attr(STATUS)
+        query = Query(
+            place.pk,
+            where=where.on(),
+            descending=descending,
+            limit=size + 1 if first.name == PRECEDENCE else None,
+            filter=status.exists() & status.ne(DELETED),
+        )
+        return (Version(place, item) for item in self.table.items(query))
+
+    # --- endpoints ------------------------------------------------------------------------------
+
+    def search_mcp_access_endpoints(
+        self,
+        server_name: str | None = None,
+        server_version: str | None = None,
+        server_alias: str | None = None,
+        filter_string: str | None = None,
+        max_results: int = SEARCH_MAX_RESULTS_DEFAULT,
+        order_by: list[str] | None = None,
+        page_token: str | None = None,
+    ) -> PagedList[MCPAccessEndpoint]:
+        check_max_results(max_results)
+        wanted = endpoint_filter(filter_string)
+        ordering = endpoint_ordering(tuple(order_by or ()))
+        after = position_after(ordering, page_token)
+        target = Target(server_version, server_alias)
+        groups = (
+            self._mcp_endpoints_among(listed, wanted, target)
+            for listed in self._mcp_owned(server_name, wanted, ordering, after)
+        )
+        found, token = page(_in_order(groups, ordering, "id"), ordering, after, max_results)
+        endpoints, versions = self._mcp_endpoints({e.id: e.server for e in found})
+        return PagedList([e.entity(resolved_version(e, versions)) for e in endpoints], token)
+
+    def _mcp_owned(
+        self,
+        server_name: str | None,
+        wanted: Filter,
+        ordering: Ordering,
+        after: Position | None,
+    ) -> Iterator[dict[str, Server]]:
+        """The endpoints to look at, by their ids, in the order of these where that is asked for."""
+        names = wanted.exact(SERVER_NAME)
+        if server_name is not None:
+            names = [server_name] if names is None or server_name in names else []
+        if names is not None:
+            owners = {i: server for server in self._mcp_named(names) for i in server.reachable}
+            yield owners
+            return
+        for entries in self._mcp_entries(ordering, after):
+            servers = {s.name: s for s in self._mcp_named(dict.fromkeys(entries.values()))}
+            yield {i: servers[name] for i, name in entries.items() if name in servers}
+
+    def _mcp_entries(self, ordering: Ordering, after: Position | None) -> Iterator[dict[str, str]]:
+        """The ids of all endpoints of the workspace, and the names of their servers."""
+        first = ordering.keys[0]
+        is_by_id = first.name == "id"
+        descending = is_by_id and not first.ascending
+        where = keys.WORKSPACE_ENDPOINTS
+        if is_by_id and after is not None:
+            where = keys.workspace_endpoints_from(str(after[0][1]), descending=descending)
+        query = Query(
+            workspace_pk(self._get_active_workspace()),
+            where=where.on(),
+            descending=descending,
+            limit=ENDPOINTS_AT_ONCE,
+        )
+        for entries in batched(self.table.items(query), ENDPOINTS_AT_ONCE):
+            yield {str(keys.workspace_endpoint_of(e["SK"])): str(e["server"]) for e in entries}
+
+    def _mcp_endpoints_among(
+        self, of: dict[str, Server], wanted: Filter, target: Target
+    ) -> list[Endpoint]:
+        """The endpoints among these that lead to a target and satisfy a filter."""
+        led = {
+            i: server
+            for i, server in of.items()
+            if i in server.reachable
+            and target.version in (None, server.targets[i].version)
+            and target.alias in (None, server.targets[i].alias)
+        }
+        own = {i: server.place.endpoint(i) for i, server in led.items()}
+        items = self.table.get_many(own.values())
+        found = [Endpoint(led[i], i, items[key]) for i, key in own.items() if key in items]
+        if wanted.on(STATUS):
+            found = self._mcp_with_status(found)
+        return list(filter(all_hold(wanted.terms), found))
+
+    def _mcp_with_status(self, endpoints: list[Endpoint]) -> list[Endpoint]:
+        """Endpoints with the status of the versions they lead to."""
+        led = {e.id: e.server.place.version(e.server.reachable[e.id]) for e in endpoints}
+        items = self.table.get_many(led.values())
+        return [
+            replace(e, status=str(items[led[e.id]][STATUS]))
+            for e in endpoints
+            if led[e.id] in items
+        ]
+
+
+def _in_order(groups: Iterable[list[Row]], ordering: Ordering, listed_by: str) -> Iterator[Row]:
+    """Rows in order. Where that begins with what they are listed by, groups come in order."""
+    if ordering.keys[0].name == listed_by:
+        return chain.from_iterable(in_order(group, ordering) for group in groups)
+    return iter(in_order(list(chain.from_iterable(groups)), ordering))

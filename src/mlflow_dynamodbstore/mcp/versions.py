@@ -1,0 +1,251 @@
+"""Versions of MCP servers: create, get, update, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from mlflow.entities.mcp_server import MCPStatus, MCPTool, validate_mcp_server_name
+from mlflow.entities.mcp_server_version import ConnectOptionSettings, MCPServerVersion
+from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
+from mlflow.utils.time import get_current_time_millis
+from mlflow.utils.validation import _validate_mcp_initial_status
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.mcp.checks import (
+    check_transition,
+    checked_connect_options,
+    checked_server_json,
+    checked_tools,
+)
+from mlflow_dynamodbstore.mcp.contents import CONTENT, Content, Drafts, part_keys
+from mlflow_dynamodbstore.mcp.errors import (
+    alias_not_found,
+    invalid,
+    no_latest,
+    no_server,
+    too_busy,
+    version_exists,
+    version_not_found,
+)
+from mlflow_dynamodbstore.mcp.items import (
+    ALIAS,
+    DEAD,
+    DELETED,
+    LATEST_ALIAS,
+    new_meta,
+    new_version,
+    tombstone,
+)
+from mlflow_dynamodbstore.mcp.latest import LatestVersions
+from mlflow_dynamodbstore.mcp.records import Server, Version
+from mlflow_dynamodbstore.mcp.semver import find_precedence, precedence
+from mlflow_dynamodbstore.registry.claims import NameTakenError, is_refused, nothing_there
+from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
+from mlflow_dynamodbstore.table.errors import TransactionCancelled
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item
+
+
+class NoServerError(Exception):
+    """There is no server yet for a version."""
+
+
+class ServerVersions(LatestVersions):
+    """The versions of a server."""
+
+    # --- creating -------------------------------------------------------------------------------
+
+    def create_mcp_server_version(
+        self,
+        server_json: dict[str, Any],
+        source: str | None = None,
+        status: MCPStatus | None = None,
+        tools: Any = NOT_SET,
+        created_by: str | None = None,
+        connect_options: dict[str, ConnectOptionSettings] | None = None,
+    ) -> MCPServerVersion:
+        name, version = server_json.get("name"), server_json.get("version")
+        if not name or not version:
+            raise invalid("server_json must contain 'name' and 'version' keys")
+        validate_mcp_server_name(name)
+        server_json = checked_server_json(server_json)
+        precedence(version, "server_json.version")
+        status = status or MCPStatus.DRAFT
+        _validate_mcp_initial_status(status)
+        given_tools: list[MCPTool] | None = None if tools is NOT_SET else tools
+        content = _content(server_json, checked_tools(given_tools), connect_options)
+        place, now = self._mcp_place(name), get_current_time_millis()
+        item = new_version(
+            place, version, now, status=MCPStatus(status).value, source=source, by=created_by
+        )
+        self._note_workspace(place.workspace)
+        drafts = Drafts(self.table)
+        item.update(drafts.write(place.version(version), content))
+        created = Version(place, item, content)
+        try:
+            server = self._mcp_add(created, lambda: new_meta(place, now, created_by))
+        except MlflowException:
+            drafts.drop()
+            raise
+        return created.entity(server.aliases_of(version))
+
+    def _mcp_add(self, version: Version, meta: Callable[[], Item]) -> Server:
+        """Write a new version, and its server when there is none."""
+
+        def decide(server: Server) -> Change:
+            change = self._mcp_status_change(server, None, version.latest())
+            change.writes.insert(0, Put(version.item, condition=nothing_there()))
+            return change
+
+        for _ in self.table.retry.attempts():
+            try:
+                return self._mcp_servers.change(version.place, decide, NoServerError)
+            except NoServerError:
+                fresh = meta()
+                change = decide(Server(version.place, fresh))
+            except TransactionCancelled as cancelled:
+                if is_refused(cancelled, 1):
+                    raise version_exists(version.place.name, version.version) from cancelled
+                raise
+            try:
+                new = {**fresh, **change.set}
+                return self._mcp_servers.create(version.place, new, change.writes)
+            except NameTakenError:
+                continue  # somebody else has just created the server
+        raise too_busy(version.place.name)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def get_mcp_server_version(self, name: str, version: str) -> MCPServerVersion:
+        place = self._mcp_place(name)
+        if find_precedence(version) is None:
+            raise version_not_found(name, version)
+        key = place.version(version)
+        items = self.table.get_many([place.key, key])
+        server = self._mcp_servers.seen(place, items.get(place.key))
+        found = self._mcp_versions_among({(place, version): key}, items)
+        if server is None or not found:
+            raise version_not_found(name, version)
+        return found[place, version].entity(server.aliases_of(version))
+
+    def get_mcp_server_version_by_alias(self, name: str, alias: str) -> MCPServerVersion:
+        if alias == LATEST_ALIAS:
+            return self.get_latest_mcp_server_version(name)
+        server = self._mcp_servers.find(self._mcp_place(name))
+        if server is None or alias not in server.aliases:
+            raise alias_not_found(name, alias)
+        return self._mcp_version_of(server, server.aliases[alias])
+
+    def get_latest_mcp_server_version(self, name: str) -> MCPServerVersion:
+        server = self._mcp_server(name, no_server)
+        if server.latest is None:
+            raise no_latest(name)
+        return self._mcp_version_of(server, server.latest.version)
+
+    def _mcp_version_of(self, server: Server, version: str) -> MCPServerVersion:
+        found = self._mcp_versions([(server, version)]).get((server.place, version))
+        if found is None:
+            raise version_not_found(server.name, version)
+        return found.entity(server.aliases_of(version))
+
+    # --- changing -------------------------------------------------------------------------------
+
+    def update_mcp_server_version(
+        self,
+        name: str,
+        version: str,
+        status: Any = NOT_SET,
+        tools: Any = NOT_SET,
+        last_updated_by: str | None = None,
+        connect_options: Any = NOT_SET,
+    ) -> MCPServerVersion:
+        said: Content = {}
+        if tools is not NOT_SET:
+            said["tools"] = checked_tools(tools)
+        if connect_options is not NOT_SET:
+            said["connect_options"] = checked_connect_options(connect_options)
+        place, now, drafts = self._mcp_place(name), get_current_time_millis(), Drafts(self.table)
+        before = after = Version(place, {})
+
+        def decide(server: Server) -> Change:
+            nonlocal before, after
+            (before,) = self._mcp_complete([self._mcp_live(place, version)])
+            if status is None:
+                raise invalid("status cannot be null; omit the field to leave it unchanged")
+            update = _touched(now, last_updated_by)
+            new_status = before.status
+            if status is not NOT_SET:
+                check_transition(MCPStatus(before.status), status)
+                new_status = MCPStatus(status).value
+            content = {**before.content, **said}
+            stored = drafts.write(place.version(version), content) if said else {}
+            update = replace(update, set={**update.set, **stored, "status": new_status})
+            after = replace(before, item=update.apply(before.item), content=content)
+            if new_status == before.status:
+                return Change(writes=[Patch(place.version(version), update)])
+            change = self._mcp_status_change(server, before, after.latest())
+            if new_status == DELETED:
+                change.writes += _burial(before, now)
+                if server.names(version):
+                    change.set[DEAD + version] = True
+            else:
+                change.writes.insert(0, Patch(place.version(version), update))
+            return change
+
+        try:
+            server = self._mcp_servers.change(
+                place, decide, lambda _: version_not_found(name, version)
+            )
+        except MlflowException:
+            drafts.drop()
+            raise
+        drafts.drop(besides=() if after.is_deleted else part_keys(after.item))
+        if said:
+            self.table.write(large.removal(before.item, CONTENT))
+        return after.entity(server.aliases_of(version))
+
+    def delete_mcp_server_version(self, name: str, version: str) -> None:
+        place, now = self._mcp_place(name), get_current_time_millis()
+
+        def decide(server: Server) -> Change:
+            before = self._mcp_find(place, version)
+            if before is None:
+                raise version_not_found(name, version)
+            check_transition(MCPStatus(before.status), MCPStatus.DELETED)
+            (before,) = self._mcp_complete([before])
+            change = self._mcp_status_change(server, before, before.latest(DELETED))
+            aliases = {*server.aliases_of(version)}
+            change.remove += [ALIAS + alias for alias in sorted(aliases)]
+            self._mcp_remove_endpoints(change, server, aliases, version)
+            change.writes = [*_burial(before, now), *change.writes]
+            return change
+
+        self._mcp_servers.change(place, decide, lambda _: version_not_found(name, version))
+
+
+def _content(
+    server_json: dict[str, Any],
+    tools: list[dict[str, Any]] | None,
+    options: dict[str, ConnectOptionSettings] | None,
+) -> Content:
+    return {
+        "server_json": server_json,
+        "tools": tools,
+        "connect_options": checked_connect_options(options),
+    }
+
+
+def _touched(now: int, by: str | None) -> Update:
+    if by is None:
+        return Update(set={"updated": now}, remove=("updated_by",))
+    return Update(set={"updated": now, "updated_by": by})
+
+
+def _burial(version: Version, now: int) -> list[Put | Delete]:
+    """What it takes to delete a version: it stays only as a mark that its number is used."""
+    beside = [*version.long_tag_keys, *part_keys(version.item)]
+    return [Put(tombstone(version.item, now)), *(Delete(key) for key in beside)]
