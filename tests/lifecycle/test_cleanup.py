@@ -9,8 +9,6 @@ from mlflow.entities import Metric, RunStatus
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore import ids, keys, large
-from mlflow_dynamodbstore.keys.anatomy import UNKNOWN, anatomy
-from mlflow_dynamodbstore.keys.patterns import PATTERNS
 from mlflow_dynamodbstore.lifecycle.cleanup import POSITION, Cleanup, Report
 from mlflow_dynamodbstore.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.table.contract import Delete, Put
@@ -43,26 +41,6 @@ def test_a_table_in_order_has_no_orphans(store, time):
     assert report.read == len(before)
     assert not report.found
     assert snapshot(store) == before
-
-
-def test_every_documented_key_is_known():
-    """A kind of item that cleanup has never heard of would never be cleaned up."""
-    partitions = {
-        "E": "EXP#7", "D": "EXP#7", "DCTX": "EXP#7", "DLINK": "EXP#7", "R": "EXP#7",
-        "LM": "EXP#7", "T": "EXP#7", "TSA": "EXP#7", "RANK": "EXP#7", "FTS": "EXP#7",
-        "FTS_REV": "EXP#7", "M": "RM#iris", "RM": "RMRUN#0197c9b4", "U": "USER#ada",
-        "EXPNAME": "WORKSPACE#default", "RMNAME": "WORKSPACE#default",
-        "WEBHOOK": "WORKSPACE#default", "CFG": "CONFIG", "SEQ": "CONFIG", "WS": "CONFIG",
-        "A": "RUNASSESS#0197c9b4", "RL": "ROLE#5", "ROLENAME": "WORKSPACE#default",
-        "USER": "GRANT#experiment#7", "UID": "CONFIG",
-    }  # fmt: skip
-    special = {"T#LOC": "TRACE#tr-5f3a", "WS#META": "WORKSPACE#default"}
-    for pattern in PATTERNS:
-        if pattern.attribute == "SK":
-            sk = pattern.example
-            pk = special.get(sk) or partitions[sk.split("#")[0]]
-            found = anatomy({"PK": pk, "SK": sk, "experiment_id": "7", "name": "iris"})
-            assert found.entity != UNKNOWN, pattern.text
 
 
 def test_names_that_look_like_parts_are_not_taken_for_parts(store, time):

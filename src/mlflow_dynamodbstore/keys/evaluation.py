@@ -214,8 +214,12 @@ def _in_dataset(pk: str, words: list[str], item: Item) -> Anatomy | None:
     if words == ["V", "META"]:
         return Anatomy("Evaluation dataset")
     entity = _DATASET_KINDS.get(words[1])
-    made = _made_id(pk.partition("#")[2], "d-")
-    return None if entity is None else Anatomy(entity, (Key(pk, DATASET_META),), made)
+    if entity is None:
+        return None
+    owners = (Key(pk, DATASET_META),)
+    if words[1] == "EXP":
+        owners += (Key(join("EXP", words[2]), EXPERIMENT_META),)
+    return Anatomy(entity, owners, _made_id(pk.partition("#")[2], "d-"))
 
 
 def _dataset_entry(pk: str, words: list[str], item: Item) -> Anatomy:

@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.evaluation.dataset_places import move_dataset, remove_dataset
 from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import Range
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.partitions import empty_partition
 from mlflow_dynamodbstore.policies import Policies
@@ -175,4 +177,25 @@ class Jobs(Kind):
         table.write(removals(item))
 
 
-KINDS: tuple[Kind, ...] = (Models(), Experiments(), Webhooks(), Jobs())
+class EvaluationDatasets(Kind):
+    """Evaluation datasets have a partition that does not depend on the workspace."""
+
+    label = "evaluation_datasets"
+    listed = evaluation_keys.DATASETS
+
+    def name(self, item: Item) -> str:
+        return str(item["name"])
+
+    def remove(self, table: Table, workspace: str, item: Item) -> None:
+        remove_dataset(table, self._id(item), workspace)
+
+    def move(self, table: Table, workspace: str, item: Item) -> None:
+        del workspace
+        move_dataset(table, self._id(item), item, DEFAULT)
+
+    @staticmethod
+    def _id(item: Item) -> str:
+        return str(evaluation_keys.dataset_entry_of(str(item["SK"])))
+
+
+KINDS: tuple[Kind, ...] = (Models(), Experiments(), EvaluationDatasets(), Webhooks(), Jobs())
