@@ -57,7 +57,7 @@ class GatewayBase(WorkspaceMode):
 
     def _open(self, table: Table, artifact_root_uri: str) -> None:
         super()._open(table, artifact_root_uri)
-        self._found_from: Recent[Key, tuple[Key, ...]] = Recent(STARTS_KEPT, float("inf"))
+        self._followed: Recent[Key, tuple[Key, ...]] = Recent(STARTS_KEPT, float("inf"))
 
     # --- memory of decrypted configurations, which MLflow's server reads ------------------------
 
@@ -80,27 +80,27 @@ class GatewayBase(WorkspaceMode):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _found(self, start: Key, links: Links) -> dict[Key, Item]:
+    def _follow(self, start: Key, links: Links) -> dict[Key, Item]:
         """An item and all that it leads to; empty when it is not there."""
         items: dict[Key, Item] = {}
         asked: set[Key] = set()
-        wanted = {start, *(self._found_from.get(start) or ())}
+        wanted = {start, *(self._followed.get(start) or ())}
         while wanted:
             asked |= wanted
             items.update(self.table.get_many(wanted))
             reached, leads_to = _reach(start, items, links)
             wanted = leads_to - asked
-        self._found_from.put(start, tuple(reached))
+        self._followed.put(start, tuple(reached))
         return {key: items[key] for key in reached}
 
-    def _guarded(self, guard: Key, owner: Callable[[Item], Key]) -> Item | None:
+    def _named_by(self, guard: Key, owner: Callable[[Item], Key]) -> Item | None:
         """What has a name, found by the guard of the name."""
-        found = self._found(guard, lambda item: [owner(item)] if is_at(guard, item) else [])
+        found = self._follow(guard, lambda item: [owner(item)] if is_at(guard, item) else [])
         return next((item for key, item in found.items() if key != guard), None)
 
     # --- changing -------------------------------------------------------------------------------
 
-    def _updated(self, key: Key, update: Update, missing: MlflowException) -> Item:
+    def _update_found(self, key: Key, update: Update, missing: MlflowException) -> Item:
         """Change an item that must be there, and return it as it is then."""
         try:
             item = self.table.update(key, update, condition=Attr("PK").exists(), returns="new")
@@ -109,7 +109,7 @@ class GatewayBase(WorkspaceMode):
         assert item is not None
         return item
 
-    def _decided(self, what: str, attempt: Callable[[], T]) -> T:
+    def _decide(self, what: str, attempt: Callable[[], T]) -> T:
         """Read, decide and write, again and again while somebody else was faster."""
         for _ in self.table.retry.attempts():
             try:
@@ -159,7 +159,7 @@ def made(by: str | None) -> Item:
 
 def later(item: Item) -> int:
     """The time of a change: after the last one even when both fall into one millisecond."""
-    return max(get_current_time_millis(), int(item["updated_at"]) + 1)
+    return max(int(get_current_time_millis()), int(item["updated_at"]) + 1)
 
 
 def check_one_of(**given: object) -> None:

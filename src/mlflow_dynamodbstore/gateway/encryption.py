@@ -41,13 +41,14 @@ def encrypted(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
 
 def decrypted(secret: Item) -> dict[str, Any]:
     """The value of a secret."""
-    value: dict[str, Any] = _decrypt_secret(
+    value = _decrypt_secret(
         encrypted_value=secret["encrypted_value"],
         wrapped_dek=secret["wrapped_dek"],
         kek_manager=key_manager(),
         secret_id=secret["secret_id"],
         secret_name=secret["name"],
     )
+    assert isinstance(value, dict)  # as it was encrypted
     return value
 
 

@@ -100,7 +100,7 @@ class Endpoints(ModelDefinitions):
         workspace = self._get_active_workspace()
         endpoint_id = f"e-{ids.new_id()}"
         mappings = new_mappings(endpoint_id, model_configs, created_by, get_current_time_millis())
-        self._check_room(uses_of(mappings))
+        self._check_room_for_definitions(uses_of(mappings))
         key = gateway_keys.endpoint_key(endpoint_id, workspace)
         has_fallback = fallback_config or any(map(_is_fallback, model_configs))
         item: Item = {
@@ -119,7 +119,7 @@ class Endpoints(ModelDefinitions):
         guard = gateway_keys.endpoint_name_guard(name, workspace)
 
         def attempt() -> GatewayEndpoint:
-            seen = self._seen_for(mappings, [guard])
+            seen = self._definitions_seen(mappings, [guard])
             _check_all_found(mappings, seen, workspace)
             if guard in seen:
                 raise _name_taken(name)
@@ -129,13 +129,13 @@ class Endpoints(ModelDefinitions):
                 [
                     Put(own),
                     _name(guard, endpoint_id),
-                    *self._used(Counter(), uses_of(mappings)),
+                    *self._definition_uses(Counter(), uses_of(mappings)),
                 ]
             )
             found = {**seen, **({} if experiment is None else {experiment[1]: {}})}
             return EndpointRecord(own, found).to_entity()
 
-        return self._decided(f"Endpoint '{name}'", attempt)
+        return self._decide(f"Endpoint '{name}'", attempt)
 
     def get_gateway_endpoint(
         self, endpoint_id: str | None = None, name: str | None = None
@@ -178,23 +178,23 @@ class Endpoints(ModelDefinitions):
                 own["experiment_id"], seen[experiment[1]] = experiment[0], {}
             if model_configs is not None:
                 own[MAPPINGS] = new_mappings(endpoint_id, model_configs, updated_by, now)
-                seen |= self._seen_for(own[MAPPINGS])
+                seen |= self._definitions_seen(own[MAPPINGS])
                 _check_each_found(own[MAPPINGS], seen, self._get_active_workspace())
-                together += self._used(uses_of(before.mappings), uses_of(own[MAPPINGS]))
+                together += self._definition_uses(uses_of(before.mappings), uses_of(own[MAPPINGS]))
             if name is not None and name != before.item["name"]:
                 own["name"] = name
-                together += self._renamed(before, name)
+                together += self._endpoint_renamed(before, name)
             return EndpointRecord(
                 self._change_endpoint(before.item, own, together), seen
             ).to_entity()
 
-        endpoint = self._decided(f"Endpoint '{endpoint_id}'", attempt)
+        endpoint = self._decide(f"Endpoint '{endpoint_id}'", attempt)
         self._invalidate_secret_cache()
         return endpoint
 
     def delete_gateway_endpoint(self, endpoint_id: str) -> None:
         """Delete an endpoint with its mappings, bindings, tags and uses of guardrails."""
-        self._decided(f"Endpoint '{endpoint_id}'", lambda: self._delete_endpoint(endpoint_id))
+        self._decide(f"Endpoint '{endpoint_id}'", lambda: self._delete_endpoint(endpoint_id))
         self._invalidate_secret_cache()
 
     def list_gateway_endpoints(
@@ -241,7 +241,7 @@ class Endpoints(ModelDefinitions):
         else:
             start = gateway_keys.endpoint_name_guard(name or "", workspace)
             named = {"name": str(name)}
-        found = self._found(start, endpoint_links(workspace, with_secrets=with_secrets))
+        found = self._follow(start, endpoint_links(workspace, with_secrets=with_secrets))
         item = next((item for item in found.values() if MAPPINGS in item), None)
         if item is None:
             raise not_found(ENTITY, **named)
@@ -259,7 +259,9 @@ class Endpoints(ModelDefinitions):
         found = self.table.get_many(key for item in items for key in links(item))
         return [EndpointRecord(item, found) for item in items]
 
-    def _seen_for(self, mappings: Iterable[Item], others: Iterable[Key] = ()) -> dict[Key, Item]:
+    def _definitions_seen(
+        self, mappings: Iterable[Item], others: Iterable[Key] = ()
+    ) -> dict[Key, Item]:
         """The model definitions of mappings, and some other items."""
         wanted = (self._definition_key(mapping["definition_id"]) for mapping in mappings)
         return self.table.get_many([*others, *wanted])
@@ -279,11 +281,11 @@ class Endpoints(ModelDefinitions):
         return update.apply(before)
 
     def _tag_endpoint(self, endpoint_id: str, update: Update) -> None:
-        self._updated(
+        self._update_found(
             self._endpoint_key(endpoint_id), update, not_found(ENTITY, endpoint_id=endpoint_id)
         )
 
-    def _renamed(self, before: EndpointRecord, name: str) -> list[TransactWrite]:
+    def _endpoint_renamed(self, before: EndpointRecord, name: str) -> list[TransactWrite]:
         workspace = self._get_active_workspace()
         guard = gateway_keys.endpoint_name_guard(name, workspace)
         if self.table.get(guard) is not None:
@@ -291,16 +293,16 @@ class Endpoints(ModelDefinitions):
         old = gateway_keys.endpoint_name_guard(before.item["name"], workspace)
         return [_name(guard, before.endpoint_id), Delete(old)]
 
-    def _used(self, before: Counter[str], after: Counter[str]) -> list[TransactWrite]:
+    def _definition_uses(self, before: Counter[str], after: Counter[str]) -> list[TransactWrite]:
         """Let model definitions count those who use them; what is used cannot be deleted."""
         changed = {n: after[n] - before[n] for n in {*before, *after} if after[n] != before[n]}
-        self._check_room(changed)
+        self._check_room_for_definitions(changed)
         return [
             Patch(self._definition_key(n), Update(add={USES: by}), condition=Attr("PK").exists())
             for n, by in sorted(changed.items())
         ]
 
-    def _check_room(self, definitions: Iterable[str]) -> None:
+    def _check_room_for_definitions(self, definitions: Iterable[str]) -> None:
         """A transaction holds the endpoint, two guards of names, and the definitions."""
         most = MAX_TRANSACTION - 3
         if len(list(definitions)) > most:
@@ -347,7 +349,7 @@ class Endpoints(ModelDefinitions):
         writes: list[TransactWrite] = [
             Delete(self.table.schema.key_of(endpoint), condition=_unchanged(endpoint)),
             Delete(guard),
-            *self._used(uses_of(endpoint[MAPPINGS]), Counter()),
+            *self._definition_uses(uses_of(endpoint[MAPPINGS]), Counter()),
         ]
         bound = [Delete(key) for key in self._bindings_of(endpoint_id)]
         # What a transaction cannot hold goes before. Should we stop then, the endpoint is there.

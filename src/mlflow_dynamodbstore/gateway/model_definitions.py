@@ -64,7 +64,7 @@ class ModelDefinitions(GatewayBase):
             self.table.transact([Put(item), _name(guard, definition_id), _referred_to(secret_key)])
             return to_definition(item)
 
-        return self._decided(f"Model definition '{name}'", attempt)
+        return self._decide(f"Model definition '{name}'", attempt)
 
     def get_gateway_model_definition(
         self, model_definition_id: str | None = None, name: str | None = None
@@ -73,7 +73,7 @@ class ModelDefinitions(GatewayBase):
         if model_definition_id:
             return to_definition(self._definition_item(model_definition_id))
         workspace = self._get_active_workspace()
-        item = self._guarded(
+        item = self._named_by(
             gateway_keys.model_definition_name_guard(name or "", workspace),
             lambda guard: gateway_keys.model_definition_key(guard["definition_id"], workspace),
         )
@@ -103,7 +103,7 @@ class ModelDefinitions(GatewayBase):
         changes: Item = {
             attribute: value for attribute, value in given.items() if value is not None
         }
-        item = self._decided(
+        item = self._decide(
             f"Model definition '{model_definition_id}'",
             lambda: self._update_definition(model_definition_id, changes, name, secret_id),
         )
@@ -112,7 +112,7 @@ class ModelDefinitions(GatewayBase):
 
     def delete_gateway_model_definition(self, model_definition_id: str) -> None:
         """Delete a model definition that no endpoint uses."""
-        self._decided(
+        self._decide(
             f"Model definition '{model_definition_id}'",
             lambda: self._delete_definition(model_definition_id),
         )
@@ -143,7 +143,7 @@ class ModelDefinitions(GatewayBase):
         )
         changes: Item = {**given, "updated_at": get_current_time_millis()}
         if name is None and secret_id is None:
-            return self._updated(key, Update(set=changes), missing)
+            return self._update_found(key, Update(set=changes), missing)
         guard = gateway_keys.model_definition_name_guard(name or "", workspace)
         secret_key = gateway_keys.secret_key(secret_id or "", workspace)
         seen = self.table.get_many([key, guard, secret_key])

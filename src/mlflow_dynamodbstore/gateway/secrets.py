@@ -78,7 +78,7 @@ class Secrets(GatewayBase):
             return to_secret_info(self._secret_item(secret_id))
         workspace = self._get_active_workspace()
         guard = gateway_keys.secret_name_guard(secret_name or "", workspace)
-        secret = self._guarded(
+        secret = self._named_by(
             guard, lambda item: gateway_keys.secret_key(item["secret_id"], workspace)
         )
         if secret is None:
@@ -99,7 +99,7 @@ class Secrets(GatewayBase):
             changes |= encrypted(secret_id, before["name"], secret_value)
         if auth_config is not None:  # an empty one clears it
             changes["auth_config"] = json.dumps(auth_config) if auth_config else None
-        item = self._updated(
+        item = self._update_found(
             self.table.schema.key_of(before),
             Update(set={**changes, "updated_at": later(before)}),
             not_found(ENTITY, secret_id=secret_id),
@@ -109,7 +109,7 @@ class Secrets(GatewayBase):
 
     def delete_gateway_secret(self, secret_id: str) -> None:
         """Delete a secret; model definitions that refer to it lose it."""
-        self._decided(f"Secret '{secret_id}'", lambda: self._delete_secret(secret_id))
+        self._decide(f"Secret '{secret_id}'", lambda: self._delete_secret(secret_id))
         self._invalidate_secret_cache()
 
     def list_secret_infos(self, provider: str | None = None) -> list[GatewaySecretInfo]:

@@ -32,6 +32,7 @@ class TraceInfos(Beginnings):
         validate_trace_name(trace_info.tags.get(TraceTagKey.TRACE_NAME))
         experiment = self._experiment_for_traces(trace_info.experiment_id)
         place = TracePlace(experiment_id_of(experiment), trace_info.trace_id)
+        self._note_trace_metadata(place.experiment_id, trace_info.trace_metadata)
         tags = {**trace_info.tags, **self._artifact_tag(experiment, place.trace_id)}
         tags.pop(TraceTagKey.TRACE_NAME, None)
         item = self._begun_already(place, trace_info)
@@ -109,6 +110,7 @@ class TraceInfos(Beginnings):
         name = validate_trace_name(tags.get(TraceTagKey.TRACE_NAME))
         experiment = self._experiment_for_traces(experiment_id)
         place = TracePlace(experiment_id_of(experiment), generate_request_id_v2())
+        self._note_trace_metadata(place.experiment_id, request_metadata)
         ttl = self._trace_ttl()
         item = items.new_trace(place, int(self.table.clock()), ttl)
         item.update(request_time=timestamp_ms, state=TraceState.IN_PROGRESS.value)
@@ -143,7 +145,9 @@ class TraceInfos(Beginnings):
                 after["name"] = name
             return Change(items.indexed(after), before=written.items)
 
-        item = self._change_trace(self._trace_item(request_id), ended)
+        begun = self._trace_item(request_id)
+        self._note_trace_metadata(place_of(begun).experiment_id, request_metadata)
+        item = self._change_trace(begun, ended)
         return TraceInfoV2.from_v3(record(self.table, item).to_info())
 
 

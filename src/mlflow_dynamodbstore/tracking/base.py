@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
@@ -136,6 +136,11 @@ class TrackingBase(WorkspaceAwareMixin):
 
     def _forget_experiment(self, experiment_id: str) -> None:
         """Drop what is remembered of a deleted experiment; traces fill this in."""
+
+    # --- what other parts of the store do when something is written ------------------------------
+
+    def _note_trace_metadata(self, experiment_id: str, metadata: Mapping[str, str]) -> None:
+        """Notice what a trace says of itself before it is written; the gateway fills this in."""
 
     # --- runs -----------------------------------------------------------------------------------
 

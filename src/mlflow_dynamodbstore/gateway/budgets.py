@@ -1,0 +1,191 @@
+"""Budget policies: how much gateway calls may cost in a time, and what happens then."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities.gateway_budget_policy import (
+    BudgetAction,
+    BudgetDuration,
+    BudgetDurationUnit,
+    BudgetTargetScope,
+    BudgetUnit,
+    GatewayBudgetPolicy,
+)
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.store.entities.paged_list import PagedList
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore import ids, keys
+from mlflow_dynamodbstore.gateway import endpoint_items
+from mlflow_dynamodbstore.gateway.base import GatewayBase, made, not_found
+from mlflow_dynamodbstore.gateway.paging import page_of
+from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.table.contract import Check, Patch, Put, Write
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Key
+
+ENTITY = "BudgetPolicy"
+TARGETED = (BudgetTargetScope.ENDPOINT.value, BudgetTargetScope.USER.value)
+
+
+class Budgets(GatewayBase):
+    """The budget policies of a workspace."""
+
+    def create_budget_policy(
+        self,
+        budget_unit: BudgetUnit,
+        budget_amount: float,
+        duration: BudgetDuration,
+        target_scope: BudgetTargetScope,
+        budget_action: BudgetAction,
+        created_by: str | None = None,
+        target_value: str | None = None,
+    ) -> GatewayBudgetPolicy:
+        policy_id = f"bp-{ids.new_id()}"
+        key = self._budget_key(policy_id)
+        scope = _value(target_scope)
+        item: Item = {
+            "PK": key.pk,
+            "SK": key.sk,
+            "policy_id": policy_id,
+            "unit": _value(budget_unit),
+            "amount": float(budget_amount),
+            "duration_unit": duration.unit.value,
+            "duration_value": duration.value,
+            "scope": scope,
+            "target": _target(scope, target_value),
+            "action": _value(budget_action),
+            **made(created_by),
+        }
+        self._write_budget_policy(Put(item), item, checks_target=True)
+        return to_policy(item)
+
+    def get_budget_policy(self, budget_policy_id: str) -> GatewayBudgetPolicy:
+        return to_policy(self._budget_item(budget_policy_id))
+
+    def update_budget_policy(
+        self,
+        budget_policy_id: str,
+        budget_unit: BudgetUnit | None = None,
+        budget_amount: float | None = None,
+        duration: BudgetDuration | None = None,
+        target_scope: BudgetTargetScope | None = None,
+        budget_action: BudgetAction | None = None,
+        updated_by: str | None = None,
+        target_value: str | None = None,
+    ) -> GatewayBudgetPolicy:
+        given = {
+            "unit": _value(budget_unit),
+            "amount": None if budget_amount is None else float(budget_amount),
+            "duration_unit": duration.unit.value if duration else None,
+            "duration_value": duration.value if duration else None,
+            "action": _value(budget_action),
+            "updated_by": updated_by,
+        }
+        changes: Item = {name: value for name, value in given.items() if value is not None}
+        scope = _value(target_scope)
+        item = self._decide(
+            f"Budget policy '{budget_policy_id}'",
+            lambda: self._update_budget_policy(budget_policy_id, changes, scope, target_value),
+        )
+        return to_policy(item)
+
+    def delete_budget_policy(self, budget_policy_id: str) -> None:
+        try:
+            self.table.delete(self._budget_key(budget_policy_id), condition=Attr("PK").exists())
+        except ConditionFailed as refused:
+            raise not_found(ENTITY, budget_policy_id=budget_policy_id) from refused
+
+    def list_budget_policies(
+        self, max_results: int = SEARCH_MAX_RESULTS_DEFAULT, page_token: str | None = None
+    ) -> PagedList[GatewayBudgetPolicy]:
+        partition = keys.workspace_pk(self._get_active_workspace())
+        found, token = page_of(self.table, partition, gateway_keys.BUDGETS, max_results, page_token)
+        return PagedList([to_policy(item) for item in found], token)
+
+    # --- helpers --------------------------------------------------------------------------------
+
+    def _budget_key(self, policy_id: str) -> Key:
+        return gateway_keys.budget_key(policy_id, self._get_active_workspace())
+
+    def _budget_item(self, policy_id: str) -> Item:
+        item = self.table.get(self._budget_key(policy_id))
+        if item is None:
+            raise not_found(ENTITY, budget_policy_id=policy_id)
+        return item
+
+    def _update_budget_policy(
+        self, policy_id: str, given: Item, new_scope: str | None, target: str | None
+    ) -> Item:
+        before = self._budget_item(policy_id)
+        scope = new_scope or before["scope"]
+        # A target means something only in the scope that it was given for.
+        kept = before["target"] if scope == before["scope"] else None
+        update = Update(
+            set={
+                **given,
+                "scope": scope,
+                "target": _target(scope, kept if target is None else target),
+                "updated_at": get_current_time_millis(),
+            }
+        )
+        after = update.apply(before)
+        # The scope and the target were decided together, so neither may have changed meanwhile.
+        same = Attr("scope").eq(before["scope"]) & Attr("target").eq(before["target"])
+        write = Patch(self.table.schema.key_of(before), update, condition=same)
+        self._write_budget_policy(write, after, checks_target=target is not None)
+        return after
+
+    def _write_budget_policy(self, write: Write, item: Item, *, checks_target: bool) -> None:
+        """Write a policy, on condition that the endpoint that it is for exists."""
+        if not checks_target or item["scope"] != BudgetTargetScope.ENDPOINT.value:
+            self.table.transact([write])
+            return
+        endpoint = gateway_keys.endpoint_key(item["target"], self._get_active_workspace())
+        try:
+            self.table.transact([Check(endpoint, Attr("PK").exists()), write])
+        except TransactionCancelled as cancelled:
+            if cancelled.reasons[0] is None:
+                raise
+            raise not_found(endpoint_items.ENTITY, endpoint_id=item["target"]) from cancelled
+
+
+def to_policy(item: Item) -> GatewayBudgetPolicy:
+    """A budget policy as MLflow shows it."""
+    return GatewayBudgetPolicy(
+        budget_policy_id=item["policy_id"],
+        budget_unit=BudgetUnit(item["unit"]),
+        budget_amount=item["amount"],
+        duration=BudgetDuration(
+            unit=BudgetDurationUnit(item["duration_unit"]), value=item["duration_value"]
+        ),
+        target_scope=BudgetTargetScope(item["scope"]),
+        budget_action=BudgetAction(item["action"]),
+        created_at=item["created_at"],
+        last_updated_at=item["updated_at"],
+        created_by=item["created_by"],
+        last_updated_by=item["updated_by"],
+        workspace=keys.workspace_of(item["PK"]),
+        target_value=item["target"],
+    )
+
+
+def _target(scope: str | None, target: str | None) -> str | None:
+    """The target of a policy: one that has a scope for one needs it, any other has none."""
+    if scope not in TARGETED:
+        return None
+    if not target:
+        raise MlflowException(
+            f"target_value is required when target_scope is {scope}.", INVALID_PARAMETER_VALUE
+        )
+    return target
+
+
+def _value(given: Enum | str | None) -> str | None:
+    """What is stored of a word that may come as MLflow's or as a plain one."""
+    return str(given.value) if isinstance(given, Enum) else given

@@ -1,0 +1,85 @@
+"""What gateway calls have cost, summed from their traces.
+
+Before an experiment gets its first trace of a gateway call, its workspace notes that it has such
+traces, so that a sum reads these experiments and no others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from mlflow.tracing.constant import TraceMetadataKey
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.gateway.base import STARTS_KEPT, GatewayBase
+from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.traces.filters import TraceFilter
+from mlflow_dynamodbstore.traces.paths import TIME
+from mlflow_dynamodbstore.traces.records import METADATA
+from mlflow_dynamodbstore.traces.search import TraceSearch
+from mlflow_dynamodbstore.tracking.base import Recent
+
+TOTAL_COST = "total_cost"
+
+
+class Costs(GatewayBase, TraceSearch):
+    """Costs of gateway calls."""
+
+    def _open(self, table: Table, artifact_root_uri: str) -> None:
+        super()._open(table, artifact_root_uri)
+        self._noted_as_traced: Recent[Key, bool] = Recent(STARTS_KEPT, float("inf"))
+
+    def sum_gateway_trace_cost(
+        self,
+        start_time_ms: int,
+        end_time_ms: int,
+        workspace: str | None = None,
+        endpoint_id: str | None = None,
+        username: str | None = None,
+    ) -> float:
+        bounds = [
+            Comparison(ATTRIBUTE, TIME, ">=", start_time_ms),
+            Comparison(ATTRIBUTE, TIME, "<", end_time_ms),
+        ]
+        if endpoint_id is not None:
+            key = TraceMetadataKey.GATEWAY_ENDPOINT_ID
+            bounds.append(Comparison(METADATA, key, "=", endpoint_id))
+        if username is not None:
+            bounds.append(Comparison(METADATA, TraceMetadataKey.AUTH_USERNAME, "=", username))
+        wanted = TraceFilter(comparisons=tuple(bounds))
+        workspaces = self._workspaces_in_use() if workspace is None else [workspace]
+        experiments = [
+            experiment
+            for found in self.table.map(self._traced_experiments, workspaces)
+            for experiment in found
+        ]
+        spent = self.table.map(lambda place: list(self._costs_in(place, wanted)), experiments)
+        return math.fsum(cost for costs in spent for cost in costs)
+
+    def _costs_in(self, experiment_id: str, wanted: TraceFilter) -> Iterator[float]:
+        for trace in self._matching_traces([experiment_id], wanted):
+            if trace.values(METADATA, TraceMetadataKey.GATEWAY_ENDPOINT_ID):
+                yield trace.usage(TOTAL_COST) or 0.0
+
+    def _workspaces_in_use(self) -> list[str]:
+        entries = self.table.items(Query(keys.CONFIG_PK, where=keys.WORKSPACES.on()))
+        names = [str(keys.workspace_entry_of(str(entry["SK"]))) for entry in entries]
+        return list(dict.fromkeys([keys.DEFAULT_WORKSPACE, *names]))
+
+    def _traced_experiments(self, workspace: str) -> list[str]:
+        """The experiments of a workspace that hold traces of gateway calls."""
+        query = Query(keys.workspace_pk(workspace), where=gateway_keys.TRACED_EXPERIMENTS.on())
+        return [str(note["experiment_id"]) for note in self.table.items(query)]
+
+    def _note_trace_metadata(self, experiment_id: str, metadata: Mapping[str, str]) -> None:
+        if TraceMetadataKey.GATEWAY_ENDPOINT_ID not in metadata:
+            return
+        key = gateway_keys.traced_experiment_key(experiment_id, self._get_active_workspace())
+        if not self._noted_as_traced.get(key):
+            self.table.put({"PK": key.pk, "SK": key.sk, "experiment_id": experiment_id})
+            self._noted_as_traced.put(key, True)

@@ -1,0 +1,156 @@
+"""Which guardrails an endpoint has, and in which order they judge.
+
+They are a list in the endpoint's own item, since every call of an endpoint asks for them. An entry
+whose guardrail has been deleted counts for nothing; the next change of the list drops it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities.gateway_guardrail import GatewayGuardrailConfig
+from mlflow.exceptions import MlflowException
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.gateway import guardrails
+from mlflow_dynamodbstore.gateway.base import exists_already, is_at, not_found
+from mlflow_dynamodbstore.gateway.endpoint_items import GUARDRAILS
+from mlflow_dynamodbstore.gateway.endpoints import Endpoints
+from mlflow_dynamodbstore.gateway.guardrails import Guardrails, action_endpoint, to_guardrail
+from mlflow_dynamodbstore.table.contract import Check, TransactWrite
+from mlflow_dynamodbstore.table.values import Item, Key
+
+ENDPOINT = "Endpoint"  # as MLflow calls it here
+
+
+class GuardrailConfigs(Guardrails, Endpoints):
+    """The guardrails of endpoints."""
+
+    def add_guardrail_to_endpoint(
+        self,
+        endpoint_id: str,
+        guardrail_id: str,
+        execution_order: int | None = None,
+        created_by: str | None = None,
+    ) -> GatewayGuardrailConfig:
+        entry: Item = {
+            "guardrail_id": guardrail_id,
+            "order": execution_order,
+            "created_at": get_current_time_millis(),
+            "created_by": created_by,
+        }
+
+        def added(found: dict[Key, Item], entries: list[Item]) -> list[Item]:
+            if self._guardrail_key(guardrail_id) not in found:
+                raise not_found(guardrails.ENTITY, guardrail_id=guardrail_id)
+            if _has(entries, guardrail_id):
+                raise exists_already(
+                    f"Guardrail '{guardrail_id}' is already added to endpoint '{endpoint_id}'"
+                )
+            return [*entries, entry]
+
+        missing = not_found(ENDPOINT, endpoint_id=endpoint_id)
+        return self._change_guardrails(endpoint_id, guardrail_id, added, missing)
+
+    def update_endpoint_guardrail_config(
+        self, endpoint_id: str, guardrail_id: str, execution_order: int | None = None
+    ) -> GatewayGuardrailConfig:
+        missing = _config_not_found(endpoint_id, guardrail_id)
+
+        def reordered(_found: dict[Key, Item], entries: list[Item]) -> list[Item]:
+            if not _has(entries, guardrail_id):
+                raise missing
+            return [
+                {**one, "order": execution_order} if one["guardrail_id"] == guardrail_id else one
+                for one in entries
+            ]
+
+        return self._change_guardrails(endpoint_id, guardrail_id, reordered, missing)
+
+    def remove_guardrail_from_endpoint(self, endpoint_id: str, guardrail_id: str) -> None:
+        missing = _config_not_found(endpoint_id, guardrail_id)
+
+        def without(_found: dict[Key, Item], entries: list[Item]) -> list[Item]:
+            if not _has(entries, guardrail_id):
+                raise missing
+            return [one for one in entries if one["guardrail_id"] != guardrail_id]
+
+        self._change_guardrails(endpoint_id, guardrail_id, without, missing)
+
+    def list_endpoint_guardrail_configs(self, endpoint_id: str) -> list[GatewayGuardrailConfig]:
+        found = self._with_guardrails(endpoint_id)
+        endpoint = found.get(self._endpoint_key(endpoint_id))
+        if endpoint is None:
+            raise not_found(ENDPOINT, endpoint_id=endpoint_id)
+        entries = sorted(self._existing_guardrails(found, endpoint[GUARDRAILS]), key=_execution)
+        return [self._to_guardrail_config(endpoint, entry, found) for entry in entries]
+
+    # --- helpers --------------------------------------------------------------------------------
+
+    def _with_guardrails(self, endpoint_id: str) -> dict[Key, Item]:
+        """An endpoint, its guardrails, and the endpoints that these call."""
+        start = self._endpoint_key(endpoint_id)
+
+        def links(item: Item) -> Iterable[Key]:
+            if is_at(start, item):
+                return [self._guardrail_key(one["guardrail_id"]) for one in item[GUARDRAILS]]
+            return action_endpoint(item) if "guardrail_id" in item else []
+
+        return self._follow(start, links)
+
+    def _change_guardrails(
+        self,
+        endpoint_id: str,
+        guardrail_id: str,
+        changed: Callable[[dict[Key, Item], list[Item]], list[Item]],
+        missing: MlflowException,
+    ) -> GatewayGuardrailConfig:
+        """Change the list of an endpoint, and return the entry as it is then, or was."""
+        key, guardrail_key = self._endpoint_key(endpoint_id), self._guardrail_key(guardrail_id)
+
+        def attempt() -> GatewayGuardrailConfig:
+            found = {**self._with_guardrails(endpoint_id), **self.table.get_many([guardrail_key])}
+            before = found.get(key)
+            if before is None:
+                raise missing
+            entries = changed(found, self._existing_guardrails(found, before[GUARDRAILS]))
+            exists: list[TransactWrite] = [Check(guardrail_key, Attr("PK").exists())]
+            after = self._change_endpoint(before, {GUARDRAILS: entries}, exists)
+            known = {one["guardrail_id"]: one for one in [*before[GUARDRAILS], *entries]}
+            return self._to_guardrail_config(after, known[guardrail_id], found)
+
+        return self._decide(f"Endpoint '{endpoint_id}'", attempt)
+
+    def _existing_guardrails(self, found: dict[Key, Item], entries: Iterable[Item]) -> list[Item]:
+        return [one for one in entries if self._guardrail_key(one["guardrail_id"]) in found]
+
+    def _to_guardrail_config(
+        self, endpoint: Item, entry: Item, found: dict[Key, Item]
+    ) -> GatewayGuardrailConfig:
+        guardrail = found[self._guardrail_key(entry["guardrail_id"])]
+        return GatewayGuardrailConfig(
+            endpoint_id=endpoint["endpoint_id"],
+            guardrail_id=entry["guardrail_id"],
+            execution_order=entry["order"],
+            created_at=entry["created_at"],
+            guardrail=to_guardrail(guardrail, found),
+            created_by=entry["created_by"],
+            workspace=keys.workspace_of(endpoint["PK"]),
+        )
+
+
+def _has(entries: Iterable[Item], guardrail_id: str) -> bool:
+    return any(one["guardrail_id"] == guardrail_id for one in entries)
+
+
+def _execution(entry: Item) -> tuple[float, str]:
+    """Those with an order first; ids decide between equals."""
+    order = entry["order"]
+    return math.inf if order is None else order, str(entry["guardrail_id"])
+
+
+def _config_not_found(endpoint_id: str, guardrail_id: str) -> MlflowException:
+    return not_found("GuardrailConfig", endpoint_id=endpoint_id, guardrail_id=guardrail_id)

@@ -1,0 +1,176 @@
+"""Guardrails: scorers that judge gateway calls before or after the model.
+
+A guardrail keeps a copy of the version of the scorer that it was made of. Versions never change,
+so it judges as it was made to, whatever becomes of the scorer, and is read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities.gateway_guardrail import (
+    GatewayGuardrail,
+    GuardrailAction,
+    GuardrailStage,
+)
+from mlflow.entities.scorer import ScorerVersion
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.store.entities.paged_list import PagedList
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
+
+from mlflow_dynamodbstore import ids, keys, large
+from mlflow_dynamodbstore.gateway import endpoint_items
+from mlflow_dynamodbstore.gateway.base import GatewayBase, is_refused, made, not_found
+from mlflow_dynamodbstore.gateway.paging import page_of
+from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.table.contract import Check, Put, TransactWrite
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.values import Item, Key
+
+ENTITY = "Guardrail"
+
+
+class Guardrails(GatewayBase):
+    """The guardrails of a workspace."""
+
+    if TYPE_CHECKING:
+
+        def _scorer_version_by_id(
+            self, scorer_id: str, version: int | None = None
+        ) -> ScorerVersion:
+            """In ``evaluation/scorers.py``."""
+
+    def create_gateway_guardrail(
+        self,
+        name: str,
+        scorer_id: str,
+        scorer_version: int,
+        stage: GuardrailStage,
+        action: GuardrailAction,
+        action_endpoint_id: str | None = None,
+        created_by: str | None = None,
+    ) -> GatewayGuardrail:
+        scorer = self._scorer_version_by_id(scorer_id, scorer_version)
+        _check_is_no_code(scorer)
+        workspace = self._get_active_workspace()
+        guardrail_id = f"gr-{ids.new_id()}"
+        key = gateway_keys.guardrail_key(guardrail_id, workspace)
+        item: Item = {
+            "PK": key.pk,
+            "SK": key.sk,
+            "guardrail_id": guardrail_id,
+            "name": name,
+            **_copied(scorer),
+            "stage": GuardrailStage(stage).value,
+            "action": GuardrailAction(action).value,
+            "action_endpoint_id": action_endpoint_id,
+            **made(created_by),
+        }
+        writes: list[TransactWrite] = [Put(item)]
+        if action_endpoint_id is not None:
+            endpoint = gateway_keys.endpoint_key(action_endpoint_id, workspace)
+            writes.append(Check(endpoint, Attr("PK").exists()))
+        try:
+            self.table.transact(writes)
+        except TransactionCancelled as cancelled:
+            if not is_refused(cancelled):
+                raise
+            raise not_found(endpoint_items.ENTITY, endpoint_id=action_endpoint_id) from cancelled
+        return self._to_guardrails([item])[0]
+
+    def get_gateway_guardrail(self, guardrail_id: str) -> GatewayGuardrail:
+        item = self.table.get(self._guardrail_key(guardrail_id))
+        if item is None:
+            raise not_found(ENTITY, guardrail_id=guardrail_id)
+        return self._to_guardrails([item])[0]
+
+    def delete_gateway_guardrail(self, guardrail_id: str) -> None:
+        """Delete a guardrail; endpoints that name it are not held up by it any more."""
+        try:
+            self.table.delete(self._guardrail_key(guardrail_id), condition=Attr("PK").exists())
+        except ConditionFailed as refused:
+            raise not_found(ENTITY, guardrail_id=guardrail_id) from refused
+
+    def list_gateway_guardrails(
+        self, max_results: int = SEARCH_MAX_RESULTS_DEFAULT, page_token: str | None = None
+    ) -> PagedList[GatewayGuardrail]:
+        partition = keys.workspace_pk(self._get_active_workspace())
+        found, token = page_of(
+            self.table, partition, gateway_keys.GUARDRAILS, max_results, page_token
+        )
+        return PagedList(self._to_guardrails(found), token)
+
+    # --- helpers --------------------------------------------------------------------------------
+
+    def _guardrail_key(self, guardrail_id: str) -> Key:
+        return gateway_keys.guardrail_key(guardrail_id, self._get_active_workspace())
+
+    def _to_guardrails(self, found: list[Item]) -> list[GatewayGuardrail]:
+        """Guardrails as MLflow shows them; one request brings the names of endpoints for all."""
+        endpoints = self.table.get_many(key for item in found for key in action_endpoint(item))
+        return [to_guardrail(item, endpoints) for item in found]
+
+
+def action_endpoint(item: Item) -> list[Key]:
+    """The endpoint that a guardrail calls, if it calls any."""
+    if item["action_endpoint_id"] is None:
+        return []
+    return [Key(item["PK"], gateway_keys.endpoint_key(item["action_endpoint_id"]).sk)]
+
+
+def to_guardrail(item: Item, endpoints: Mapping[Key, Item]) -> GatewayGuardrail:
+    """A guardrail as MLflow shows it, with the name of the endpoint that it calls."""
+    called = [endpoints[key] for key in action_endpoint(item) if key in endpoints]
+    return GatewayGuardrail(
+        guardrail_id=item["guardrail_id"],
+        name=item["name"],
+        scorer=_scorer_of(item),
+        stage=GuardrailStage(item["stage"]),
+        action=GuardrailAction(item["action"]),
+        created_at=item["created_at"],
+        last_updated_at=item["updated_at"],
+        action_endpoint_name=called[0]["name"] if called else None,
+        created_by=item["created_by"],
+        last_updated_by=item["updated_by"],
+        workspace=keys.workspace_of(item["PK"]),
+    )
+
+
+def _copied(scorer: ScorerVersion) -> Item:
+    """What a guardrail keeps of its scorer."""
+    return {
+        "scorer_id": scorer.scorer_id,
+        "scorer_version": scorer.scorer_version,
+        "scorer_name": scorer.scorer_name,
+        "scorer_experiment_id": str(scorer.experiment_id),
+        "scorer_created": scorer.creation_time,
+        "scorer": large.pack(scorer._serialized_scorer),  # noqa: SLF001 - it has no other name
+    }
+
+
+def _scorer_of(item: Item) -> ScorerVersion:
+    return ScorerVersion(
+        experiment_id=item["scorer_experiment_id"],
+        scorer_name=item["scorer_name"],
+        scorer_version=item["scorer_version"],
+        serialized_scorer=str(large.unpack(item["scorer"])),
+        creation_time=item["scorer_created"],
+        scorer_id=item["scorer_id"],
+    )
+
+
+def _check_is_no_code(scorer: ScorerVersion) -> None:
+    """Refuse a scorer whose source the server would have to run."""
+    from mlflow.genai.scorers.base import (  # noqa: PLC0415 - brings all scorers with it
+        _serialized_scorer_is_custom_code,
+    )
+
+    if _serialized_scorer_is_custom_code(scorer._serialized_scorer):  # noqa: SLF001 - see above
+        raise MlflowException(
+            "Gateway guardrails do not support custom scorers defined with the @scorer "
+            "decorator. Use a built-in scorer or a judge created with make_judge.",
+            INVALID_PARAMETER_VALUE,
+        )

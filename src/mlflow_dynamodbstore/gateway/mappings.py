@@ -1,0 +1,87 @@
+"""Attaching model definitions to endpoints, and detaching them."""
+
+from __future__ import annotations
+
+from mlflow.entities import GatewayEndpointModelConfig, GatewayEndpointModelMapping
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.time import get_current_time_millis
+
+from mlflow_dynamodbstore.gateway import model_definitions
+from mlflow_dynamodbstore.gateway.base import not_found
+from mlflow_dynamodbstore.gateway.endpoint_items import (
+    ENTITY,
+    MAPPINGS,
+    EndpointRecord,
+    new_mappings,
+    uses_of,
+)
+from mlflow_dynamodbstore.gateway.endpoints import Endpoints
+from mlflow_dynamodbstore.table.values import Item
+
+
+class Mappings(Endpoints):
+    """The mappings of endpoints to model definitions."""
+
+    def attach_model_to_endpoint(
+        self,
+        endpoint_id: str,
+        model_config: GatewayEndpointModelConfig,
+        created_by: str | None = None,
+    ) -> GatewayEndpointModelMapping:
+        mapping = self._decide(
+            f"Endpoint '{endpoint_id}'",
+            lambda: self._attach_model(endpoint_id, model_config, created_by),
+        )
+        self._invalidate_secret_cache()
+        return mapping
+
+    def detach_model_from_endpoint(
+        self, endpoint_id: str, model_definition_id: str, linkage_type: str | None = None
+    ) -> None:
+        """Detach the first mapping to a model definition, of a type if one is given."""
+        self._decide(
+            f"Endpoint '{endpoint_id}'",
+            lambda: self._detach_model(endpoint_id, model_definition_id, linkage_type),
+        )
+        self._invalidate_secret_cache()
+
+    def _attach_model(
+        self, endpoint_id: str, config: GatewayEndpointModelConfig, by: str | None
+    ) -> GatewayEndpointModelMapping:
+        key = self._endpoint_key(endpoint_id)
+        definition_id = config.model_definition_id
+        seen = self.table.get_many([key, self._definition_key(definition_id)])
+        if key not in seen:
+            raise not_found(ENTITY, endpoint_id=endpoint_id)
+        if self._definition_key(definition_id) not in seen:
+            raise not_found(model_definitions.ENTITY, model_definition_id=definition_id)
+        before, now = seen[key], get_current_time_millis()
+        mappings = new_mappings(endpoint_id, [config], by, now, beside=before[MAPPINGS])
+        changes: Item = {MAPPINGS: mappings, "updated_at": now}
+        if by:
+            changes["updated_by"] = by
+        after = self._change_mappings(before, changes)
+        return EndpointRecord(after, seen).to_mapping(mappings[-1])
+
+    def _detach_model(self, endpoint_id: str, definition_id: str, linkage_type: str | None) -> None:
+        before = self._endpoint_item(endpoint_id)
+        fitting = [
+            mapping
+            for mapping in before[MAPPINGS]
+            if mapping["definition_id"] == definition_id
+            and (not linkage_type or mapping["linkage"] == linkage_type)
+        ]
+        if not fitting:
+            of_type = f" with linkage type '{linkage_type}'" if linkage_type else ""
+            raise MlflowException(
+                f"Model definition '{definition_id}' is not attached to endpoint "
+                f"'{endpoint_id}'{of_type}",
+                RESOURCE_DOES_NOT_EXIST,
+            )
+        left = [mapping for mapping in before[MAPPINGS] if mapping is not fitting[0]]
+        self._change_mappings(before, {MAPPINGS: left})
+
+    def _change_mappings(self, before: Item, changes: Item) -> Item:
+        used = self._definition_uses(uses_of(before[MAPPINGS]), uses_of(changes[MAPPINGS]))
+        return self._change_endpoint(before, changes, used)

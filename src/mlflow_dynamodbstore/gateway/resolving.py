@@ -1,0 +1,79 @@
+"""What the server needs to make a call: an endpoint with its models and decrypted secrets.
+
+For the server itself, never for its clients. MLflow's own resolver reads its SQL tables; see
+:mod:`mlflow_dynamodbstore.gateway.server` for how the server comes here instead.
+"""
+
+from __future__ import annotations
+
+from mlflow.entities.gateway_endpoint import GatewayModelLinkageType
+from mlflow.store.tracking.gateway.entities import GatewayEndpointConfig, GatewayModelConfig
+
+from mlflow_dynamodbstore.gateway import secrets
+from mlflow_dynamodbstore.gateway.base import not_found
+from mlflow_dynamodbstore.gateway.bindings import Bindings
+from mlflow_dynamodbstore.gateway.encryption import decrypted
+from mlflow_dynamodbstore.gateway.endpoint_items import EndpointRecord, fallback_of, routing_of
+from mlflow_dynamodbstore.gateway.endpoints import Endpoints
+from mlflow_dynamodbstore.gateway.secrets import auth_config_of
+from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.table.values import Item, Key
+
+
+class Resolving(Endpoints, Bindings):
+    """Configurations of endpoints, complete with secrets."""
+
+    def gateway_endpoint_config(self, endpoint_name: str) -> GatewayEndpointConfig:
+        """The configuration of an endpoint, from memory for as long as MLflow keeps it there."""
+        cache_key = f"endpoint_config:{self._get_active_workspace()}:{endpoint_name}"
+        if isinstance(cached := self.secret_cache.get(cache_key), dict):
+            return GatewayEndpointConfig.from_dict(cached)
+        record = self._endpoint(None, endpoint_name, with_secrets=True)
+        config = _config(record)
+        config.experiment_id = record.experiment_id
+        config.usage_tracking = record.item["usage_tracking"] and record.experiment_id is not None
+        self.secret_cache.set(cache_key, config.to_dict())
+        return config
+
+    def gateway_resource_configs(
+        self, resource_type: str, resource_id: str
+    ) -> list[GatewayEndpointConfig]:
+        """The configurations of all endpoints that a resource is bound to."""
+        bound = self.list_endpoint_bindings(resource_type=resource_type, resource_id=resource_id)
+        records = self.table.map(
+            lambda binding: self._endpoint(binding.endpoint_id, with_secrets=True), bound
+        )
+        return [_config(record) for record in records]
+
+
+def _config(record: EndpointRecord) -> GatewayEndpointConfig:
+    item = record.item
+    return GatewayEndpointConfig(
+        endpoint_id=record.endpoint_id,
+        endpoint_name=item["name"],
+        models=[
+            _model(record, mapping, definition)
+            for mapping, definition in record.definitions()
+            if definition.get("secret_id") is not None
+        ],
+        routing_strategy=routing_of(item),
+        fallback_config=fallback_of(item),
+    )
+
+
+def _model(record: EndpointRecord, mapping: Item, definition: Item) -> GatewayModelConfig:
+    secret_id = definition["secret_id"]
+    key = Key(definition["PK"], gateway_keys.secret_key(secret_id).sk)
+    secret = record.found.get(key)
+    if secret is None:
+        raise not_found(secrets.ENTITY, secret_id=secret_id)
+    return GatewayModelConfig(
+        model_definition_id=definition["definition_id"],
+        provider=definition["provider"],
+        model_name=definition["model_name"],
+        secret_value=decrypted(secret),
+        auth_config=auth_config_of(secret),
+        weight=mapping["weight"],
+        linkage_type=GatewayModelLinkageType(mapping["linkage"]),
+        fallback_order=mapping["order"],
+    )
