@@ -139,7 +139,9 @@ class AccessEndpoints(McpBase):
 
     def _mcp_owner(self, endpoint_id: str) -> Server | None:
         """The server of the active workspace that has an endpoint."""
-        entry = self.table.get(keys.workspace_endpoint(endpoint_id, self._get_active_workspace()))
+        entry = self.table.get(
+            keys.workspace_endpoint(str(endpoint_id), self._get_active_workspace())
+        )
         owner = None if entry is None else self._mcp_servers.find(self._mcp_place(entry["server"]))
         return owner if owner is not None and endpoint_id in owner.targets else None
 

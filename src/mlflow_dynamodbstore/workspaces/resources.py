@@ -20,6 +20,8 @@ from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import Range
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import jobs as job_keys
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
+from mlflow_dynamodbstore.mcp import places as mcp_places
 from mlflow_dynamodbstore.partitions import empty_partition
 from mlflow_dynamodbstore.policies import Policies
 from mlflow_dynamodbstore.registry import claims
@@ -101,17 +103,15 @@ class Experiments(Kind):
         names.leave(workspace, experiment_id, name)
 
 
-class Models(Kind):
-    """Registered models have a partition whose key names the workspace: moving is copying."""
+class Named(Kind):
+    """Things that have a partition whose key names the workspace: moving is copying."""
 
-    label = "registered_models"
-    listed = keys.MODEL_NAMES
-
-    def name(self, item: Item) -> str:
-        return name_of_guard(item)
+    @abstractmethod
+    def place(self, name: str, workspace: str) -> claims.Holder:
+        """Where a thing of a name lies."""
 
     def remove(self, table: Table, workspace: str, item: Item) -> None:
-        place = Place(name_of_guard(item), workspace)
+        place = self.place(self.name(item), workspace)
         meta = table.get(place.key)
         while meta is not None and claims.is_live(meta):
             try:
@@ -122,8 +122,34 @@ class Models(Kind):
                 return
 
     def move(self, table: Table, workspace: str, item: Item) -> None:
-        name = name_of_guard(item)
-        claims.move(table, Place(name, workspace), Place(name, DEFAULT), None)
+        name = self.name(item)
+        claims.move(table, self.place(name, workspace), self.place(name, DEFAULT), None)
+
+
+class Models(Named):
+    """Registered models."""
+
+    label = "registered_models"
+    listed = keys.MODEL_NAMES
+
+    def name(self, item: Item) -> str:
+        return name_of_guard(item)
+
+    def place(self, name: str, workspace: str) -> Place:
+        return Place(name, workspace)
+
+
+class McpServers(Named):
+    """MCP servers."""
+
+    label = "mcp_servers"
+    listed = mcp_keys.SERVER_NAMES
+
+    def name(self, item: Item) -> str:
+        return mcp_places.name_of_guard(item)
+
+    def place(self, name: str, workspace: str) -> mcp_places.ServerPlace:
+        return mcp_places.ServerPlace(name, workspace)
 
 
 class Webhooks(Kind):
@@ -198,4 +224,11 @@ class EvaluationDatasets(Kind):
         return str(evaluation_keys.dataset_entry_of(str(item["SK"])))
 
 
-KINDS: tuple[Kind, ...] = (Models(), Experiments(), EvaluationDatasets(), Webhooks(), Jobs())
+KINDS: tuple[Kind, ...] = (
+    Models(),
+    Experiments(),
+    EvaluationDatasets(),
+    Webhooks(),
+    Jobs(),
+    McpServers(),
+)
