@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
@@ -37,8 +37,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancel
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.base import Recent
-from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
+from mlflow_dynamodbstore.tracking.base import Recent, TrackingBase
 
 T = TypeVar("T")
 
@@ -50,10 +49,15 @@ Links = Callable[[Item], Iterable[Key]]
 """Tells which items an item refers to."""
 
 
-class GatewayBase(WorkspaceMode):
+class GatewayBase(TrackingBase):
     """The ground the gateway's modules stand on."""
 
     _secret_cache: SecretCache | None = None
+
+    if TYPE_CHECKING:
+
+        def _note_workspace(self, workspace: str) -> None:
+            """In ``tracking/workspace_mode.py``."""
 
     def _open(self, table: Table, artifact_root_uri: str) -> None:
         super()._open(table, artifact_root_uri)

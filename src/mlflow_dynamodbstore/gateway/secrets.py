@@ -44,6 +44,7 @@ class Secrets(GatewayBase):
     ) -> GatewaySecretInfo:
         remember_key(self.table, GATEWAY)
         workspace = self._get_active_workspace()
+        self._note_workspace(workspace)
         secret_id = f"s-{ids.new_id()}"
         key = gateway_keys.secret_key(secret_id, workspace)
         guard = gateway_keys.secret_name_guard(secret_name, workspace)

@@ -2,7 +2,8 @@
 
 Each resource is listed by an item in the partition of its workspace: experiments and registered
 models by the guards of their names, webhooks and jobs by themselves. That item goes last, or
-together with the rest, so that what was interrupted is taken up when the workspace is deleted again.
+together with the rest, so that what was interrupted is taken up when the workspace is deleted
+again.
 
 A kind of resource that is added to the project is added to :data:`KINDS`.
 """
@@ -16,6 +17,7 @@ from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.evaluation.dataset_places import move_dataset, remove_dataset
+from mlflow_dynamodbstore.gateway.moving import THINGS, Things, move_note
 from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import Range
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
@@ -86,6 +88,7 @@ class Experiments(Kind):
         experiment_id, name = str(item["experiment_id"]), name_of(item)
         names = NameIndex(table, Policies(table))
         names.enter(DEFAULT, experiment_id, name)
+        move_note(table, experiment_id, workspace, DEFAULT)
         index = keys.experiment_index(experiment_id=experiment_id, name=name)
         there = keys.experiment_name_guard(name)
         table.transact(
@@ -224,11 +227,30 @@ class EvaluationDatasets(Kind):
         return str(evaluation_keys.dataset_entry_of(str(item["SK"])))
 
 
+class OfGateway(Kind):
+    """The things of the AI gateway lie in the partition of the workspace, with their names."""
+
+    def __init__(self, things: Things):
+        self._things = things
+        self.label = things.label
+        self.listed = things.listed
+
+    def name(self, item: Item) -> str:
+        return str(item["SK"] if self._things.guard is None else item["name"])
+
+    def remove(self, table: Table, workspace: str, item: Item) -> None:
+        self._things.remove(table, workspace, item)
+
+    def move(self, table: Table, workspace: str, item: Item) -> None:
+        self._things.move(table, workspace, item, DEFAULT)
+
+
 KINDS: tuple[Kind, ...] = (
     Models(),
     Experiments(),
     EvaluationDatasets(),
     Webhooks(),
+    *map(OfGateway, THINGS),
     Jobs(),
     McpServers(),
 )
