@@ -6,10 +6,11 @@ from mlflow_dynamodbstore.evaluation.dataset_experiments import DatasetExperimen
 from mlflow_dynamodbstore.evaluation.dataset_records import DatasetRecords
 from mlflow_dynamodbstore.evaluation.dataset_search import DatasetSearch
 from mlflow_dynamodbstore.evaluation.datasets import EvaluationDatasets
+from mlflow_dynamodbstore.evaluation.issues import Issues
 from mlflow_dynamodbstore.evaluation.online_scoring import OnlineScoring
 
 
 class Evaluation(
-    EvaluationDatasets, DatasetRecords, DatasetExperiments, DatasetSearch, OnlineScoring
+    EvaluationDatasets, DatasetRecords, DatasetExperiments, DatasetSearch, OnlineScoring, Issues
 ):
-    """Evaluation datasets and scorers."""
+    """Evaluation datasets, scorers and issues."""

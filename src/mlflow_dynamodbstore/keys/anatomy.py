@@ -43,7 +43,12 @@ _LOGGED_MODEL_KINDS: Mapping[str, str] = {
     "PARAM": "Logged model parameter",
     "METRIC": "Logged model metric",
 }
-_TRACE_KINDS: Mapping[str, str] = {"TAG": "Trace tag", "SPANS": "Spans", "ASSESS": "Assessment"}
+_TRACE_KINDS: Mapping[str, str] = {
+    "TAG": "Trace tag",
+    "SPANS": "Spans",
+    "ASSESS": "Assessment",
+    "ISSUE": "Reference to an issue",
+}
 _MODEL_KINDS: Mapping[str, str] = {
     "TAG": "Model tag",
     "ALIAS": "Model alias",

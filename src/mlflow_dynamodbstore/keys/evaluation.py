@@ -1,9 +1,9 @@
-"""Keys of evaluation datasets and scorers.
+"""Keys of evaluation datasets, scorers and issues.
 
 An evaluation dataset is shared by experiments, so it has a partition of its own, an entry in its
-workspace by which it is listed, and a link in every experiment that uses it. Scorers belong to one
-experiment and lie in its partition; since they are also asked for by their ids alone, each has a
-locator.
+workspace by which it is listed, and a link in every experiment that uses it. Scorers and issues
+belong to one experiment and lie in its partition; since they are also asked for by their ids alone,
+each has a locator.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from mlflow_dynamodbstore.keys.base import (
 )
 from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_key, experiment_pk
+from mlflow_dynamodbstore.keys.traces import trace_issue
 from mlflow_dynamodbstore.table.values import Item, Key
 
 DATASET_META = "V#META"
@@ -38,7 +39,14 @@ ONLINE_PK = "ONLINE"
 """The partition that lists the scorers of the whole table that score traces as they come."""
 ONLINE_SCORERS = children("S")
 
+ISSUES = children("I")
+"""Issues of an experiment; in LSI5, references to them from traces."""
+WITH_ISSUES_PK = "ISSUES"
+"""The partition that lists the experiments of the whole table that have issues."""
+WITH_ISSUES = children("E")
+
 _LOCATOR = "S#LOC"
+_ISSUE_LOCATOR = "I#LOC"
 
 
 # --- evaluation datasets ------------------------------------------------------------------------
@@ -192,6 +200,61 @@ def online_scorer_key(experiment_id: str, name: str) -> Key:
     return Key(ONLINE_PK, online_scorer(experiment_id, name))
 
 
+# --- issues -------------------------------------------------------------------------------------
+
+
+def issue(issue_id: str) -> str:
+    """An issue."""
+    return join("I", bounded(issue_id, ID))
+
+
+def issue_key(experiment_id: str, issue_id: str) -> Key:
+    """The whole key of an issue."""
+    return Key(experiment_pk(experiment_id), issue(issue_id))
+
+
+def issue_id_of(sk: str) -> str | None:
+    """The issue that a sort key, of the table or of LSI5, belongs to."""
+    return key_text(pieces_of(sk, "I")[0])
+
+
+def is_issue(sk: str) -> bool:
+    """Whether a sort key among the issues is an issue's own, and not that of a part of one."""
+    return len(pieces_of(sk, "I")) == 1
+
+
+def issue_locator_key(issue_id: str) -> Key:
+    """The item that tells an issue's experiment, in a partition of its own."""
+    return Key(join("ISSUE", bounded(issue_id, ID)), _ISSUE_LOCATOR)
+
+
+def with_issues(experiment_id: str) -> str:
+    """An experiment in the list of those that have issues."""
+    return join("E", bounded(experiment_id, ID))
+
+
+def with_issues_key(experiment_id: str) -> Key:
+    """The whole key of an experiment in that list."""
+    return Key(WITH_ISSUES_PK, with_issues(experiment_id))
+
+
+def with_issues_of(sk: str) -> str | None:
+    """The experiment that has issues."""
+    return key_text(pieces_of(sk, "E")[0])
+
+
+def lsi5_issue(issue_id: str, trace_id: str, assessment_id: str) -> str:
+    """A reference to an issue from a trace, by issue."""
+    pieces = (bounded(issue_id, ID), bounded(trace_id, ID), bounded(assessment_id, ID))
+    return join("I", *pieces)
+
+
+def reference_of(lsi5sk: str) -> tuple[str, str]:
+    """The sort keys of the issue that a reference names and of the trace it comes from."""
+    issue_piece, trace_piece, _ = pieces_of(lsi5sk, "I")
+    return join("I", issue_piece), join("T", trace_piece)
+
+
 # --- what an item is ----------------------------------------------------------------------------
 
 _DATASET_KINDS = {
@@ -259,7 +322,27 @@ def _online_scorer(pk: str, words: list[str], item: Item) -> Anatomy:
     return Anatomy("Online scorer", (Key(home, EXPERIMENT_META), Key(home, join("S", words[2]))))
 
 
-_DATASET, _SCORER = "d-0197c9b7", "0197c9b8"
+def _issue(pk: str, words: list[str], item: Item) -> Anatomy:
+    del item
+    return Anatomy("Issue", (Key(pk, EXPERIMENT_META),), _made_id(words[1], "iss-"))
+
+
+def _issue_locator(pk: str, words: list[str], item: Item) -> Anatomy | None:
+    if words != ["I", "LOC"]:
+        return None
+    piece = pk.partition("#")[2]
+    home = experiment_key(str(item["experiment_id"]))
+    owners = (home, Key(home.pk, join("I", piece)))
+    return Anatomy("Issue locator", owners, _made_id(piece, "iss-"))
+
+
+def _with_issues(pk: str, words: list[str], item: Item) -> Anatomy:
+    del pk, item
+    owner = Key(join("EXP", words[1]), EXPERIMENT_META)
+    return Anatomy("Experiment with issues", (owner,))
+
+
+_DATASET, _SCORER, _ISSUE = "d-0197c9b7", "0197c9b8", "iss-0197c9b9"
 
 AREA = Area(
     patterns=(
@@ -299,8 +382,38 @@ AREA = Area(
             online_scorer,
             ("7", "fluency"),
         ),
+        Pattern("PK", "ISSUE#<issue_id>", "Issue locator", issue_locator_key, (_ISSUE,)),
+        Pattern("PK", "ISSUES", "Experiments with issues", lambda: WITH_ISSUES_PK),
+        Pattern("SK", "I#<issue_id>", "Issue", issue, (_ISSUE,)),
+        Pattern("SK", "I#LOC", "Issue locator", issue_locator_key, (_ISSUE,)),
+        Pattern("SK", "E#<experiment_id>", "Experiment with issues", with_issues, ("7",)),
+        Pattern(
+            "SK",
+            "T#<trace_id>#ISSUE#<assessment_id>",
+            "Reference to an issue",
+            trace_issue,
+            ("tr-5f3a", "a-77"),
+        ),
+        Pattern(
+            "lsi5sk",
+            "I#<issue_id>#<trace_id>#<assessment_id>",
+            "Reference to an issue",
+            lsi5_issue,
+            (_ISSUE, "tr-5f3a", "a-77"),
+        ),
     ),
-    partitions={"EVALDS": _in_dataset, "SCORER": _scorer_locator, ONLINE_PK: _online_scorer},
-    in_experiment={"EVALDS": _dataset_link, "S": _scorer, "SV": _scorer_version},
+    partitions={
+        "EVALDS": _in_dataset,
+        "SCORER": _scorer_locator,
+        ONLINE_PK: _online_scorer,
+        "ISSUE": _issue_locator,
+        WITH_ISSUES_PK: _with_issues,
+    },
+    in_experiment={
+        "EVALDS": _dataset_link,
+        "S": _scorer,
+        "SV": _scorer_version,
+        "I": _issue,
+    },
     in_workspace={"EVALDS": _dataset_entry},
 )

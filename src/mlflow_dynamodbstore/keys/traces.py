@@ -49,6 +49,11 @@ def trace_assessment(trace_id: str, assessment_id: str) -> str:
     return join(trace(trace_id), "ASSESS", bounded(assessment_id, ID))
 
 
+def trace_issue(trace_id: str, assessment_id: str) -> str:
+    """Notes that an assessment of a trace is a reference to an issue."""
+    return join(trace(trace_id), "ISSUE", bounded(assessment_id, ID))
+
+
 def trace_locator_key(trace_id: str) -> Key:
     """The item that tells a trace's experiment, in a partition of its own."""
     return Key(join("TRACE", bounded(trace_id, ID)), _LOCATOR)

@@ -1,11 +1,12 @@
-"""Notes that lead back to assessments: from the run that made them, from their session."""
+"""Notes that lead back to assessments: from the run that made them, their session, their issue."""
 
 from __future__ import annotations
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys.evaluation import lsi5_issue
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import TTL, Item
-from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
+from mlflow_dynamodbstore.traces.assessment_records import ISSUE, AssessmentRecord
 from mlflow_dynamodbstore.traces.items import TracePlace
 
 
@@ -27,4 +28,8 @@ def notes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> list[
                 **expiry,
             }
         )
+    if record.type == ISSUE:
+        key = place.issue_note(record.assessment_id)
+        index = lsi5_issue(record.name, place.trace_id, record.assessment_id)
+        found.append({"PK": key.pk, "SK": key.sk, "lsi5sk": index, **expiry})
     return [Put(item) for item in found]

@@ -18,6 +18,7 @@ from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.assessment_records import (
     EXPECTATION,
     FEEDBACK,
+    ISSUE,
     AssessmentRecord,
     entity,
     metadata_json,
@@ -111,12 +112,14 @@ class Assessments(TracesBase):
         self._change_trace(self._trace_item(trace_id), deleted)
 
     def _own_items(self, item: Item, assessment_id: str) -> list[Key]:
-        """The items that a long assessment takes beside its trace's."""
-        if not unpacked(item[ASSESSMENT + assessment_id]).long:
-            return []
-        head = place_of(item).assessment(assessment_id)
+        """The items beside its trace's that a long assessment takes, or one that names an issue."""
+        place, assessed = place_of(item), unpacked(item[ASSESSMENT + assessment_id])
+        own = [place.issue_note(assessment_id)] if assessed.type == ISSUE else []
+        if not assessed.long:
+            return own
+        head = place.assessment(assessment_id)
         query = Query(head.pk, where=keys.parts(head.sk).on(), keys_only=True)
-        return [head, *(self.table.schema.key_of(part) for part in self.table.items(query))]
+        return [*own, head, *(self.table.schema.key_of(part) for part in self.table.items(query))]
 
     def _delete_assessments_of_run(self, run_id: str) -> None:
         """Remove the assessments that a run made; for when the run is deleted."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mlflow.tracing.constant import TraceMetadataKey
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys.traces import trace_issue
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
@@ -62,6 +63,9 @@ class TracePlace(NamedTuple):
 
     def assessment(self, assessment_id: str) -> Key:
         return Key(self.pk, keys.trace_assessment(self.trace_id, assessment_id))
+
+    def issue_note(self, assessment_id: str) -> Key:
+        return Key(self.pk, trace_issue(self.trace_id, assessment_id))
 
     @property
     def session_note(self) -> Key:

@@ -1,0 +1,215 @@
+"""Issues: problems that were found in traces.
+
+A trace refers to an issue by an assessment, and leaves a note of it in LSI5: how many traces an
+issue concerns is counted without reading a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.entities import Issue, IssueSeverity, IssueStatus
+from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.store.entities.paged_list import PagedList
+from mlflow.store.tracking import SEARCH_ISSUES_DEFAULT_MAX_RESULTS
+from mlflow.utils.search_utils import SearchIssuesUtils
+from mlflow.utils.time import get_current_time_millis
+from mlflow.utils.validation import _parse_experiment_id
+
+from mlflow_dynamodbstore import ids, large
+from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.issue_items import (
+    CREATED,
+    ID,
+    RANK,
+    TRACES,
+    Candidate,
+    Texts,
+    new_issue,
+)
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
+from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison, all_hold
+from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.search.pages import in_order, page
+from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking.base import TrackingBase, run_not_found
+from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
+from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+
+ID_PREFIX = "iss-"
+
+
+class Issues(TrackingBase):
+    """The issues of experiments."""
+
+    def create_issue(
+        self,
+        experiment_id: str,
+        name: str,
+        description: str,
+        status: IssueStatus = IssueStatus.PENDING,
+        severity: IssueSeverity | None = None,
+        root_causes: list[str] | None = None,
+        source_run_id: str | None = None,
+        categories: list[str] | None = None,
+        created_by: str | None = None,
+    ) -> Issue:
+        home = experiment_id_of(self._experiment_item(experiment_id, {LifecycleStage.ACTIVE}))
+        if source_run_id is not None and self._find_place(source_run_id) is None:
+            raise run_not_found(source_run_id)
+        now = get_current_time_millis()
+        issue_id = ID_PREFIX + ids.new_id(home, now)
+        texts = Texts(description, root_causes or None, categories or None)
+        stored = texts.stored(home, issue_id)
+        attributes: Item = {
+            "name": name,
+            "status": status.value,
+            "severity": severity.value if severity else None,
+            "source_run_id": source_run_id,
+            "created_by": created_by,
+            **stored.attributes,
+        }
+        item = new_issue(home, issue_id, now, attributes)
+        located, listed = keys.issue_locator_key(issue_id), keys.with_issues_key(home)
+        self.table.write(stored.parts)
+        self.table.transact(
+            [
+                Put(item, condition=ABSENT),
+                Put({"PK": located.pk, "SK": located.sk, "experiment_id": home}),
+                Put({"PK": listed.pk, "SK": listed.sk}),
+            ]
+        )
+        return Candidate(item).to_entity(texts)
+
+    def get_issue(self, issue_id: str) -> Issue:
+        item = self._issue_item(issue_id)
+        return Candidate(item).to_entity(Texts.of(large.load(self.table, item, CONTENTS)))
+
+    def update_issue(
+        self,
+        issue_id: str,
+        status: IssueStatus | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        severity: IssueSeverity | None = None,
+    ) -> Issue:
+        changes: Item = {
+            "status": None if status is None else status.value,
+            "name": name,
+            "severity": None if severity is None else severity.value,
+        }
+        changes = {key: value for key, value in changes.items() if value is not None}
+        while True:
+            item = self._issue_item(issue_id)
+            updated = self._update_issue(item, changes, description)
+            if updated is not None:
+                return updated
+
+    def search_issues(
+        self,
+        experiment_id: str | None = None,
+        filter_string: str | None = None,
+        max_results: int | None = None,
+        page_token: str | None = None,
+        include_trace_count: bool = False,
+    ) -> PagedList[Issue]:
+        validate_max_results(max_results, allow_null=True)
+        holds = all_hold(_comparisons(filter_string))
+        ordering = _ordering(include_trace_count)
+        after = ordering.after(page_token)
+        homes = self._with_issues(experiment_id)
+        found = self.table.map(lambda home: self._issues_in(home, include_trace_count), homes)
+        rows = in_order([row for some in found for row in some if holds(row)], ordering)
+        size = SEARCH_ISSUES_DEFAULT_MAX_RESULTS if max_results is None else max_results
+        shown, token = page(iter(rows), ordering, after, size)
+        texts = large.load_many(self.table, [row.item for row in shown], CONTENTS)
+        issues = [row.to_entity(Texts.of(own)) for row, own in zip(shown, texts, strict=True)]
+        return PagedList(issues, token)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _issue_item(self, issue_id: str) -> Item:
+        located = self.table.get(keys.issue_locator_key(issue_id))
+        if located is not None:
+            home = str(located["experiment_id"])
+            key = keys.issue_key(home, issue_id)
+            found = self.table.get_many([experiment_key(home), key])
+            if key in found and self._has_experiment(found.get(experiment_key(home))):
+                return found[key]
+        raise MlflowException(f"Issue with ID '{issue_id}' not found", RESOURCE_DOES_NOT_EXIST)
+
+    def _has_experiment(self, meta: Item | None) -> bool:
+        return meta is not None and meta["workspace"] == self._get_active_workspace()
+
+    def _with_issues(self, experiment_id: str | None) -> list[str]:
+        """One experiment, or all that have issues, as far as the active workspace has them."""
+        if experiment_id is not None:
+            wanted: Iterable[str] = [str(_parse_experiment_id(experiment_id))]
+        else:
+            listed = self.table.items(Query(keys.WITH_ISSUES_PK, where=keys.WITH_ISSUES.on()))
+            wanted = [str(keys.with_issues_of(str(item["SK"]))) for item in listed]
+        metas = {experiment_key(home): home for home in wanted}
+        found = self.table.get_many(metas)
+        return [home for key, home in metas.items() if self._has_experiment(found.get(key))]
+
+    def _issues_in(self, experiment_id: str, with_counts: bool) -> list[Candidate]:
+        query = Query(experiment_pk(experiment_id), where=keys.ISSUES.on())
+        items = [item for item in self.table.items(query) if keys.is_issue(str(item["SK"]))]
+        if not with_counts:
+            return [Candidate(item) for item in items]
+        counts = self._traces_by_issue(experiment_id)
+        return [Candidate(item, len(counts.get(str(item["SK"]), ()))) for item in items]
+
+    def _traces_by_issue(self, experiment_id: str) -> dict[str, set[str]]:
+        """The traces of an experiment that refer to issues, by the keys of these."""
+        # Whole items, since a key alone does not tell that its trace has expired.
+        query = Query(experiment_pk(experiment_id), where=keys.ISSUES.on("lsi5sk"), index="LSI5")
+        found: dict[str, set[str]] = {}
+        for note in self.table.items(query):
+            issue, trace = keys.reference_of(str(note["lsi5sk"]))
+            found.setdefault(issue, set()).add(trace)
+        return found
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def _update_issue(self, item: Item, changes: Item, description: str | None) -> Issue | None:
+        """Change an issue as it was read; None when it has changed since."""
+        row = Candidate(item)
+        texts = Texts.of(large.load(self.table, item, CONTENTS))
+        stored = large.Stored({})
+        if description is not None and description != texts.description:
+            texts = Texts(description, texts.root_causes, texts.categories)
+            stored = texts.stored(experiment_id_of(item), row.issue_id)
+        after: Item = {
+            **item,
+            **changes,
+            **stored.attributes,
+            # Later than before, also within a millisecond: callers tell versions apart by it.
+            "updated": max(get_current_time_millis(), item["updated"] + 1),
+            REVISION: item[REVISION] + 1,
+        }
+        put = Put(after, condition=Attr(REVISION).eq(item[REVISION]))
+        (outcome,) = self.table.write(stored.parts, then=[put])[-1:]
+        replaced = bool(stored.attributes)
+        if outcome.status != "applied":
+            self.table.write(large.removal(after, CONTENTS) if replaced else [])
+            return None
+        self.table.write(large.removal(item, CONTENTS) if replaced else [])
+        return Candidate(after).to_entity(texts)
+
+
+def _comparisons(filter_string: str | None) -> list[Comparison]:
+    """A filter in MLflow's words, with MLflow's own parser and its errors."""
+    terms = SearchIssuesUtils.parse_search_filter(filter_string) if filter_string else []
+    return [Comparison(t["type"], t["key"], t["comparator"], t["value"]) for t in terms]
+
+
+def _ordering(with_counts: bool) -> Ordering:
+    """The worst first, then those that concern most traces, then the newest."""
+    names: Sequence[str] = (RANK, TRACES, CREATED, ID) if with_counts else (RANK, CREATED, ID)
+    return Ordering(tuple(SortKey(ATTRIBUTE, name, ascending=False) for name in names))
