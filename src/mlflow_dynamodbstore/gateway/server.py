@@ -36,13 +36,15 @@ def serve_gateway_calls() -> None:
 
 def _replace(module: ModuleType, name: str, replacement: Callable[..., Any]) -> None:
     theirs = vars(module).get(name)
+    if hasattr(theirs, _OURS):
+        return
     if not inspect.isfunction(theirs):
         _logger.warning(
             "This version of MLflow has no %s.%s(): its gateway routes will not accept this store.",
             module.__name__,
             name,
         )
-    elif not hasattr(theirs, _OURS):
+    else:
         ours = functools.wraps(theirs)(functools.partial(replacement, theirs))
         setattr(ours, _OURS, True)
         setattr(module, name, ours)

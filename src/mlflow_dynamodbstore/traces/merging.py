@@ -7,6 +7,7 @@ Either may come first. ``start_trace`` is final: spans that come later fill in w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from mlflow.entities import TraceInfo
@@ -66,7 +67,8 @@ def with_metadata(item: Item, metadata: Mapping[str, str]) -> Item:
     _assign_usage(after, columns)
     for key, value in metadata.items():
         if key not in PROMOTED_TRACE_METADATA_KEYS:
-            after[METADATA + key] = value
+            # MLflow's gateway gives some as members of an enumeration of texts.
+            after[METADATA + key] = value.value if isinstance(value, Enum) else value
     return after
 
 
