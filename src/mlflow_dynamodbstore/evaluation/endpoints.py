@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mlflow.entities import GatewayEndpoint, GatewayEndpointBinding
+from mlflow.entities import GatewayEndpoint
 from mlflow.entities.gateway_endpoint import GatewayResourceType
 from mlflow.entities.scorer import ScorerVersion
 from mlflow.exceptions import MlflowException
@@ -22,7 +22,6 @@ from mlflow.genai.scorers.scorer_utils import (
     is_gateway_model,
     update_model_in_serialized_scorer,
 )
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
 
 from mlflow_dynamodbstore.tracking.base import TrackingBase
 
@@ -55,22 +54,12 @@ class ScorerEndpoints(TrackingBase):
         def list_gateway_endpoints(self) -> list[GatewayEndpoint]:
             """In the package ``gateway``."""
 
-        def create_endpoint_binding(
-            self, endpoint_id: str, resource_type: str, resource_id: str
-        ) -> GatewayEndpointBinding:
+        def _rebind_resource(
+            self, endpoint_id: str, resource_type: str, resource_id: str, display_name: str
+        ) -> bool:
             """In the package ``gateway``."""
 
-        def delete_endpoint_binding(
-            self, endpoint_id: str, resource_type: str, resource_id: str
-        ) -> None:
-            """In the package ``gateway``."""
-
-        def list_endpoint_bindings(
-            self,
-            endpoint_id: str | None = None,
-            resource_type: str | None = None,
-            resource_id: str | None = None,
-        ) -> list[GatewayEndpointBinding]:
+        def _unbind_resource(self, resource_type: str, resource_id: str) -> None:
             """In the package ``gateway``."""
 
     def resolve_endpoint_in_scorer(self, scorer_version: ScorerVersion) -> ScorerVersion:
@@ -101,16 +90,3 @@ class ScorerEndpoints(TrackingBase):
             return self.get_gateway_endpoint(endpoint_id=endpoint_id).name
         except MlflowException:
             return None  # deleted since
-
-    def _bind_scorer(self, endpoint_id: str, scorer_id: str) -> None:
-        """Let the gateway know that a scorer uses an endpoint, and no other."""
-        self._unbind_scorer(scorer_id)
-        try:
-            self.create_endpoint_binding(endpoint_id, SCORER, scorer_id)
-        except MlflowException as error:
-            if error.error_code != ErrorCode.Name(RESOURCE_DOES_NOT_EXIST):
-                raise
-
-    def _unbind_scorer(self, scorer_id: str) -> None:
-        for one in self.list_endpoint_bindings(resource_type=SCORER, resource_id=scorer_id):
-            self.delete_endpoint_binding(one.endpoint_id, SCORER, scorer_id)

@@ -24,7 +24,12 @@ from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore import ids, large
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
-from mlflow_dynamodbstore.evaluation.endpoints import ScorerEndpoints, endpoint_ref, with_endpoint
+from mlflow_dynamodbstore.evaluation.endpoints import (
+    SCORER,
+    ScorerEndpoints,
+    endpoint_ref,
+    with_endpoint,
+)
 from mlflow_dynamodbstore.keys import evaluation as keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
@@ -73,7 +78,7 @@ class Scorers(ScorerEndpoints):
             place, serialized_scorer, endpoint_id is not None
         )
         if endpoint_id is not None:
-            self._bind_scorer(endpoint_id, str(scorer["scorer_id"]))
+            self._rebind_resource(endpoint_id, SCORER, str(scorer["scorer_id"]), name)
         return self.resolve_endpoint_in_scorer(_scorer_entity(scorer, version, serialized_scorer))
 
     def list_scorers(self, experiment_id: str | int) -> list[ScorerVersion]:
@@ -261,7 +266,7 @@ class Scorers(ScorerEndpoints):
         below = list(self.table.items(Query(place.key.pk, where=where, keys_only=True)))
         self.table.write([Delete(self.table.schema.key_of(item)) for item in below])
         if BOUND in scorer:
-            self._unbind_scorer(scorer_id)
+            self._unbind_resource(SCORER, scorer_id)
         return True
 
     def _scorer_written(self, writes: Sequence[TransactWrite]) -> bool:
