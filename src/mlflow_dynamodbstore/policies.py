@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from boto3.dynamodb.conditions import ConditionBase
+
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.search.fulltext import TextField
 from mlflow_dynamodbstore.table.contract import Query
@@ -18,6 +20,8 @@ SOFT_DELETED_RETENTION = "soft_deleted_retention_days"
 TRACE_RETENTION = "trace_retention_days"
 METRIC_HISTORY_RETENTION = "metric_history_retention_days"
 PRIMARY_METRIC = "primary_metric"
+PRIMARY_INDEX = "state.primary_metric"
+"""What LSI5 is ordered by now, which follows ``primary_metric`` when a backfill is run."""
 TEXT_FIELDS = "fts_fields"
 DENORMALIZED_TAGS = "denormalized_tags"
 
@@ -81,15 +85,26 @@ class Policies:
             return "environment"
         return "table" if name in self._values else "default"
 
-    def set(self, name: str, value: Value) -> None:
-        """Write a setting."""
+    def set(self, name: str, value: Value, condition: ConditionBase | None = None) -> None:
+        """Write a setting; with a condition on what stands there, raises ``ConditionFailed``."""
         key = keys.setting_key(name)
-        self._table.put({"PK": key.pk, "SK": key.sk, "value": value})
+        self._table.put({"PK": key.pk, "SK": key.sk, "value": value}, condition=condition)
         self._read_at = None
 
     def sealing_rules(self) -> Rules:
         """What is derived from a run when it is sealed."""
-        return Rules(self.get(PRIMARY_METRIC) or None, tuple(self.text_fields()))
+        index = self.get(PRIMARY_INDEX)
+        metric = self.get(PRIMARY_METRIC) if index is None else index["metric"]
+        return Rules(metric or None, tuple(self.text_fields()))
+
+    def indexed_metric(self) -> str | None:
+        """The metric by which LSI5 holds every sealed run that has it; None while there is none.
+
+        Runs are sealed by the metric of the index, not by the one that is wished for: another
+        process may still be searching by this one (see ``lifecycle.primary_metric``).
+        """
+        index = self.get(PRIMARY_INDEX)
+        return index["metric"] if index is not None and index["complete"] else None
 
     def text_fields(self) -> list[TextField]:
         """The texts that are indexed for full-text search."""

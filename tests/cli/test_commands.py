@@ -8,7 +8,7 @@ import pytest
 
 from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, USAGE
-from mlflow_dynamodbstore.lifecycle import cleanup, text_index
+from mlflow_dynamodbstore.lifecycle import cleanup, run_walk
 from mlflow_dynamodbstore.policies import ENVIRONMENT
 from mlflow_dynamodbstore.table.values import Key
 from tests.engines import moto_server
@@ -108,7 +108,7 @@ def test_config_list_leaves_out_notes_of_upkeep(run, store):
 
 
 def test_fts_add_backfill_list_and_remove(run, store, monkeypatch):
-    monkeypatch.setattr(text_index, "SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr(run_walk, "SETTLING_SECONDS", 0.0)
     make_run(store, name="night owl")
     assert "No text is indexed" in run("fts", "list").stdout
     run("fts", "add", "run.name", "--level", "word")
@@ -121,6 +121,24 @@ def test_fts_add_backfill_list_and_remove(run, store, monkeypatch):
     run("fts", "remove", "run.name", typed="n\n", code=FAILED)
     assert "4 entries deleted" in run("fts", "remove", "run.name", "--yes").stdout
     run("fts", "remove", "run.name", "--yes", code=USAGE)
+
+
+def test_primary_metric_show_and_backfill(run, store, monkeypatch):
+    monkeypatch.setattr(run_walk, "SETTLING_SECONDS", 0.0)
+    make_run(store, metrics={"acc": 0.5, "loss": 0.1})
+    assert run.json("primary-metric", "show") == {
+        "wanted": None,
+        "indexed": None,
+        "complete": False,
+    }
+    assert "No primary metric" in run("primary-metric", "backfill").stdout
+    run("config", "set", "primary_metric", "loss")
+    assert "waits for" in run("primary-metric", "show").stdout
+    assert run.json("primary-metric", "backfill")["entries"] == 1
+    assert run.json("primary-metric", "show")["complete"] is True
+    plan = run.json("explain", "metrics.loss < 0.7", "--order-by", "metrics.loss ASC")
+    assert [way["name"] for way in plan["ways"] if way["chosen"]] == ["ByPrimaryMetric"]
+    assert "0 runs moved" in run("primary-metric", "backfill").stdout
 
 
 def test_explain_shows_path_range_and_cost(run, store):

@@ -6,7 +6,8 @@ import pytest
 from mlflow.entities import RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
-from mlflow_dynamodbstore.lifecycle.text_index import POSITION, TextIndex
+from mlflow_dynamodbstore.lifecycle.run_walk import POSITION
+from mlflow_dynamodbstore.lifecycle.text_index import TextIndex
 from mlflow_dynamodbstore.policies import TEXT_FIELDS
 from tests.lifecycle.making import items_of, make_run
 from tests.stores import everything_in

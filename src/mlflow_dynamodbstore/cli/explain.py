@@ -60,12 +60,38 @@ def _show(plan: Explanation) -> None:
         ("range", escape(_range(chosen.range))),
         ("judged on each run", escape(" AND ".join(plan.comparisons)) or "nothing"),
         ("order", f"{escape(', '.join(plan.order))} ({_by(chosen.in_order)})"),
-        ("others able", escape(", ".join(w.name for w in plan.ways if not w.chosen)) or "none"),
         ("first page", f"{plan.runs} runs{', and there are more' if plan.more else ''}"),
-        ("requests", ", ".join(f"{name} {n}" for name, n in plan.requests.items()) or "none"),
+        ("requests", f"{_requests(plan.requests)}, of these for planning {_sum(plan.planning)}"),
         ("read units", f"{plan.read_units:g}"),
     ]
+    if plan.given_up:
+        rows.insert(1, ("begun and given up", f"{plan.given_up}, which was to read more"))
     output.grid("Plan", ("", "value"), rows)
+    ways = [
+        (
+            f"[bold]{way.name}[/]" if way.chosen else way.name,
+            escape(way.description),
+            _number(way.brings),
+            _number(way.requests),
+            _number(way.read_units),
+        )
+        for way in plan.ways
+    ]
+    heads = ("path", "reads", "brings", "requests expected", "units expected")
+    output.grid("Able to answer", heads, ways)
+
+
+def _requests(counted: dict[str, int]) -> str:
+    named = ", ".join(f"{name} {n}" for name, n in counted.items())
+    return f"{_sum(counted)} ({named})" if named else "0"
+
+
+def _sum(counted: dict[str, int]) -> int:
+    return sum(counted.values())
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,g}"
 
 
 def _range(found: tuple[str, str] | None) -> str:

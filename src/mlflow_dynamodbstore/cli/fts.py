@@ -10,7 +10,8 @@ from rich.progress import Progress
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group, yes_option
 from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.lifecycle.text_index import Done, TextIndex
+from mlflow_dynamodbstore.lifecycle.run_walk import Done
+from mlflow_dynamodbstore.lifecycle.text_index import TextIndex
 from mlflow_dynamodbstore.search.fulltext import LEVELS
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 from mlflow_dynamodbstore.policies import Policies
 from mlflow_dynamodbstore.search.pages import page
-from mlflow_dynamodbstore.search.run_paths import Path, Runs
+from mlflow_dynamodbstore.search.run_choice import Choice, expected
+from mlflow_dynamodbstore.search.run_paths import Path
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.run_search import (
     RunQuery,
     forced_path,
+    indexed_by,
     parse_run_query,
     run_stream,
 )
@@ -20,7 +22,12 @@ from mlflow_dynamodbstore.tracking.run_search import (
 
 @dataclass(frozen=True)
 class Way:
-    """A path that is able to answer."""
+    """A path that is able to answer, and what it is expected to read for the first page.
+
+    ``brings`` is how many runs it has been found to bring. Where it was not asked, a path in the
+    right order is taken to read as many as the terms of the filter let one expect, and of one
+    that reads all runs nothing is known.
+    """
 
     name: str
     description: str
@@ -28,6 +35,9 @@ class Way:
     in_order: bool
     merges_live_runs: bool
     chosen: bool
+    brings: int | None
+    requests: int | None
+    read_units: float | None
 
 
 @dataclass(frozen=True)
@@ -39,8 +49,11 @@ class Explanation:
     order: tuple[str, ...]
     runs: int
     more: bool
+    planning: dict[str, int]
     requests: dict[str, int]
     read_units: float
+    given_up: str | None
+    """The path that was begun and given up for the chosen one, when it was to read more."""
 
     @property
     def chosen(self) -> Way:
@@ -64,37 +77,46 @@ def explain(
     """
     policies = Policies(table)
     parsed = parse_run_query(filter_string, order_by, view_type)
-    query = replace(parsed, text_fields=tuple(policies.text_fields()))
-    able = query.paths()
+    query = replace(parsed, indexed=indexed_by(policies))
+    able = query.plans().all()
     _check_path(path, able)
-    runs = Runs(table, experiment_id, query.stages, max_results + 2, policies.sealing_rules())
+    runs = query.runs(table, experiment_id, max_results + 2, policies.sealing_rules())
     token = forced_path.set(path)
     try:
-        chosen = next(way for way in query.paths() if way.is_cheap(runs))
         with engine.meter.measure() as usage:
-            rows = run_stream(runs, query, None)
+            with engine.meter.measure() as planning:
+                choice = query.choice(runs)
+            rows = run_stream(runs, query, None, choice)
             found, more = page(rows, query.ordering, None, max_results)
     finally:
         forced_path.reset(token)
+    given_up = choice.path if choice.reserve is not None and runs.worth is None else None
+    used = choice.reserve if given_up else choice.path
     return Explanation(
-        ways=tuple(_way(way, way == chosen) for way in able),
+        ways=tuple(
+            _way(way, way == used, choice, query, runs.batch) for way in dict.fromkeys(able)
+        ),
         comparisons=tuple(map(str, query.comparisons)),
-        order=_order(query),
+        order=tuple(map(str, query.ordering.keys)),
         runs=len(found),
         more=more is not None,
+        planning=dict(planning.requests),
         requests=dict(usage.requests),
         read_units=usage.read_units,
+        given_up=None if given_up is None else given_up.name,
     )
 
 
 def _check_path(path: str | None, able: Sequence[Path]) -> None:
-    names = [way.name for way in able]
+    names = list(dict.fromkeys(way.name for way in able))
     if path is not None and path not in names:
         raise ValueError(f"{path} cannot answer this search; {', '.join(names)} can")
 
 
-def _way(path: Path, chosen: bool) -> Way:
+def _way(path: Path, chosen: bool, choice: Choice, query: RunQuery, batch: int) -> Way:
     within = getattr(path, "within", None)
+    brings = choice.counts.get(path)
+    reads = expected(path, brings, batch, len(query.comparisons))
     return Way(
         name=path.name,
         description=str(path),
@@ -102,10 +124,7 @@ def _way(path: Path, chosen: bool) -> Way:
         in_order=path.ordered,
         merges_live_runs=path.lazy,
         chosen=chosen,
-    )
-
-
-def _order(query: RunQuery) -> tuple[str, ...]:
-    return tuple(
-        f"{key.kind}.{key.name} {'ASC' if key.ascending else 'DESC'}" for key in query.ordering.keys
+        brings=brings,
+        requests=None if reads is None else reads.requests,
+        read_units=None if reads is None else reads.units,
     )

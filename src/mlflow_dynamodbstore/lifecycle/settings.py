@@ -13,7 +13,7 @@ from mlflow_dynamodbstore.table.values import Value
 from mlflow_dynamodbstore.traces.xray_cache import XRAY_REGION
 
 STATE = "state."
-"""Names that begin so are notes of upkeep that was stopped, not settings."""
+"""Names that begin so are notes of upkeep, not settings."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ SETTINGS: Mapping[str, Setting] = {
         ),
         Setting(
             policies.PRIMARY_METRIC,
-            "the metric that LSI5 orders runs by; without one, the first by name",
+            "the metric that LSI5 is to order runs by; `primary-metric backfill` does it",
             _text,
         ),
         Setting(

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mlflow_dynamodbstore import keys, large
 from mlflow_dynamodbstore.keys import Range
 from mlflow_dynamodbstore.keys.ranks import fts_of_rev, fts_rev_entries_of_type
 from mlflow_dynamodbstore.lifecycle.places import all_experiments, all_workspaces
-from mlflow_dynamodbstore.policies import REFRESH_SECONDS, TEXT_FIELDS, Policies, Rules
+from mlflow_dynamodbstore.lifecycle.run_walk import PAGE, Done, Progress, RunWalk, settle
+from mlflow_dynamodbstore.policies import TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.registry.items import name_of_guard
 from mlflow_dynamodbstore.search import name_index
 from mlflow_dynamodbstore.search.fulltext import LEVELS, TextField
@@ -30,28 +30,8 @@ from mlflow_dynamodbstore.tracking.experiment_items import name_of
 from mlflow_dynamodbstore.tracking.items import run_id_of
 from mlflow_dynamodbstore.tracking.records import RunContents
 
-POSITION = "state.backfill."
-"""Settings that hold the place where the backfill of a field goes on begin so."""
-SETTLING_SECONDS = REFRESH_SECONDS + 30.0
-"""Until the last process has seen a new field, and whatever it was sealing is sealed."""
 WRITES_AT_ONCE = 500
-PAGE = 100
 SINCE = "since"
-STAGES = ("active", "deleted")
-
-
-@dataclass
-class Done:
-    """How far a backfill or a removal has come."""
-
-    places: int = 0
-    places_in_all: int = 0
-    entities: int = 0
-    entries: int = 0
-    waiting: float = 0.0
-
-
-Progress = Callable[[Done], None]
 
 
 class Names(NamedTuple):
@@ -108,7 +88,7 @@ class TextIndex:
         if before is not None and before["levels"] == chosen:
             return
         field = {"levels": chosen, "complete": False, SINCE: int(self._table.clock())}
-        self._table.delete(self._position(name))
+        self._walk(name).forget()
         self._policies.set(TEXT_FIELDS, {**fields, name: field})
 
     def backfill(self, name: str) -> Done:
@@ -117,12 +97,12 @@ class TextIndex:
         It can be interrupted, and goes on where it was. Raises ``ValueError``.
         """
         field = self._field(name)
-        self._settle(self.fields()[name])
+        settle(self._table, self.fields()[name].get(SINCE, 0), self._sleep, self._progress)
         done = self._backfill_names(field) if name in NAMES else self._backfill_runs(field)
         fields = self.fields()
         if name in fields:
             self._policies.set(TEXT_FIELDS, {**fields, name: {**fields[name], "complete": True}})
-        self._table.delete(self._position(name))
+        self._walk(name).forget()
         return done
 
     def remove(self, name: str) -> Done:
@@ -145,37 +125,11 @@ class TextIndex:
     # --- runs -----------------------------------------------------------------------------------
 
     def _backfill_runs(self, field: TextField) -> Done:
-        experiments = sorted(all_experiments(self._table), key=lambda number: (len(number), number))
-        first, stage, cursor = self._stored(field.name)
-        left = [e for e in experiments if (len(e), e) >= (len(first), first)]
-        done = Done(len(experiments) - len(left), len(experiments))
-        for experiment_id in left:
-            resumed = experiment_id == first
-            for at in STAGES[STAGES.index(stage) if resumed else 0 :]:
-                from_cursor = cursor if resumed and at == stage else None
-                self._backfill_stage(field, experiment_id, at, from_cursor, done)
-            done.places += 1
+        done = Done()
+        for runs in self._walk(field.name).pages(done, self._progress):
+            self._index_runs(field, runs, done)
             self._progress(done)
         return done
-
-    def _backfill_stage(
-        self, field: TextField, experiment_id: str, stage: str, cursor: str | None, done: Done
-    ) -> None:
-        query = Query(
-            keys.experiment_pk(experiment_id),
-            where=keys.runs_by_lifecycle(stage).on("lsi1sk"),
-            index="LSI1",
-            limit=PAGE,
-            cursor=cursor,
-        )
-        while True:
-            page = self._table.query(query)
-            self._index_runs(field, page.items, done)
-            self._progress(done)
-            if page.cursor is None:
-                return
-            self._note(field.name, experiment_id, stage, page.cursor)
-            query = replace(query, cursor=page.cursor)
 
     def _index_runs(self, field: TextField, runs: Sequence[Item], done: Done) -> None:
         """Write the entries of what runs have published.
@@ -228,11 +182,8 @@ class TextIndex:
             raise ValueError(f"{name!r} is not indexed; `fts add {name}` comes first")
         return TextField(name, tuple(found["levels"]), found["complete"])
 
-    def _settle(self, field: Value) -> None:
-        until = field.get(SINCE, 0) + SETTLING_SECONDS
-        while (left := until - self._table.clock()) > 0:
-            self._progress(Done(waiting=left))
-            self._sleep(min(left, 1.0))
+    def _walk(self, name: str) -> RunWalk:
+        return RunWalk(self._table, self._policies, name)
 
     def _remove_in(self, pk: str, words: Range) -> int:
         removed = 0
@@ -244,18 +195,3 @@ class TextIndex:
             self._table.write([Delete(k) for k in forward], then=[Delete(k) for k in back])
             removed += 2 * len(back)
         return removed
-
-    @staticmethod
-    def _position(name: str) -> Key:
-        return keys.setting_key(POSITION + name)
-
-    def _stored(self, name: str) -> tuple[str, str, str | None]:
-        item = self._table.get(self._position(name))
-        if item is None:
-            return "", STAGES[0], None
-        place = item["value"]
-        return str(place["experiment"]), str(place["stage"]), str(place["cursor"])
-
-    def _note(self, name: str, experiment_id: str, stage: str, cursor: str) -> None:
-        place = {"experiment": experiment_id, "stage": stage, "cursor": cursor}
-        self._policies.set(POSITION + name, place)

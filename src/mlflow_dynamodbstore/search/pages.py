@@ -54,7 +54,7 @@ def page(
 ) -> tuple[list[Row], str | None]:
     """The rows that follow a position, and a token when there are more."""
     if after is not None:
-        rows = _beyond(rows, ordering, after)
+        rows = beyond(rows, ordering, after)
     if size is None:
         return list(rows), None
     found = list(islice(rows, size + 1))
@@ -63,15 +63,16 @@ def page(
     return found[:size], ordering.token(ordering.position(found[size - 1]))
 
 
-def _beyond(rows: Iterator[Row], ordering: Ordering, after: Position) -> Iterator[Row]:
+def beyond(rows: Iterable[Row], ordering: Ordering, after: Position) -> Iterator[Row]:
+    """The rows that follow a position."""
     bound = ordering.comparable(after)
     key = _key(ordering)
     for row in rows:
         try:
-            beyond = key(row) > bound
+            follows = key(row) > bound
         except TypeError as error:
             raise bad_token("holds values of the wrong type") from error
-        if beyond:
+        if follows:
             yield row
 
 

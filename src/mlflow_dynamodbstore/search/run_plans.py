@@ -1,13 +1,15 @@
-"""Which way into the runs answers a search, and which reads least.
+"""The ways into the runs that are able to answer a search.
 
-``able_paths`` lists every path that can answer, the preferred one first. A preferred path that
-turns out to bring too many runs gives way to the next; the last one is always acceptable.
+``plans`` sorts them: the *narrow* ones bring the few runs that one term of the filter names, the
+*base* is the one that reads all runs, in the order asked for where there is such a path, and the
+rest are able too. Which of them reads least, ``run_choice`` finds out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
@@ -17,14 +19,13 @@ from mlflow_dynamodbstore.search.filters import ATTRIBUTE, METRIC, PARAM, TAG, C
 from mlflow_dynamodbstore.search.fulltext import TextField, needed
 from mlflow_dynamodbstore.search.like import fixed_prefix
 from mlflow_dynamodbstore.search.ordering import Ordering
+from mlflow_dynamodbstore.search.rank_paths import ByMetric, ByParam, ByPrimaryMetric, ByText
 from mlflow_dynamodbstore.search.run_paths import (
     START_TIME,
     ById,
-    ByMetric,
     ByName,
-    ByParam,
+    ByPartition,
     ByStatus,
-    ByText,
     ByTime,
     Path,
 )
@@ -39,50 +40,82 @@ MOST_TOKENS = 3
 FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 
 
-def able_paths(
+@dataclass(frozen=True)
+class Indexed:
+    """What is indexed by an operator's choice, completely: texts, and one metric."""
+
+    text_fields: tuple[TextField, ...] = ()
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The paths able to answer: ``narrow`` by what is tried first, ``base``, and the others."""
+
+    narrow: tuple[Path, ...]
+    base: Path
+    others: tuple[Path, ...]
+
+    def all(self) -> tuple[Path, ...]:
+        """Every one of them."""
+        return (*self.narrow, self.base, *self.others)
+
+
+def plans(
     comparisons: Sequence[Comparison],
     ordering: Ordering,
-    text_fields: Sequence[TextField] = (),
-) -> list[Path]:
-    """Every path that can answer, best first."""
-    return [
+    indexed: Indexed = Indexed(),  # noqa: B008 - frozen
+    *,
+    one_stage: bool = True,
+) -> Plans:
+    """Every path that can answer."""
+    by_time = _by_time(comparisons, ordering, one_stage=one_stage)
+    in_order = (*_ranked_in_order(comparisons, ordering, indexed), *_named_in_order(ordering))
+    base, *others = (*in_order, by_time)
+    metrics = _by_metric(comparisons, ordering, indexed)
+    narrow = (
         *_by_id(comparisons),
-        *_ranked_in_order(comparisons, ordering),
-        *_equal(comparisons),
+        *_params_equal(comparisons),
+        *(path for path in metrics if path.most == MOST_EQUAL),
         *_named(comparisons),
+        *_having_text(comparisons, indexed.text_fields),
         *_in_status(comparisons, ordering),
-        *_having_text(comparisons, text_fields),
-        *_in_range(comparisons, ordering),
-        *_named_in_order(ordering),
-        _by_time(comparisons, ordering),
-    ]
+        *(path for path in metrics if path.most == MOST_IN_RANGE),
+        *_params_starting(comparisons, ordering),
+    )
+    if indexed.metric is not None:
+        others += _by_metric(comparisons, ordering, replace(indexed, metric=None))
+    return Plans(narrow, base, (*others, ByPartition(ordered=False)))
 
 
 def _by_id(comparisons: Sequence[Comparison]) -> Iterator[Path]:
     for c in comparisons:
         if (c.kind, c.name) == (ATTRIBUTE, "run_id") and c.comparator in ("=", "IN"):
             run_ids = (c.value,) if c.comparator == "=" else tuple(c.value)
-            yield ById(ordered=False, run_ids=run_ids)
+            yield ById(ordered=False, run_ids=tuple(dict.fromkeys(run_ids)))
 
 
-def _ranked_in_order(comparisons: Sequence[Comparison], ordering: Ordering) -> Iterator[Path]:
-    """RANK in the order asked for, cut to what the filter says of the same metric or param."""
+def _ranked_in_order(
+    comparisons: Sequence[Comparison], ordering: Ordering, indexed: Indexed
+) -> Iterator[Path]:
+    """RANK or LSI5 in the order asked for, cut to what the filter says of the metric or param."""
     first = ordering.keys[0]
     of_key = [c for c in comparisons if (c.kind, c.name) == (first.kind, first.name)]
     exists = any(c.comparator != "IS NULL" for c in of_key)
     if first.kind == METRIC:
-        within = keys.metric_ranks_where(first.name, ">=", -math.inf)
-        for c in of_key:
-            if (bound := _metric_range(c)) is not None:
-                within = within.overlap(bound)
-        yield ByMetric(
-            ordered=True,
-            key=first.name,
-            ascending=first.ascending,
-            within=within,
-            nan=all(c.comparator == "!=" for c in of_key),
-            missing=not exists,
-        )
+        for path in _metric_paths(first.name, indexed):
+            within = path.where(first.name, ">=", -math.inf)
+            for c in of_key:
+                if (bound := _metric_range(path, c)) is not None:
+                    within = within.overlap(bound)
+            yield path(
+                ordered=True,
+                key=first.name,
+                ascending=first.ascending,
+                within=within,
+                nan=all(c.comparator == "!=" for c in of_key),
+                missing=not exists,
+            )
     elif first.kind == PARAM:
         yield ByParam(
             ordered=True,
@@ -93,39 +126,57 @@ def _ranked_in_order(comparisons: Sequence[Comparison], ordering: Ordering) -> I
         )
 
 
-def _equal(comparisons: Sequence[Comparison]) -> Iterator[Path]:
-    """What few runs may share: the value of a param or of a metric."""
+def _metric_paths(name: str, indexed: Indexed) -> Iterator[type[ByMetric]]:
+    """How runs are read by a metric; LSI5 takes fewer requests for the same units."""
+    if name == indexed.metric:
+        yield ByPrimaryMetric
+    yield ByMetric
+
+
+def _params_equal(comparisons: Sequence[Comparison]) -> Iterator[Path]:
     for c in comparisons:
-        if c.comparator != "=":
-            continue
-        if c.kind == PARAM:
+        if c.kind == PARAM and c.comparator == "=":
             within = keys.param_ranks_of(c.name, c.value)
             yield ByParam(ordered=False, key=c.name, within=within, most=MOST_EQUAL, missing=False)
-        elif c.kind == METRIC and (bound := _metric_range(c)) is not None:
-            yield ByMetric(
-                ordered=False, key=c.name, within=bound, most=MOST_EQUAL, nan=False, missing=False
-            )
 
 
-def _in_range(comparisons: Sequence[Comparison], ordering: Ordering) -> Iterator[Path]:
-    """A range of a metric or the beginning of a param, when the order asks for another."""
+def _params_starting(comparisons: Sequence[Comparison], ordering: Ordering) -> Iterator[Path]:
+    """The beginning of a param, when the order asks for another."""
     for c in comparisons:
-        if (c.kind, c.name) == (ordering.keys[0].kind, ordering.keys[0].name):
+        if c.kind != PARAM or c.comparator != "LIKE" or _is_first(c, ordering):
             continue
-        if c.kind == METRIC and c.comparator != "=" and (bound := _metric_range(c)) is not None:
-            yield ByMetric(
-                ordered=False,
-                key=c.name,
-                within=bound,
-                most=MOST_IN_RANGE,
-                nan=False,
-                missing=False,
-            )
-        elif c.kind == PARAM and c.comparator == "LIKE" and (prefix := fixed_prefix(c.value)):
+        if prefix := fixed_prefix(c.value):
             within = keys.param_ranks_starting(c.name, prefix)
             yield ByParam(
                 ordered=False, key=c.name, within=within, most=MOST_IN_RANGE, missing=False
             )
+
+
+def _by_metric(
+    comparisons: Sequence[Comparison], ordering: Ordering, indexed: Indexed
+) -> list[ByMetric]:
+    """Each metric that the filter compares, within all it says of it, unless in that order."""
+    found: dict[str, ByMetric] = {}
+    for c in comparisons:
+        if c.kind != METRIC or _is_first(c, ordering):
+            continue
+        path = next(_metric_paths(c.name, indexed))
+        if (within := _metric_range(path, c)) is None:
+            continue
+        most = MOST_EQUAL if c.comparator == "=" else MOST_IN_RANGE
+        if c.name in found:
+            within = within.overlap(found[c.name].within)
+            most = max(most, found[c.name].most)
+        found[c.name] = path(
+            ordered=False, key=c.name, within=within, most=most, nan=False, missing=False
+        )
+    return list(found.values())
+
+
+def _is_first(c: Comparison, ordering: Ordering) -> bool:
+    """Whether the order begins with what a comparison is about, so that the base is cut by it."""
+    first = ordering.keys[0]
+    return (c.kind, c.name) == (first.kind, first.name)
 
 
 def _having_text(
@@ -152,9 +203,9 @@ def _named(comparisons: Sequence[Comparison]) -> Iterator[Path]:
         if (c.kind, c.name) != (TAG, MLFLOW_RUN_NAME):
             continue
         if c.comparator == "=":
-            yield ByName(ordered=False, within=keys.runs_named(c.value))
+            yield ByName(ordered=False, within=keys.runs_named(c.value), most=MOST_EQUAL)
         elif c.comparator == "LIKE" and (prefix := fixed_prefix(c.value)):
-            yield ByName(ordered=False, within=keys.runs_by_name(prefix))
+            yield ByName(ordered=False, within=keys.runs_by_name(prefix), most=MOST_IN_RANGE)
 
 
 def _in_status(comparisons: Sequence[Comparison], ordering: Ordering) -> Iterator[Path]:
@@ -172,7 +223,7 @@ def _named_in_order(ordering: Ordering) -> Iterator[Path]:
         yield ByName(ordered=True, ascending=first.ascending)
 
 
-def _by_time(comparisons: Sequence[Comparison], ordering: Ordering) -> Path:
+def _by_time(comparisons: Sequence[Comparison], ordering: Ordering, *, one_stage: bool) -> Path:
     """The path that answers everything: all runs by time, cut to the times the filter names."""
     first = ordering.keys[0]
     ordered = (first.kind, first.name) == (ATTRIBUTE, START_TIME)
@@ -189,11 +240,12 @@ def _by_time(comparisons: Sequence[Comparison], ordering: Ordering) -> Path:
         ascending=first.ascending if ordered else False,
         since=since,
         until=until,
+        one_stage=one_stage,
     )
 
 
-def _metric_range(c: Comparison) -> keys.Range | None:
-    """The RANK items whose values compare so with a number."""
+def _metric_range(path: type[ByMetric], c: Comparison) -> keys.Range | None:
+    """The keys of a path whose values compare so with a number."""
     if c.comparator not in ("<", "<=", "=", ">=", ">") or math.isnan(c.value):
         return None
-    return keys.metric_ranks_where(c.name, cast("keys.Comparison", c.comparator), c.value)
+    return path.where(c.name, cast("keys.Comparison", c.comparator), c.value)

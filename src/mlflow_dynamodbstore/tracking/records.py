@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from mlflow.entities import (
@@ -106,7 +107,7 @@ class RunRecord:
     item: Item
     contents: RunContents
 
-    @property
+    @cached_property
     def run_id(self) -> str:
         return run_id_of(self.item)
 

@@ -15,12 +15,15 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow.utils.search_utils import SearchUtils
 from mlflow.utils.validation import _parse_experiment_ids
 
+from mlflow_dynamodbstore.policies import Policies, Rules
 from mlflow_dynamodbstore.search.filters import ATTRIBUTE, METRIC, TAG, Comparison, all_hold
-from mlflow_dynamodbstore.search.fulltext import TextField
+from mlflow_dynamodbstore.search.needles import needles
 from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
-from mlflow_dynamodbstore.search.pages import in_order, merged, page, settled, started
-from mlflow_dynamodbstore.search.run_paths import START_TIME, Path, Runs
-from mlflow_dynamodbstore.search.run_plans import able_paths
+from mlflow_dynamodbstore.search.pages import beyond, in_order, merged, page, settled, started
+from mlflow_dynamodbstore.search.run_choice import Choice, choose
+from mlflow_dynamodbstore.search.run_paths import START_TIME, Entry, Path, ReadsTooMuch, Runs
+from mlflow_dynamodbstore.search.run_plans import Indexed, Plans, plans
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.base import TrackingBase
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.records import RunRecord
@@ -38,13 +41,24 @@ class RunQuery:
     comparisons: tuple[Comparison, ...]
     ordering: Ordering
     stages: frozenset[str]
-    text_fields: tuple[TextField, ...] = ()
+    indexed: Indexed = Indexed()  # noqa: RUF009 - frozen
 
-    def paths(self) -> list[Path]:
-        """The paths able to answer, best first; the forced one alone where there is one."""
-        able = able_paths(self.comparisons, self.ordering, self.text_fields)
-        forced = [path for path in able if path.name == forced_path.get()]
-        return forced or able
+    def plans(self) -> Plans:
+        """The paths able to answer."""
+        one_stage = len(self.stages) == 1
+        return plans(self.comparisons, self.ordering, self.indexed, one_stage=one_stage)
+
+    def runs(self, table: Table, experiment_id: str, batch: int, rules: Rules) -> Runs:
+        """The runs of an experiment, of which only those are unpacked that may match."""
+        return Runs(table, experiment_id, self.stages, batch, rules, needles(self.comparisons))
+
+    def choice(self, runs: Runs) -> Choice:
+        """The path to read: the forced one where it is able, or the one that reads least."""
+        able = self.plans()
+        for path in able.all():
+            if path.name == forced_path.get():
+                return Choice(path)
+        return choose(runs, able, len(self.comparisons))
 
 
 class RunSearch(TrackingBase):
@@ -75,7 +89,7 @@ class RunSearch(TrackingBase):
         self, filter_string: str | None, order_by: Sequence[str] | None, view_type: int
     ) -> RunQuery:
         query = parse_run_query(filter_string, order_by, view_type)
-        return replace(query, text_fields=tuple(self.policies.text_fields()))
+        return replace(query, indexed=indexed_by(self.policies))
 
     def _streams(
         self,
@@ -93,23 +107,55 @@ class RunSearch(TrackingBase):
         )
         rules = self.policies.sealing_rules()
         streams = [
-            run_stream(Runs(self.table, experiment_id, query.stages, batch, rules), query, after)
+            run_stream(query.runs(self.table, experiment_id, batch, rules), query, after)
             for experiment_id in experiment_ids
         ]
         return streams if len(streams) == 1 else self.table.map(started, streams)
 
 
-def run_stream(runs: Runs, query: RunQuery, after: Position | None) -> Iterator[RunRecord]:
+def indexed_by(policies: Policies) -> Indexed:
+    """What the operator of a table chose to have indexed."""
+    return Indexed(tuple(policies.text_fields()), policies.indexed_metric())
+
+
+def run_stream(
+    runs: Runs, query: RunQuery, after: Position | None, choice: Choice | None = None
+) -> Iterator[RunRecord]:
     """The matching runs of one experiment in order, read as far as they are asked for."""
-    path = next(path for path in query.paths() if path.is_cheap(runs))
+    chosen = choice or query.choice(runs)
+    runs.worth = chosen.worth
+    last: RunRecord | None = None
+    try:
+        for record in _matching(runs, query, chosen.path, after):
+            last = record
+            yield record
+    except ReadsTooMuch:
+        assert chosen.reserve is not None
+        runs.worth = None
+        rest = _matching(runs, query, chosen.reserve, after)
+        if last is not None:
+            rest = beyond(rest, query.ordering, query.ordering.position(last))
+        yield from rest
+
+
+def _matching(
+    runs: Runs, query: RunQuery, path: Path, after: Position | None
+) -> Iterator[RunRecord]:
+    """The matching runs that a path brings, in order."""
     matches = all_hold(query.comparisons)
-    entries = (e for e in path.entries(runs, query.ordering, after) if matches(e[1]))
+
+    def judged() -> Iterator[Entry]:
+        for entry in path.entries(runs, query.ordering, after):
+            if matches(entry[1]):
+                runs.found += 1
+                yield entry
+
     live = [record for record in runs.live() if matches(record)] if path.lazy else []
     if path.ordered:
-        streams = [settled(entries, query.ordering), in_order(live, query.ordering)]
+        streams = [settled(judged(), query.ordering), in_order(live, query.ordering)]
         yield from merged(streams if live else streams[:1], query.ordering)
     else:
-        yield from in_order([record for _, record in entries] + live, query.ordering)
+        yield from in_order([record for _, record in judged()] + live, query.ordering)
 
 
 def parse_run_query(

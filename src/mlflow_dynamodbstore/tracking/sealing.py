@@ -101,13 +101,32 @@ def read(table: Table, item: Item) -> RunRecord:
     return RunRecord(item, RunContents.from_children(children(table, key, run_id)))
 
 
-def read_all(table: Table, items: Sequence[Item], rules: Rules) -> list[RunRecord]:
-    """Many runs, the live ones read side by side, and those left lying sealed on the way."""
-    records = table.map(lambda item: read(table, item), items)
-    for record in records:
-        if should_seal(table, record.item):
-            _seal_on_the_way(table, record.item, rules)
+def read_all(
+    table: Table, items: Sequence[Item], rules: Rules, needles: Sequence[bytes] = ()
+) -> list[RunRecord]:
+    """Many runs, the live ones read side by side, and those left lying sealed on the way.
+
+    A sealed run whose packed summary lacks one of ``needles`` is left out, unread.
+    """
+    rest = [item for item in items if not _is_at_hand(item)]
+    further = iter(table.map(lambda item: read(table, item), rest))
+    records: list[RunRecord] = []
+    for item in items:
+        if not _is_at_hand(item):
+            records.append(next(further))
+            continue
+        raw = large.raw(item[SUMMARY])
+        if all(needle in raw for needle in needles):
+            records.append(RunRecord(item, RunContents.from_summary(large.unpack_raw(raw))))
+    for item in rest:
+        if should_seal(table, item):
+            _seal_on_the_way(table, item, rules)
     return records
+
+
+def _is_at_hand(item: Item) -> bool:
+    """Whether a run's contents stand whole on its own item."""
+    return item["state"] == SEALED and isinstance(item.get(SUMMARY), bytes)
 
 
 def _seal_on_the_way(table: Table, item: Item, rules: Rules) -> None:
@@ -158,7 +177,7 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     derived = set(derived_keys(key.pk, run_id, contents, rules))
     known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
     table.write([derived_item(key) for key in sorted(derived - known)] + summary.parts)
-    place = _lsi5(run_id, contents, rules.primary_metric)
+    place = lsi5_place(run_id, contents, rules.primary_metric)
     try:
         table.update(
             key,
@@ -174,7 +193,8 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     return True
 
 
-def _lsi5(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
+def lsi5_place(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
+    """Where a sealed run stands in LSI5: by the primary metric, or by its first one by name."""
     name = primary_metric or min(contents.metrics, default=None)
     if name is None or name not in contents.metrics:
         return {}

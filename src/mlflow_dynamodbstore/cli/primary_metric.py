@@ -1,0 +1,73 @@
+"""``primary-metric``: the metric that LSI5 orders runs by."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+from rich.progress import Progress
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.lifecycle.primary_metric import PrimaryMetric
+from mlflow_dynamodbstore.lifecycle.run_walk import Done
+
+
+@click.group(cls=Group)
+def primary_metric() -> None:
+    """The metric that has an index of its own; `config set primary_metric` chooses it."""
+
+
+@primary_metric.command()
+@pass_place
+def show(place: Place, json: bool) -> None:
+    """Show which metric is wanted, which one the index has, and whether searches use it."""
+    primary = PrimaryMetric(place.table())
+    wanted, index = primary.wanted(), primary.index() or {}
+    metric, complete = index.get("metric"), bool(index.get("complete"))
+    if json:
+        output.as_json({"wanted": wanted, "indexed": metric, "complete": complete})
+        return
+    rows = [
+        ("wanted", wanted or "none"),
+        ("indexed", metric or "none"),
+        ("state", _state(wanted, metric, complete=complete)),
+    ]
+    output.grid("Primary metric", ("", "value"), rows)
+
+
+@primary_metric.command()
+@pass_place
+def backfill(place: Place, json: bool) -> None:
+    """Order the index by the wanted metric; searches use it from then on.
+
+    It begins a minute or two after it is started, once every process knows. Stopped with Ctrl-C,
+    it goes on where it was when started again.
+    """
+    with output.bar("ordering runs", quiet=json) as shown:
+        primary = PrimaryMetric(place.table(), progress=lambda done: _note(shown, done))
+        done = primary.backfill()
+    wanted = primary.wanted()
+    if json:
+        output.as_json({"indexed": wanted, **asdict(done)})
+    elif wanted is None:
+        output.say("No primary metric is set; searches by any metric read RANK items.")
+    else:
+        output.say(f"{wanted} is complete: {done.entries:,} runs moved to their places.")
+
+
+def _state(wanted: str | None, metric: str | None, *, complete: bool) -> str:
+    if wanted == metric:
+        return "[green]complete[/]" if complete or wanted is None else _WAITS
+    return _WAITS
+
+
+_WAITS = "[yellow]waits for `primary-metric backfill`[/]"
+
+
+def _note(shown: Progress, done: Done) -> None:
+    if done.waiting:
+        output.note(shown, f"goes on in {done.waiting:.0f} s, once every process knows the metric")
+    else:
+        output.note(shown, f"{done.entries:,} runs", done.places, done.places_in_all)
