@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,11 @@ def anywhere() -> CommandLine:
     return CommandLine()
 
 
+def store_at(uri: str, clock: Callable[[], float] = time.time) -> DynamoDBTrackingStore:
+    """A tracking store on the table of a URI, with a clock of the test's own."""
+    return DynamoDBTrackingStore("", ARTIFACTS, table=Table(open_engine(uri), clock=clock))
+
+
 @pytest.fixture
 def store(uri: str) -> DynamoDBTrackingStore:
-    return DynamoDBTrackingStore("", ARTIFACTS, table=Table(open_engine(uri)))
+    return store_at(uri)

@@ -252,7 +252,7 @@ def test_trace_cache_counts_what_it_did(run, store, monkeypatch):
             "cached": 0,
             "not_in_xray": 0,
         }
-        assert "0 traces" in run("trace", "cache", "--experiment", "0").stdout
+        assert "0 traces" in run("trace", "cache", "--experiment-id", "0").stdout
 
 
 # --- tags ---------------------------------------------------------------------------------------

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from mlflow_dynamodbstore.deploy.iam import ROLES, policy
-from mlflow_dynamodbstore.deploy.stacks import Stack
+from mlflow_dynamodbstore.deploy.stacks import Stack, StackFailed
 from mlflow_dynamodbstore.deploy.template import RESOURCE, template
 from mlflow_dynamodbstore.table.dynamodb import DynamoDBEngine
 from mlflow_dynamodbstore.table.dynamodb.definition import check_table
@@ -89,6 +92,94 @@ def test_progress_is_reported_and_a_second_deployment_is_no_error(host):
     assert made.exists()
     again = list(made.deploy())
     assert not [event for event in again if event.is_failure]
+
+
+def test_a_stack_of_an_older_template_is_brought_up_to_date(host, dynamodb):
+    """Its table and what is in it stay; what the template has gained is there afterwards.
+
+    moto changes a stack's outputs, and no table: that a property of the table is changed in place,
+    only AWS can show.
+    """
+    older = template("older")
+    del older["Outputs"]
+    cloudformation = boto3.client(
+        "cloudformation", region_name=REGION, endpoint_url=f"http://{host}"
+    )
+    cloudformation.create_stack(StackName="older", TemplateBody=json.dumps(older))
+    dynamodb.put_item(TableName="older", Item={"PK": {"S": "EXP#0"}, "SK": {"S": "E#META"}})
+    events = list(stack(host, "older").deploy())
+    assert ("older", "UPDATE_COMPLETE") in [(e.resource, e.status) for e in events]
+    (described,) = cloudformation.describe_stacks(StackName="older")["Stacks"]
+    assert {output["OutputKey"] for output in described["Outputs"]} == {"TableName", "TableArn"}
+    assert dynamodb.scan(TableName="older")["Count"] == 1
+
+
+class ScriptedStack:
+    """A CloudFormation whose stack goes through given states, one each time it is asked."""
+
+    def __init__(self, *states, refusal=None, reason=""):
+        self.states = list(states)
+        self.refusal = refusal
+        self.reason = reason
+        self.calls = []
+
+    def describe_stacks(self, **_):
+        status = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        return {"Stacks": [{"StackStatus": status}]}
+
+    def describe_stack_events(self, **_):
+        if not self.calls:
+            return {"StackEvents": []}
+        failed = {
+            "EventId": "1",
+            "LogicalResourceId": RESOURCE,
+            "ResourceStatus": "UPDATE_FAILED",
+            "ResourceStatusReason": self.reason,
+        }
+        return {"StackEvents": [failed] if self.reason else []}
+
+    def update_stack(self, **arguments):
+        self.calls.append(json.loads(arguments["TemplateBody"]))
+        if self.refusal:
+            error = {"Code": "ValidationError", "Message": self.refusal}
+            raise ClientError({"Error": error}, "UpdateStack")
+        return {}
+
+
+def scripted(*states, **answers):
+    client = ScriptedStack(*states, **answers)
+    return client, Stack("mlflow", "mlflow", REGION, client=client, sleep=lambda _: None)
+
+
+def test_an_update_sends_the_template_and_waits_until_it_has_ended():
+    """The old resources are cleaned up behind it; that is waited for too."""
+    states = ("CREATE_COMPLETE", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+    client, changed = scripted(*states, "UPDATE_COMPLETE")
+    assert list(changed.deploy()) == []
+    assert client.calls == [template("mlflow")]
+    assert client.states == ["UPDATE_COMPLETE"]
+
+
+def test_a_stack_with_nothing_to_change_is_no_error():
+    client, same = scripted("CREATE_COMPLETE", refusal="No updates are to be performed.")
+    assert list(same.deploy()) == []
+    assert len(client.calls) == 1
+
+
+def test_an_update_that_is_rolled_back_says_why():
+    """A local index cannot be changed on a table that exists, for instance."""
+    states = ("UPDATE_COMPLETE", "UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS")
+    _, changed = scripted(*states, "UPDATE_ROLLBACK_COMPLETE", reason="cannot replace mlflow")
+    with pytest.raises(StackFailed, match="is UPDATE_ROLLBACK_COMPLETE: cannot replace mlflow"):
+        list(changed.deploy())
+
+
+def test_a_stack_that_cannot_be_updated_says_what_to_do():
+    """One that failed while it was made has to be removed first."""
+    refusal = "Stack:arn is in ROLLBACK_COMPLETE state and can not be updated."
+    _, stuck = scripted("ROLLBACK_COMPLETE", refusal=refusal)
+    with pytest.raises(StackFailed, match=r"ROLLBACK_COMPLETE .*`destroy` removes the stack"):
+        list(stuck.deploy())
 
 
 def test_destroying_removes_the_stack_and_keeps_the_table(host, dynamodb):

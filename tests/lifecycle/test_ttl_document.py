@@ -1,4 +1,10 @@
-"""The lifecycle page, sentence by sentence; each test's docstring is what the page promises."""
+"""The lifecycle page, sentence by sentence; each test's docstring is what the page promises.
+
+That DynamoDB removes within two days, without write capacity, and tells streams who did it, is said
+of AWS and cannot be shown here. That expiry is switched on is in ``tests/deploy``, that the doctor
+notices when it is off in ``test_doctor.py``, and spans that outlive X-Ray's 30 days in
+``tests/traces/test_xray.py``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
+from mlflow_dynamodbstore.lifecycle.places import all_experiments
 from mlflow_dynamodbstore.policies import ENVIRONMENT, Policies
 from tests.lifecycle.making import items_of, make_run
 from tests.stores import everything_in
@@ -401,3 +408,39 @@ def test_cleanup_leaves_traces_in_order_alone(store, time):
     trace_id = start_trace(store)
     assert not Cleanup(store.table, store.policies, sleep=time.sleep).run().found
     assert store.get_trace_info(trace_id).tags["long"] == "x" * 2_000
+
+
+def test_a_trace_has_no_deleted_state(store, time):
+    """Unlike a run it cannot be restored: deleting one removes it with all that belongs to it."""
+    start_trace(store, "tr-1")
+    store.set_trace_tag("tr-1", "team", "red")
+    assert store.delete_traces("0", trace_ids=["tr-1"]) == 1
+    assert not [item for item in everything_in(store.table) if "tr-1" in str(item)]
+
+
+@pytest.mark.parametrize("days", [60, 0])
+def test_traces_that_are_there_follow_a_longer_policy(either_store, time, days):
+    """Where an operator prolongs the retention, all items of a trace live longer, or for good."""
+    store, created = either_store, int(time.now)
+    start_trace(store, "tr-1")
+    store.set_trace_tag("tr-1", "team", "red")
+    time.sleep(29 * DAY)
+    assert store.renew_trace_expiry(all_experiments(store.table), days=days).prolonged == 1
+    expected = created + days * DAY if days else None
+    own = [item for item in everything_in(store.table) if "tr-1" in str(item)]
+    assert (len(own), {item.get("ttl") for item in own}) == (4, {expected})
+    time.sleep(30 * DAY)
+    assert store.get_trace_info("tr-1").trace_id == "tr-1"
+    time.sleep(2 * DAY)
+    assert len(store.search_traces(["0"])[0]) == (0 if days else 1)
+
+
+def test_other_policies_leave_the_dates_that_are_set(store, time):
+    """What was deleted or written keeps the expiry of its day."""
+    run_id = make_run(store)
+    store.delete_run(run_id)
+    dates = [i.get("ttl") for i in (run_item(store, run_id), *history(store, run_id))]
+    store.policies.set(SOFT, 180)
+    store.policies.set(HISTORY, 730)
+    store.renew_trace_expiry(all_experiments(store.table))
+    assert [i.get("ttl") for i in (run_item(store, run_id), *history(store, run_id))] == dates

@@ -9,7 +9,9 @@ import click
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.cli.renewal import renew_traces, say_renewed
 from mlflow_dynamodbstore.lifecycle.settings import SETTINGS, STATE, setting
+from mlflow_dynamodbstore.policies import TRACE_RETENTION
 
 
 @click.group(cls=Group)
@@ -53,7 +55,10 @@ def get(place: Place, name: str, json: bool) -> None:
 @click.argument("value")
 @pass_place
 def set_(place: Place, name: str, value: str, json: bool) -> None:
-    """Change one setting."""
+    """Change one setting.
+
+    Traces that are there follow trace_retention_days as `ttl set` lets them.
+    """
     chosen = setting(name)
     try:
         read = chosen.read(value)
@@ -61,10 +66,13 @@ def set_(place: Place, name: str, value: str, json: bool) -> None:
         raise ValueError(f"{name}: {error}") from error
     policies = place.policies()
     policies.set(name, read)
+    renewed = renew_traces(place, int(read), json=json) if name == TRACE_RETENTION else None
     if json:
         output.as_json({name: read})
-    else:
-        output.say(f"{name} = [bold]{_shown(read)}[/]")
+        return
+    output.say(f"{name} = [bold]{_shown(read)}[/]")
+    if renewed is not None:
+        say_renewed(renewed)
 
 
 def _meaning(name: str) -> str:

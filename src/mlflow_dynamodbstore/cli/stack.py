@@ -77,7 +77,9 @@ def iam_policy(place: Place, role: str, account: str, stack: str | None, json: b
     JSON with or without --json.
     """
     del json
-    location = _deployable(place)
+    location = place.location
+    if location.kind == "file":
+        raise Failure("a file has no IAM policy: who may open it, its permissions say", USAGE)
     name = stack or location.table
     output.as_json(policy(role, location.table, location.region, name, account))
 

@@ -9,9 +9,9 @@ import click
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.lifecycle.places import all_experiments
 from mlflow_dynamodbstore.policies import TRACE_RETENTION
-from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress
-from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress, XRaySpans
 
 
 @click.group(cls=Group)
@@ -20,7 +20,9 @@ def trace() -> None:
 
 
 @trace.command()
-@click.option("--experiment", multiple=True, help="Experiment; may be given twice. [default: all]")
+@click.option(
+    "--experiment-id", multiple=True, help="Experiment; may be given twice. [default: all]"
+)
 @click.option(
     "--days",
     type=click.IntRange(1, XRAY_DAYS),
@@ -29,20 +31,21 @@ def trace() -> None:
     help="How far to go back.",
 )
 @pass_place
-def cache(place: Place, experiment: tuple[str, ...], days: int, json: bool) -> None:
+def cache(place: Place, experiment_id: tuple[str, ...], days: int, json: bool) -> None:
     """Fetch spans from X-Ray, which forgets them after 30 days, and keep them here.
 
     Needs the setting xray_region. What is kept is not fetched again.
     """
-    store = DynamoDBTrackingStore("", table=place.table())
-    if store._xray() is None:  # noqa: SLF001 - whether it is switched on
+    upkeep = XRaySpans.on(place.table())
+    if not upkeep.asks_xray:
         raise ValueError("X-Ray is off: `config set xray_region us-east-1` names its region")
     with output.bar("fetching spans", quiet=json) as shown:
 
         def progress(done: CacheProgress) -> None:
             output.note(shown, f"{done.looked_at:,} traces, {done.cached:,} fetched")
 
-        done = store.cache_spans(experiment or None, days, progress)
+        chosen = experiment_id or all_experiments(place.table())
+        done = upkeep.cache_spans(chosen, days, progress)
     if json:
         output.as_json(asdict(done))
         return

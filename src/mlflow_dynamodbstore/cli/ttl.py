@@ -9,8 +9,8 @@ import click
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.cli.renewal import renew_traces, say_renewed
 from mlflow_dynamodbstore.lifecycle.cleanup import GRACE_SECONDS, Cleanup, Report
-from mlflow_dynamodbstore.lifecycle.places import all_experiments
 from mlflow_dynamodbstore.lifecycle.settings import RETENTIONS, SETTINGS
 from mlflow_dynamodbstore.policies import (
     ENVIRONMENT,
@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.policies import (
     TRACE_RETENTION,
     Policies,
 )
-from mlflow_dynamodbstore.traces.retention import Renewal, TraceRetention
+from mlflow_dynamodbstore.traces.retention import Renewal
 
 DAYS = click.IntRange(0, MOST_DAYS)
 
@@ -71,20 +71,9 @@ def set_(place: Place, /, json: bool, **days: int | None) -> None:
     policies = place.policies()
     for name, value in chosen.items():
         policies.set(name, value)
-    renewed = _renew(place, chosen[TRACE_RETENTION], json) if TRACE_RETENTION in chosen else None
+    days_of_traces = chosen.get(TRACE_RETENTION)
+    renewed = None if days_of_traces is None else renew_traces(place, days_of_traces, json=json)
     _show(policies, renewed, json=json)
-
-
-def _renew(place: Place, days: int, json: bool) -> Renewal:
-    """Let traces of all workspaces live as long as a new policy says."""
-    table = place.table()
-    with output.bar("prolonging traces", quiet=json) as shown:
-
-        def progress(done: Renewal) -> None:
-            output.note(shown, f"{done.looked_at:,} traces, {done.prolonged:,} prolonged")
-
-        upkeep = TraceRetention.on(table)
-        return upkeep.renew_trace_expiry(all_experiments(table), progress, days)
 
 
 @ttl.command()
@@ -171,9 +160,7 @@ def _show(policies: Policies, renewed: Renewal | None = None, *, json: bool) -> 
         if policies.source(name) == "environment":
             output.say(f"[yellow]{ENVIRONMENT[name]}[/] sets {name} in this process.")
     if renewed is not None:
-        output.say(
-            f"{renewed.looked_at:,} traces looked at, [bold]{renewed.prolonged:,}[/] live longer."
-        )
+        say_renewed(renewed)
 
 
 def _days(value: object) -> str:

@@ -88,6 +88,11 @@ class Stack:
         except StackFailed as error:
             if "No updates are to be performed" in str(error):
                 return False
+            if "ROLLBACK_COMPLETE state" in str(error) and self._status() == "ROLLBACK_COMPLETE":
+                raise StackFailed(
+                    f"{error} It failed while it was made: `destroy` removes the stack, then "
+                    "`deploy` makes it anew"
+                ) from error
             raise
         return True
 

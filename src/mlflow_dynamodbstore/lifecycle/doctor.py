@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.lifecycle.survey import COLLECTION_LIMIT, Survey, read
 from mlflow_dynamodbstore.lifecycle.walk import Walk
 from mlflow_dynamodbstore.policies import Policies
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, Scan
-from mlflow_dynamodbstore.table.errors import AccessDenied, TableError
+from mlflow_dynamodbstore.table.errors import AccessDenied, NewerItem, TableError
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 
@@ -165,7 +165,12 @@ class Doctor:
     # --- what is in the table -------------------------------------------------------------------
 
     def _contents(self) -> Iterator[Finding]:
-        survey, orphans = self._walk()
+        try:
+            survey, orphans = self._walk()
+        except NewerItem as error:
+            yield Finding("versions", Level.FAILURE, str(error))
+            return
+        yield Finding("versions", Level.OK, "no item is newer than this release")
         yield self._partitions(survey)
         yield self._orphans(survey.total.items, orphans)
         yield self._unended(survey)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
@@ -24,6 +25,9 @@ from mlflow_dynamodbstore.tracking.base import PLACES_KEPT, Recent, TrackingBase
 from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 IMAGES_KEPT = 1000
 LARGEST_IMAGE = 8 * 1024
 EXPERIMENT_SECONDS = 5.0
@@ -43,6 +47,13 @@ class Change:
 
 class TracesBase(TrackingBase):
     """The ground the modules about traces stand on."""
+
+    @classmethod
+    def on(cls, table: Table) -> Self:
+        """This part alone on a table, for upkeep: opening it writes nothing."""
+        made = cls()
+        made._open(table, "")
+        return made
 
     def _open(self, table: Table, artifact_root_uri: str) -> None:
         super()._open(table, artifact_root_uri)

@@ -12,7 +12,6 @@ from mlflow_dynamodbstore.policies import DAY, TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Patch, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
-from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.table.versions import VERSION, Upgraded
@@ -38,13 +37,6 @@ class Renewal:
 
 class TraceRetention(TraceSearch):
     """When traces expire."""
-
-    @classmethod
-    def on(cls, table: Table) -> TraceRetention:
-        """The retention of a table's traces alone, for upkeep: opening it writes nothing."""
-        made = cls()
-        made._open(table, "")
-        return made
 
     def renew_trace_expiry(
         self,

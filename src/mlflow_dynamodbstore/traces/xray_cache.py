@@ -51,6 +51,11 @@ class CacheProgress:
 class XRaySpans(SpanLog, TraceSearch):
     """X-Ray behind the store."""
 
+    @property
+    def asks_xray(self) -> bool:
+        """Whether X-Ray is switched on."""
+        return self._xray() is not None
+
     def _xray(self) -> XRay | None:
         """X-Ray, where it is switched on."""
         region = os.environ.get(XRAY_VARIABLE) or self.policies.get(XRAY_REGION)
@@ -100,9 +105,14 @@ class XRaySpans(SpanLog, TraceSearch):
     ) -> CacheProgress:
         """Fetch the spans of all traces of the last days that have none here.
 
-        It can be interrupted and run again at any time: what is kept is not fetched again.
+        Experiments that are named may be of any workspace. It can be interrupted and run again at
+        any time: what is kept is not fetched again.
         """
-        places = self._searched_experiments(experiment_ids)
+        places = (
+            self._experiments_in_workspace()
+            if experiment_ids is None
+            else [str(int(one)) for one in experiment_ids]
+        )
         since = int((self.table.clock() - days * DAY) * 1000)
         recent = TraceFilter(comparisons=(Comparison(ATTRIBUTE, TIME, ">=", since),))
         reached = CacheProgress()

@@ -1,0 +1,71 @@
+"""What a changed retention does to the traces that are there."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
+from mlflow.utils.workspace_context import WorkspaceContext
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.cli.exits import INTERRUPTED
+from mlflow_dynamodbstore.policies import DAY
+from mlflow_dynamodbstore.traces import retention
+from mlflow_dynamodbstore.traces.retention import TraceRetention
+from tests.cli.conftest import store_at
+from tests.traces.making import make_info, trace_id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("ttl", "set", "--trace-retention-days"),
+        ("config", "set", "trace_retention_days"),
+    ],
+)
+def test_a_longer_retention_prolongs_the_traces_of_all_workspaces(run, uri, monkeypatch, change):
+    """Whatever the operator's own workspace is; a shorter one lets them be."""
+    created = int(time.time()) - 10 * DAY
+    store = store_at(uri, lambda: float(created))
+    home = store.create_experiment("here")
+    monkeypatch.setenv(MLFLOW_ENABLE_WORKSPACES.name, "true")
+    with WorkspaceContext("team-a"):
+        away = store.create_experiment("there")
+        store.start_trace(make_info(trace_id(1), away))
+    monkeypatch.delenv(MLFLOW_ENABLE_WORKSPACES.name)
+    store.start_trace(make_info(trace_id(2), home))
+    assert "2 traces looked at, 2 live longer" in run(*change, "60").stdout
+    assert "2 traces looked at, 0 live longer" in run(*change, "5").stdout
+    places = [keys.trace_key(away, trace_id(1)), keys.trace_key(home, trace_id(2))]
+    assert {store.table.get(key)["ttl"] for key in places} == {created + 60 * DAY}
+    run(*change, "0", "--json")
+    assert not [key for key in places if "ttl" in store.table.get(key)]
+
+
+def test_ttl_set_tells_programs_what_became_of_traces(run):
+    set_ = run.json("ttl", "set", "--trace-retention-days", "60")
+    assert set_["traces"] == {"looked_at": 0, "prolonged": 0}
+    assert "traces" not in run.json("ttl", "set", "--metric-history-retention-days", "60")
+
+
+def test_a_renewal_that_was_stopped_is_ended_by_the_same_command(run, uri, monkeypatch):
+    """The policy holds from the start, and what was done is kept."""
+    store = store_at(uri)
+    for n in range(5):
+        store.start_trace(make_info(trace_id(n), "0"))
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
+    change = ("ttl", "set", "--trace-retention-days", "60")
+    redate, calls = TraceRetention._redate, iter(range(10))
+
+    def stopped(upkeep: TraceRetention, *arguments: object) -> None:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        redate(upkeep, *arguments)
+
+    monkeypatch.setattr(TraceRetention, "_redate", stopped)
+    assert "stopped" in run(*change, code=INTERRUPTED).output
+    assert run.json("ttl", "show")["trace_retention_days"]["days"] == 60
+    monkeypatch.setattr(TraceRetention, "_redate", redate)
+    assert run.json(*change)["traces"] == {"looked_at": 5, "prolonged": 2}
+    assert run.json(*change)["traces"] == {"looked_at": 5, "prolonged": 0}

@@ -1,0 +1,122 @@
+"""What the doctor looks at, and what it says when something is not as it should be."""
+
+from __future__ import annotations
+
+import boto3
+import pytest
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.lifecycle import doctor as doctor_module
+from mlflow_dynamodbstore.lifecycle.doctor import Doctor, Level
+from mlflow_dynamodbstore.lifecycle.survey import Survey
+from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.errors import AccessDenied, SchemaMismatch
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
+from tests.engines import moto_server
+from tests.lifecycle.making import make_run
+from tests.stores import everything_in
+
+
+def findings(table, **options):
+    return {found.check: found for found in Doctor(table, **options).examine()}
+
+
+class ReadOnly(WrappedEngine):
+    """Credentials that may look and not touch."""
+
+    def apply(self, write):
+        raise AccessDenied("not authorised")
+
+    def apply_many(self, writes):
+        raise AccessDenied("not authorised")
+
+    def transact(self, writes, token):
+        raise AccessDenied("not authorised")
+
+
+class Foreign(WrappedEngine):
+    """A table that somebody else has made."""
+
+    def prepare(self, *, create):
+        raise SchemaMismatch("the table has no index LSI1")
+
+
+def test_all_is_well(store):
+    make_run(store)
+    found = findings(store.table)
+    assert {one.level for one in found.values()} == {Level.OK}
+    assert {
+        "connection",
+        "permissions",
+        "schema",
+        "expiry",
+        "versions",
+        "partitions",
+        "orphans",
+        "unended runs",
+    } <= found.keys()
+
+
+def test_what_the_credentials_do_not_allow_is_named(store):
+    found = findings(Table(ReadOnly(store.table.engine)))["permissions"]
+    assert found.level == Level.WARNING
+    denied = "PutItem, UpdateItem, BatchWriteItem, TransactWriteItems, DeleteItem"
+    assert f"denied: {denied}; `iam-policy`" in found.text
+
+
+def test_a_table_that_is_not_ours_is_a_failure(store):
+    found = findings(Table(Foreign(store.table.engine)))["schema"]
+    assert (found.level, found.text) == (Level.FAILURE, "the table has no index LSI1")
+
+
+def test_a_slow_answer_is_a_warning(store):
+    seconds = iter(range(10))
+    found = findings(store.table, monotonic=lambda: 2.0 * next(seconds))["connection"]
+    assert found.level == Level.WARNING
+    assert "2000 ms" in found.text
+
+
+@pytest.mark.parametrize(
+    ("share", "level"), [(0.4, Level.OK), (0.6, Level.WARNING), (0.95, Level.FAILURE)]
+)
+def test_the_largest_experiments_are_held_against_the_limit(store, monkeypatch, share, level):
+    """From half of it on that is a warning, from nine tenths a failure."""
+    survey = Survey(store.table.schema, 0.0)
+    survey.add(everything_in(store.table))
+    ((_, size),) = survey.largest(1)
+    monkeypatch.setattr(doctor_module, "COLLECTION_LIMIT", size / share)
+    found = findings(store.table)["partitions"]
+    assert (found.level, "largest experiments: 0 (" in found.text) == (level, True)
+
+
+def test_an_item_of_a_newer_release_is_a_failure(store):
+    key = keys.run_key("0", "a" * 32)
+    store.table.engine.apply(Put({"PK": key.pk, "SK": key.sk, "v": 7}))
+    found = findings(store.table)
+    assert found["versions"].level == Level.FAILURE
+    assert "upgrade" in found["versions"].text
+    assert "orphans" not in found
+
+
+def test_a_table_on_aws_whose_expiry_was_switched_off_is_noticed(monkeypatch):
+    """And its recovery, its protection, and a clock that runs wrong."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with moto_server() as host:
+        engine = open_engine(f"dynamodb://{host}/mlflow?region=us-east-1", create=True)
+        client = boto3.client("dynamodb", region_name="us-east-1", endpoint_url=f"http://{host}")
+        off = {"AttributeName": "ttl", "Enabled": False}
+        client.update_time_to_live(TableName="mlflow", TimeToLiveSpecification=off)
+        recovery = {"PointInTimeRecoveryEnabled": False}
+        client.update_continuous_backups(
+            TableName="mlflow", PointInTimeRecoverySpecification=recovery
+        )
+        client.update_table(TableName="mlflow", DeletionProtectionEnabled=False)
+        found = findings(Table(engine, clock=lambda: 1_000_000_000.0))
+        engine.close()
+    for check in ("expiry", "recovery", "protection", "clock"):
+        assert found[check].level == Level.WARNING, found[check]
+    assert found["expiry"].text == "time to live is off: nothing is removed"
+    assert "behind the endpoint's" in found["clock"].text
