@@ -11,6 +11,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.cli.exits import INTERRUPTED
 from mlflow_dynamodbstore.policies import DAY
+from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import retention
 from mlflow_dynamodbstore.traces.retention import TraceRetention
 from tests.cli.conftest import store_at
@@ -38,9 +39,10 @@ def test_a_longer_retention_prolongs_the_traces_of_all_workspaces(run, uri, monk
     assert "2 traces looked at, 2 live longer" in run(*change, "60").stdout
     assert "2 traces looked at, 0 live longer" in run(*change, "5").stdout
     places = [keys.trace_key(away, trace_id(1)), keys.trace_key(home, trace_id(2))]
-    assert {store.table.get(key)["ttl"] for key in places} == {created + 60 * DAY}
+    dates = {item["ttl"] for item in store.table.get_many(places).values()}
+    assert dates == {created + 60 * DAY}
     run(*change, "0", "--json")
-    assert not [key for key in places if "ttl" in store.table.get(key)]
+    assert not [item for item in store.table.get_many(places).values() if "ttl" in item]
 
 
 def test_ttl_set_tells_programs_what_became_of_traces(run):
@@ -58,10 +60,10 @@ def test_a_renewal_that_was_stopped_is_ended_by_the_same_command(run, uri, monke
     change = ("ttl", "set", "--trace-retention-days", "60")
     redate, calls = TraceRetention._redate, iter(range(10))
 
-    def stopped(upkeep: TraceRetention, *arguments: object) -> None:
+    def stopped(upkeep: TraceRetention, item: Item, ttl: int) -> None:
         if next(calls) == 3:
             raise KeyboardInterrupt
-        redate(upkeep, *arguments)
+        redate(upkeep, item, ttl)
 
     monkeypatch.setattr(TraceRetention, "_redate", stopped)
     assert "stopped" in run(*change, code=INTERRUPTED).output

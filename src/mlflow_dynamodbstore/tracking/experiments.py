@@ -220,10 +220,19 @@ class Experiments(ExperimentSearch, Runs):
     def delete_experiment(self, experiment_id: str | int) -> None:
         meta = self._turned(experiment_id, ACTIVE, DELETED)
         self._forget_experiment(experiment_id_of(meta))
+        # Who saw the experiment active may have begun a run behind the walk: look until none is.
+        while self._delete_runs(meta) and self._is_on_its_way(meta, DELETED):
+            pass
+        self._runs_are_there(meta, DELETED)
+
+    def _delete_runs(self, meta: Item) -> bool:
+        """Give the active runs of a deleted experiment its stage; whether there were any."""
+        found = False
         for runs in batched(self._runs_in(meta, ACTIVE), RUNS_AT_ONCE):
+            found = True
             self._change_runs(runs, DELETED)
             self.table.map(lambda run: self._delete_assessments_of_run(run_id_of(run)), runs)
-        self._runs_are_there(meta, DELETED)
+        return found
 
     def restore_experiment(self, experiment_id: str | int) -> None:
         meta = self._turned(experiment_id, DELETED, ACTIVE)
@@ -301,6 +310,11 @@ class Experiments(ExperimentSearch, Runs):
         )
         for run in runs:
             self._admitted.forget(run_id_of(run))
+
+    def _is_on_its_way(self, meta: Item, stage: str) -> bool:
+        """Whether an experiment's runs are still to be brought to a stage."""
+        now = self.table.get(self.table.schema.key_of(meta))
+        return now is not None and now.get(RUNS_TO) == stage
 
     def _runs_are_there(self, meta: Item, stage: str) -> None:
         key = self.table.schema.key_of(meta)
