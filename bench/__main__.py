@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from bench import contract, page, registry, report, through_http, traces, tracking
+from bench import auth, contract, page, registry, report, through_http, traces, tracking
 from bench.stores import DYNAMODB, all_benches
 
 QUICK_SIZES = (500, 2_000)
@@ -59,6 +59,9 @@ def main(
     report.show(console, results.contract)
     measure_stores(results, chosen, console.print, postgres=full)
     console.print(times(results.operations))
+    results.checked = auth.run(console.print)
+    for one in results.checked:
+        console.print(one)
     results.served = through_http.run(60 if full else 20, console.print)
     for served in results.served:
         console.print(served)

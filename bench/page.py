@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import plots, report
+from bench.auth import ADDED_GOAL_MS, Checked
 from bench.contract import Figure
 from bench.stores import DYNAMODB, EMBEDDED, SQLITE
 from bench.targets import TARGETS, Target, Units, dollars
@@ -26,6 +27,7 @@ class Results:
     contract: Sequence[Figure] = ()
     operations: Measured = field(default_factory=dict)
     growth: Mapping[int, Measured] = field(default_factory=dict)
+    checked: Sequence[Checked] = ()
     served: Sequence[Served] = ()
 
 
@@ -46,6 +48,7 @@ def page(results: Results) -> str:
         _how(results),
         *_operations(results.operations),
         *_growth(results.growth),
+        *_checked(results.checked),
         *_served(results.served),
         "## The table's own operations",
         report.markdown(results.contract).strip(),
@@ -125,6 +128,28 @@ def _growth(growth: Mapping[int, Measured]) -> Iterator[str]:
                 units = [f"{cost.requests:g} / {cost.read_units:g}" for cost in found]
                 rows.append([title, "requests / read units", *units])
     yield _table(["search", "store", *(f"{size:,} runs" for size in sizes)], rows)
+
+
+def _checked(checked: Sequence[Checked]) -> Iterator[str]:
+    if not checked:
+        return
+    yield "## With users and permissions"
+    yield (
+        "A request to MLflow's app inside one process, on a file, without and with the app "
+        "`dynamodb-auth`. The answers of the permission check are remembered for two seconds; "
+        f"it is to add at most {ADDED_GOAL_MS:g} ms, and no request of DynamoDB."
+    )
+    rows = [
+        [
+            one.title,
+            f"{one.plain_ms:.2f}",
+            f"{one.checked_ms:.2f}",
+            f"{one.added_ms:.2f}",
+            str(one.requests),
+        ]
+        for one in checked
+    ]
+    yield _table(["request", "without, ms", "with, ms", "added, ms", "added requests"], rows)
 
 
 def _served(served: Sequence[Served]) -> Iterator[str]:

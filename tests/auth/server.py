@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import local
 from typing import Any
 
 import requests
@@ -40,9 +41,10 @@ class Caller:
     workspace: str | None = None
 
     def call(self, method: str, path: str, **arguments: Any) -> requests.Response:
+        """One call, over a connection that the calls of a thread to one server share."""
         headers = {"X-MLFLOW-WORKSPACE": self.workspace} if self.workspace else {}
         headers |= arguments.pop("headers", {})
-        return requests.request(
+        return _session().request(
             method,
             f"{self.url}/api/{path}",
             auth=HTTPBasicAuth(self.name.encode(), self.password.encode()),
@@ -61,6 +63,17 @@ class Caller:
         answer = self.post(path, **body)
         assert answer.status_code == 200, answer.text
         return answer.json() if answer.text else {}
+
+
+_local = local()
+
+
+def _session() -> requests.Session:
+    if not hasattr(_local, "session"):
+        _local.session = requests.Session()
+        _local.session.trust_env = False  # looking for proxies takes longer than most calls
+    session: requests.Session = _local.session
+    return session
 
 
 @contextmanager

@@ -57,6 +57,11 @@ def test_a_store_that_is_read_from_elsewhere_is_noticed(copy):
     refused(copy, r"authenticate_request_basic_auth\(\) takes its store from another place")
 
 
+def test_a_check_that_finds_runs_elsewhere_is_noticed(copy):
+    copy._run_requirement = lambda run_id, action: None
+    refused(copy, r"_run_requirement\(\) does not use _get_tracking_store\(\)")
+
+
 def test_a_new_method_of_mlflows_store_is_noticed(copy, monkeypatch):
     monkeypatch.setattr(SqlAlchemyStore, "list_teams", lambda self: [], raising=False)
     refused(copy, r"its store has list_teams\(\), ours has not")

@@ -19,11 +19,15 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.auth.cache import fresh_answers
 from mlflow_dynamodbstore.auth.lists import fill_page, listing_of, missing_filters
+from mlflow_dynamodbstore.auth.lookups import remembering
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 
 READERS = ("authenticate_request_basic_auth", "bootstrap_admin_user", "create_admin_user")
 """Functions of the app that must find the store in the variable."""
 HOOKS = ("_before_request", "_after_request")
+LOOKUP = "_get_tracking_store"
+READING_POSTS = ("/search", "/batchGetInfos", "/get-latest-versions")
+"""How the paths of POST requests end that change nothing."""
 BAD_REQUEST = 400
 FORBIDDEN = 403
 
@@ -32,6 +36,7 @@ def take_seat(auth: ModuleType, store: DynamoDBAuthStore) -> None:
     """Make our store the app's. Raises ``MlflowException`` when this MLflow does not let us."""
     check_seat(auth)
     vars(auth)["store"] = store
+    vars(auth)[LOOKUP] = remembering(vars(auth)[LOOKUP], store.recent)
     vars(auth)["_before_request"] = _doubting_denials(vars(auth)["_before_request"])
     vars(auth)["_after_request"] = _reading_anew(auth, vars(auth)["_after_request"])
 
@@ -58,6 +63,8 @@ def _problems_of_module(auth: ModuleType) -> Iterator[str]:
     for name in HOOKS:
         if not inspect.isfunction(vars(auth).get(name)) or not _reads(auth, "create_app", name):
             yield f"create_app() does not use {name}()"
+    if not _reads(auth, "_run_requirement", LOOKUP):
+        yield f"_run_requirement() does not use {LOOKUP}()"
     for name in missing_filters(auth):
         yield f"{name}() is not among its AFTER_REQUEST_HANDLERS"
 
@@ -127,15 +134,37 @@ def _odd_body() -> Response | None:
 
 
 def _reading_anew(auth: ModuleType, after_request: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Let lists be cut down to what a user may see now, with what was created a moment ago."""
+    """Let nothing be left out of an answer that a user may see now, if only since a moment."""
 
     @functools.wraps(after_request)
     def checked(response: Any) -> Any:
+        if response.status_code >= BAD_REQUEST:
+            return after_request(response)
+        listing = listing_of(auth, request.path, request.method)
+        if listing is None and _only_reads():
+            return _left_out_anew(after_request, response)
         with fresh_answers():
-            listing = listing_of(auth, request.path, request.method)
-            if listing is None or response.status_code >= BAD_REQUEST:
+            if listing is None:
                 return after_request(response)
             fill_page(listing, after_request, response)
             return response
 
     return checked
+
+
+def _only_reads() -> bool:
+    """Whether what MLflow does after this request may be done twice."""
+    return request.method == "GET" or request.path.endswith(READING_POSTS)
+
+
+def _left_out_anew(after_request: Callable[[Any], Any], response: Any) -> Any:
+    """Leave out what a moment's memory says, and ask again only if that was anything."""
+    if not response.is_json or response.is_streamed:
+        return after_request(response)
+    whole = response.get_data()
+    answer = after_request(response)
+    if answer.get_data() == whole:
+        return answer
+    response.set_data(whole)
+    with fresh_answers():
+        return after_request(response)

@@ -1,0 +1,80 @@
+"""Where runs and experiments belong is remembered by permission checks, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
+from mlflow.exceptions import MlflowException
+from mlflow.utils.workspace_context import WorkspaceContext
+
+from mlflow_dynamodbstore.auth.cache import Recent, fresh_answers
+from mlflow_dynamodbstore.auth.lookups import remembering
+from tests.table.fakes import FakeTime
+
+
+class Runs:
+    """A tracking store that counts how often it is asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def get_run(self, run_id):
+        self.asked.append(run_id)
+        if run_id == "none":
+            raise MlflowException("not found")
+        return self
+
+    def get_experiment(self, experiment_id):
+        self.asked.append(experiment_id)
+        return experiment_id
+
+    @property
+    def info(self):
+        return f"info {len(self.asked)}"
+
+    def search_runs(self):
+        return "searched"
+
+
+@pytest.fixture
+def store():
+    return Runs()
+
+
+@pytest.fixture
+def lookups(store):
+    get_store = remembering(lambda: store, Recent(seconds=2, clock=FakeTime()))
+    return get_store()
+
+
+def test_a_run_and_an_experiment_are_read_once(store, lookups):
+    assert lookups.get_run("r").info == lookups.get_run("r").info == "info 1"
+    assert lookups.get_experiment("e") == lookups.get_experiment("e") == "e"
+    assert store.asked == ["r", "e"]
+
+
+def test_before_a_request_is_refused_they_are_read_again(store, lookups):
+    lookups.get_run("r")
+    with fresh_answers():
+        lookups.get_run("r")
+    assert store.asked == ["r", "r"]
+
+
+def test_what_one_workspace_found_is_not_found_by_another(store, lookups, monkeypatch):
+    monkeypatch.setenv(MLFLOW_ENABLE_WORKSPACES.name, "true")
+    for workspace in ("team-a", "team-b"):
+        with WorkspaceContext(workspace):
+            lookups.get_run("r")
+            lookups.get_experiment("e")
+    assert store.asked == ["r", "e"] * 2
+
+
+def test_that_there_is_no_run_is_not_remembered(store, lookups):
+    for _ in range(2):
+        with pytest.raises(MlflowException, match="not found"):
+            lookups.get_run("none")
+    assert store.asked == ["none"] * 2
+
+
+def test_all_else_is_the_stores_own(store, lookups):
+    assert lookups.search_runs() == "searched"
