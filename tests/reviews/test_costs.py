@@ -1,0 +1,135 @@
+"""What reviews cost on DynamoDB: requests, read units and write units, at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from mlflow.genai.review_queues import ReviewQueue
+
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.wrappers.metering import Meter, MeteredEngine
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.engines import dynoxide_server, find_dynoxide
+from tests.reviews.making import ask, line_up, pages
+from tests.traces.making import make_info, trace_id
+
+LONG = 300
+LEFT = 5
+
+
+class Metered(NamedTuple):
+    store: DynamoDBTrackingStore
+    meter: Meter
+    experiment: str
+    queue: ReviewQueue
+
+
+def metered(uri: str) -> Metered:
+    """A queue of 300 items, of which five are left to do."""
+    engine = MeteredEngine(open_engine(uri))
+    engine.prepare(create=True)
+    store = DynamoDBTrackingStore(uri, "s3://bucket/root", table=Table(engine))
+    experiment = store.create_experiment("costs")
+    items = [f"tr-{n:032x}" for n in range(LONG)]
+    queue = line_up(store, experiment, *items)
+    for n, item in enumerate(items[LEFT:]):
+        store.set_review_queue_item_status(
+            queue.queue_id,
+            item_id=item,
+            status="declined" if n % 5 == 0 else "complete",
+            completed_by="ada@example.com",
+        )
+    return Metered(store, engine.meter, experiment, queue)
+
+
+@pytest.fixture(scope="module", params=["embedded", "dynoxide"])
+def costs(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Metered]:
+    folder: Path = tmp_path_factory.mktemp("costs")
+    if request.param == "embedded":
+        yield metered(f"dynamodb:///{folder}/costs.ddb?synchronous=NORMAL")
+        return
+    if find_dynoxide() is None:
+        pytest.skip("dynoxide is not installed: tools/install_dynoxide.sh")
+    with dynoxide_server() as address:
+        yield metered(f"dynamodb://{address}/costs")
+
+
+def test_what_is_left_of_a_long_queue(costs):
+    """The queue and its pending items: 2 requests and 2 read units, however long it is."""
+    store, meter, _, queue = costs
+    with meter.measure() as used:
+        found = store.list_review_queue_items(queue.queue_id, status="pending")
+    assert len(found) == LEFT
+    assert used.total_requests == 2, used
+    assert used.read_units <= 2, used
+
+
+def test_a_page_of_a_long_queue_costs_the_same_wherever_it_is(costs):
+    """30 items of all statuses: at most 4 requests and 12 read units, on the last page too."""
+    store, meter, _, queue = costs
+    listed = pages(
+        lambda **options: store.list_review_queue_items(queue.queue_id, **options), LONG // 10
+    )
+    for _ in range(10):
+        with meter.measure() as used:
+            assert len(next(listed)) == LONG // 10
+        assert used.total_requests <= 4, used
+        assert used.read_units <= 12, used
+
+
+def test_finishing_an_item(costs):
+    """Looked at and changed: 2 requests, 2 read units, 3 write units, of which 2 for LSI1."""
+    store, meter, experiment, _ = costs
+    queue = line_up(store, experiment, "tr-1", name="finishing")
+    with meter.measure() as used:
+        store.set_review_queue_item_status(
+            queue.queue_id, item_id="tr-1", status="complete", completed_by="ada"
+        )
+    assert used.total_requests == 2, used
+    assert used.read_units <= 2, used
+    assert used.write_units <= 3, used
+
+
+def test_attaching_many(costs):
+    """99 items in 2 requests: one look, and one transaction."""
+    store, meter, experiment, _ = costs
+    queue = line_up(store, experiment, name="attaching")
+    with meter.measure() as used:
+        store.add_items_to_review_queue(queue.queue_id, item_ids=[f"tr-{n}" for n in range(99)])
+    assert used.total_requests == 2, used
+    assert used.write_units <= 4 * 99 + 3, used
+
+
+def test_label_schemas(costs):
+    """One is made in 2 requests; a list takes 2 in a process that has seen the experiment."""
+    store, meter, _, _ = costs
+    experiment = store.create_experiment("asked")
+    with meter.measure() as used:
+        ask(store, experiment)
+    assert used.total_requests == 2, used
+    store.list_label_schemas(experiment)
+    with meter.measure() as used:
+        assert len(store.list_label_schemas(experiment)) == 2
+    assert used.total_requests == 2, used
+    assert used.read_units <= 2, used
+
+
+def test_deleting_traces_asks_once_whether_there_are_queues(costs):
+    """One request for all of them where there are none, and one a trace where there are."""
+    store, meter, reviewed, _ = costs
+    used = {}
+    for experiment in (store.create_experiment("traced"), reviewed):
+        for n in range(10):
+            store.start_trace(make_info(trace_id(5000 + n), experiment))
+        places = [store._find_trace_place(trace_id(5000 + n)) for n in range(10)]
+        with meter.measure() as spent:
+            store._before_traces_deleted(places)
+        used[experiment] = spent.total_requests
+        store.delete_traces(experiment, trace_ids=[trace_id(5000 + n) for n in range(10)])
+    assert list(used.values()) == [1, 11]
