@@ -230,6 +230,15 @@ def test_resources_are_named_as_their_part_of_aws_names_them(region, begins):
     assert all(arn.startswith(begins) for arn in named)
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_those_who_keep_spans_may_be_allowed_to_fetch_them(role):
+    """A reader keeps none, and without being asked for it nobody is allowed to."""
+    plain = policy(role, "mlflow", REGION, "mlflow")["Statement"]
+    allowed = policy(role, "mlflow", REGION, "mlflow", xray=True)["Statement"]
+    added = [statement["Action"] for statement in allowed[len(plain) :]]
+    assert added == ([] if role == "reader" else [["xray:BatchGetTraces"]])
+
+
 def test_roles_grow_and_a_reader_cannot_write():
     reader, writer, operator = (set(ROLES[role]) for role in ("reader", "writer", "operator"))
     assert reader < writer < operator

@@ -69,8 +69,11 @@ def destroy(place: Place, stack: str | None, delete_data: bool, yes: bool, json:
 @click.argument("role", type=click.Choice(list(ROLES)))
 @click.option("--account", default="*", show_default=True, help="Number of the AWS account.")
 @stack_option
+@click.option("--xray", is_flag=True, help="Allow fetching spans from X-Ray too.")
 @pass_place
-def iam_policy(place: Place, role: str, account: str, stack: str | None, json: bool) -> None:
+def iam_policy(
+    place: Place, role: str, account: str, stack: str | None, xray: bool, json: bool
+) -> None:
     """Print the IAM policy with the least that a role needs.
 
     A reader only looks, a writer is MLflow's server and clients, an operator is this program. It is
@@ -81,7 +84,7 @@ def iam_policy(place: Place, role: str, account: str, stack: str | None, json: b
     if location.kind == "file":
         raise Failure("a file has no IAM policy: who may open it, its permissions say", USAGE)
     name = stack or location.table
-    output.as_json(policy(role, location.table, location.region, name, account))
+    output.as_json(policy(role, location.table, location.region, name, account, xray=xray))
 
 
 def _deployable(place: Place) -> Location:

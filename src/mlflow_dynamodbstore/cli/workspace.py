@@ -68,7 +68,8 @@ def create(
 def delete(place: Place, name: str, mode: str, yes: bool, json: bool) -> None:
     """Delete a workspace."""
     output.confirm(f"Delete the workspace {name} ({mode})?", yes=yes)
-    _store(place).delete_workspace(name, MODES[mode])
+    with output.bar(f"deleting {escape(name)}", quiet=json):
+        _store(place).delete_workspace(name, MODES[mode])
     if json:
         output.as_json({"deleted": name, "mode": mode})
     else:

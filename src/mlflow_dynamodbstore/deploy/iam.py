@@ -28,6 +28,7 @@ STACK = (
     "DescribeStacks",
     "UpdateStack",
 )
+XRAY = "xray:BatchGetTraces"
 
 ROLES: Mapping[str, tuple[str, ...]] = {
     "reader": READ,
@@ -37,8 +38,13 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 """Reader: those who only look. Writer: MLflow's server and clients. Operator: this program."""
 
 
-def policy(role: str, name: str, region: str, stack: str, account: str = "*") -> dict[str, Any]:
-    """The policy document of a role for one table."""
+def policy(
+    role: str, name: str, region: str, stack: str, account: str = "*", *, xray: bool = False
+) -> dict[str, Any]:
+    """The policy document of a role for one table; ``xray`` for those who fetch spans from there.
+
+    Spans that are fetched are kept, so that a reader fetches none.
+    """
     aws = _partition(region)
     table = f"arn:{aws}:dynamodb:{region}:{account}:table/{name}"
     statements = [
@@ -57,6 +63,11 @@ def policy(role: str, name: str, region: str, stack: str, account: str = "*") ->
                 "Action": sorted(f"cloudformation:{action}" for action in STACK),
                 "Resource": [f"arn:{aws}:cloudformation:{region}:{account}:stack/{stack}/*"],
             }
+        )
+    if xray and role != "reader":
+        # X-Ray knows no resources that this action could be bounded to.
+        statements.append(
+            {"Sid": "Spans", "Effect": "Allow", "Action": [XRAY], "Resource": ["*"]},
         )
     return {"Version": "2012-10-17", "Statement": statements}
 
