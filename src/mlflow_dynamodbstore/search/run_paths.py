@@ -17,6 +17,7 @@ from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.keys import Range
 from mlflow_dynamodbstore.policies import Rules
 from mlflow_dynamodbstore.search.estimates import BELOW, ENTRY, RUN, Estimate
+from mlflow_dynamodbstore.search.glimpses import Glimpse
 from mlflow_dynamodbstore.search.ordering import PRESENT, Ordering, Position
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -38,8 +39,8 @@ class ReadsTooMuch(Exception):
 class Runs:
     """The runs of one experiment in some lifecycle stages, read through one table.
 
-    ``batch`` is how many are likely wanted, and the size of the first page; ``needles`` are bytes
-    without which a run's summary cannot match. While ``worth`` is set, a path is given up when
+    ``batch`` is how many are likely wanted, and the size of the first page; ``glimpses`` judge a
+    run's packed summary. While ``worth`` is set, a path is given up when
     it is likely to look at more runs than that before so many match.
     """
 
@@ -48,7 +49,7 @@ class Runs:
     stages: frozenset[str]
     batch: int
     rules: Rules = field(default_factory=Rules)
-    needles: tuple[bytes, ...] = ()
+    glimpses: tuple[Glimpse, ...] = ()
     worth: float | None = None
     looked: int = 0
     found: int = 0
@@ -79,7 +80,7 @@ class Runs:
         """Runs with their contents, those of other lifecycle stages left out."""
         wanted = [item for item in items if item["lifecycle"] in self.stages]
         self.looked += len(wanted)
-        return sealing.read_all(self.table, wanted, self.rules, self.needles)
+        return sealing.read_all(self.table, wanted, self.rules, self.glimpses)
 
     def items(
         self,

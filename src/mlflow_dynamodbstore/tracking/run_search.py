@@ -17,7 +17,7 @@ from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.policies import Policies, Rules
 from mlflow_dynamodbstore.search.filters import ATTRIBUTE, METRIC, TAG, Comparison, all_hold
-from mlflow_dynamodbstore.search.needles import needles
+from mlflow_dynamodbstore.search.glimpses import glimpses
 from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.search.pages import beyond, in_order, merged, page, settled, started
 from mlflow_dynamodbstore.search.run_choice import Choice, choose
@@ -50,7 +50,7 @@ class RunQuery:
 
     def runs(self, table: Table, experiment_id: str, batch: int, rules: Rules) -> Runs:
         """The runs of an experiment, of which only those are unpacked that may match."""
-        return Runs(table, experiment_id, self.stages, batch, rules, needles(self.comparisons))
+        return Runs(table, experiment_id, self.stages, batch, rules, glimpses(self.comparisons))
 
     def choice(self, runs: Runs) -> Choice:
         """The path to read: the forced one where it is able, or the one that reads least."""

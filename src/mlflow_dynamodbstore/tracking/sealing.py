@@ -25,6 +25,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow_dynamodbstore import keys, large
 from mlflow_dynamodbstore.policies import Rules
 from mlflow_dynamodbstore.search import fulltext
+from mlflow_dynamodbstore.search.glimpses import Glimpse
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.table import Table
@@ -102,21 +103,22 @@ def read(table: Table, item: Item) -> RunRecord:
 
 
 def read_all(
-    table: Table, items: Sequence[Item], rules: Rules, needles: Sequence[bytes] = ()
+    table: Table, items: Sequence[Item], rules: Rules, glimpses: Sequence[Glimpse] = ()
 ) -> list[RunRecord]:
     """Many runs, the live ones read side by side, and those left lying sealed on the way.
 
-    A sealed run whose packed summary lacks one of ``needles`` is left out, unread.
+    A sealed run whose packed summary does not pass all ``glimpses`` is left out, unread.
     """
-    rest = [item for item in items if not _is_at_hand(item)]
+    at_hand = [_is_at_hand(item) for item in items]
+    rest = [item for item, known in zip(items, at_hand, strict=True) if not known]
     further = iter(table.map(lambda item: read(table, item), rest))
     records: list[RunRecord] = []
-    for item in items:
-        if not _is_at_hand(item):
+    for item, known in zip(items, at_hand, strict=True):
+        if not known:
             records.append(next(further))
             continue
         raw = large.raw(item[SUMMARY])
-        if all(needle in raw for needle in needles):
+        if all(glimpse(raw) for glimpse in glimpses):
             records.append(RunRecord(item, RunContents.from_summary(large.unpack_raw(raw))))
     for item in rest:
         if should_seal(table, item):
