@@ -111,6 +111,7 @@ def _head(segment_text: str, size: int) -> str:
 # --- whole numbers ------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=4096)  # the points of one call mostly share their step and time
 def ordered_int(number: int) -> str:
     """A 64-bit whole number as 16 hex digits that sort as the numbers do."""
     if not -_INT64 <= number < _INT64:

@@ -30,7 +30,10 @@ _PART_DIGITS = 4
 
 
 class Range(NamedTuple):
-    """All keys from ``low`` to ``high``, both included."""
+    """All keys from ``low`` to ``high``, both included.
+
+    Texts compare by their code points, which is the order of their UTF-8 bytes, the table's.
+    """
 
     low: str
     high: str
@@ -42,17 +45,15 @@ class Range(NamedTuple):
     @property
     def is_empty(self) -> bool:
         """Whether no key can lie in this range."""
-        return self.low.encode() > self.high.encode()
+        return self.low > self.high
 
     def overlap(self, other: Range) -> Range:
         """The keys of both."""
-        return Range(
-            max(self.low, other.low, key=str.encode), min(self.high, other.high, key=str.encode)
-        )
+        return Range(max(self.low, other.low), min(self.high, other.high))
 
     def __contains__(self, key: object) -> bool:
-        """Whether a key lies in this range, compared as the table compares."""
-        return isinstance(key, str) and self.low.encode() <= key.encode() <= self.high.encode()
+        """Whether a key lies in this range."""
+        return isinstance(key, str) and self.low <= key <= self.high
 
 
 def join(*pieces: str) -> str:

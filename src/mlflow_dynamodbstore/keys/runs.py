@@ -59,7 +59,7 @@ def run_key(experiment_id: str, run_id: str) -> Key:
 
 def run_metric(run_id: str, key: str) -> str:
     """The latest value of a metric."""
-    return join(run(run_id), "METRIC", bounded(key, KEY))
+    return f"{run(run_id)}#METRIC#{bounded(key, KEY)}"
 
 
 def run_metric_point(
@@ -69,8 +69,15 @@ def run_metric_point(
 
     The suffix tells several values at one step and timestamp apart.
     """
-    point = join(run(run_id), "MHIST", bounded(key, KEY), ordered_int(step), ordered_int(timestamp))
-    return point if suffix is None else join(point, bounded(suffix, WORD))
+    place = f"{ordered_int(step)}#{ordered_int(timestamp)}"
+    point = f"{run(run_id)}#MHIST#{bounded(key, KEY)}#{place}"
+    return point if suffix is None else f"{point}#{_suffix(suffix)}"
+
+
+def _suffix(text: str) -> str:
+    """A suffix as a piece of a key; ours are hex digits, each made once and not worth keeping."""
+    plain = text.isalnum() and text.isascii() and len(text) <= WORD
+    return text if plain else bounded(text, WORD)
 
 
 def run_param(run_id: str, key: str) -> str:

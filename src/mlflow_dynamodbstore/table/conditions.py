@@ -10,6 +10,7 @@ and bytes are both type B (see :func:`wire_bytes`), so they never meet a whole n
 
 from __future__ import annotations
 
+import operator
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -230,6 +231,8 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Judge
 
         def judge(item: Item, c: Sequence[Any]) -> bool:
             a, b = read_left(item, c), read_right(item, c)
+            if type(a) is int is type(b):  # the common case
+                return compare(a, b)
             kind = _type_of(a)
             if kind not in _ORDERED or kind != _type_of(b):
                 return False
@@ -240,8 +243,8 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Judge
     return build
 
 
-_at_least = _ordering(lambda a, b: bool(a >= b))
-_at_most = _ordering(lambda a, b: bool(a <= b))
+_at_least = _ordering(operator.ge)
+_at_most = _ordering(operator.le)
 
 
 def _between(value: Any, low: Any, high: Any) -> Judge:
@@ -324,9 +327,9 @@ _BUILDERS: Mapping[Any, Callable[..., Judge]] = {
     boto.Not: _not,
     boto.Equals: _equals,
     boto.NotEquals: _not_equals,
-    boto.LessThan: _ordering(lambda a, b: bool(a < b)),
+    boto.LessThan: _ordering(operator.lt),
     boto.LessThanEquals: _at_most,
-    boto.GreaterThan: _ordering(lambda a, b: bool(a > b)),
+    boto.GreaterThan: _ordering(operator.gt),
     boto.GreaterThanEquals: _at_least,
     boto.Between: _between,
     boto.BeginsWith: _begins_with,

@@ -147,9 +147,11 @@ class Engine(Protocol):
 
     All methods may be called from many threads at once.
 
-    Three attributes are optional: ``waits_on_network`` (true where reading side by side is
-    faster), ``never_loses_answers`` (true where a call that failed was not applied) and
-    ``expiry_clock`` (set by a table to its clock: writes then meet no expired item).
+    Four attributes are optional: ``waits_on_network`` (true where reading side by side is
+    faster), ``never_loses_answers`` (true where a call that failed was not applied),
+    ``expiry_clock`` (set by a table to its clock: writes then meet no expired item) and
+    ``redate`` (a function of keys and a ``ttl`` or None, where the expiry of items can be changed
+    without writing them anew).
     """
 
     schema: Schema

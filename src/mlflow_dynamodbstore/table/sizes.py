@@ -8,6 +8,7 @@ element. Our floats are nine bytes on the wire and bytes carry one byte in front
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from mlflow_dynamodbstore.table.errors import InvalidRequest
@@ -38,6 +39,8 @@ def item_size(item: Item) -> int:
                 total += len(value) if value.isascii() else len(value.encode())
             elif kind is float:
                 total += FLOAT_BYTES
+            elif kind is int:
+                total += number_size(value)
             else:
                 total += _size_of(value, 1)
     except (TypeError, ValueError) as error:
@@ -76,7 +79,9 @@ def _map_size(elements: dict[str, Any], depth: int) -> int:
     return total
 
 
-def _number_size(number: int, _depth: int) -> int:
+@lru_cache(maxsize=4096)  # the steps and times of one call are mostly the same
+def number_size(number: int) -> int:
+    """The size of a whole number. Raises ``ValueError`` for one that is too long."""
     if not -_DIGITS_LIMIT < number < _DIGITS_LIMIT:
         raise ValueError(f"whole numbers end at {MAX_DIGITS} digits")
     digits = len(str(number).strip("-0"))
@@ -94,7 +99,7 @@ def _refuse_name(name: object) -> NoReturn:
 
 _SIZES: dict[type, Callable[[Any, int], int]] = {
     str: lambda value, _depth: text_size(value),
-    int: _number_size,
+    int: lambda value, _depth: number_size(value),
     float: lambda _value, _depth: FLOAT_BYTES,
     bytes: lambda value, _depth: len(value) + 1,
     bool: lambda _value, _depth: 1,

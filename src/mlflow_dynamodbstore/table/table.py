@@ -192,6 +192,18 @@ class Table:
             outcomes += self._write_all(then)
         return outcomes
 
+    def redate(self, items: Sequence[Item], ttl: int | None) -> None:
+        """Let items, as they were just read, expire at another time, or never.
+
+        Nobody else may be changing them. Raises as :meth:`write` does.
+        """
+        change = getattr(self.engine, "redate", None)
+        if change is not None:
+            change([self.schema.key_of(item) for item in items], ttl)
+            return
+        bare = ({name: value for name, value in item.items() if name != TTL} for item in items)
+        self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in bare])
+
     def transact(self, writes: Sequence[TransactWrite]) -> None:
         """Do up to 100 writes and checks on different keys, all or none.
 

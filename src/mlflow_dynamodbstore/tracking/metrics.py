@@ -15,17 +15,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
-from mlflow.utils.validation import _validate_metric
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.policies import METRIC_HISTORY_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Outcome, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.tracking.checks import check_metric
 from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.points import Point, history_item, order
@@ -37,7 +38,7 @@ class Metrics(LoggedModels):
     """Logging metrics to runs."""
 
     def log_metric(self, run_id: str, metric: Metric) -> None:
-        _validate_metric(metric.key, metric.value, metric.timestamp, metric.step)
+        check_metric(metric)
         run = self._admit_lately(run_id)
         self._log_model_metrics(run, [metric])
         self._write_metrics(run, [metric])
@@ -92,8 +93,7 @@ class Metrics(LoggedModels):
         self.table.write(undo)
 
 
-@dataclass(frozen=True)
-class Latest:
+class Latest(NamedTuple):
     """A key's latest value among the points of one call."""
 
     put: Put
@@ -106,10 +106,11 @@ class Latest:
         first, top = ordered[0], ordered[-1]
         value: dict[str, Value] = {"step": top.step, "ts": top.timestamp, "value": top.value}
         item = run.child(keys.run_metric(run.run_id, key), key, value)
-        if any(b.timestamp < a.timestamp for a, b in pairwise(ordered)):
+        follows = _follows(first.step, first.timestamp)
+        if len(ordered) > 1 and any(b.timestamp < a.timestamp for a, b in pairwise(ordered)):
             item[DISORDERED] = True
-        follows = ABSENT if DISORDERED in item else _follows(first.step, first.timestamp)
-        return cls(Put(item, follows, returns="old"), first, top)
+            follows = ABSENT
+        return cls(Put(item, follows, "old"), first, top)
 
     def merged(self, old: Item | None) -> Item | None:
         """The latest value after both; None when the old one stands as it is."""

@@ -24,6 +24,7 @@ from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.tracking.checks import check_metrics, checked_params
 from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace, kind_and_name, place_of
 from mlflow_dynamodbstore.tracking.metrics import Metrics
 from mlflow_dynamodbstore.tracking.runs import Runs
@@ -77,7 +78,9 @@ class RunData(Metrics, Runs):
         tags: Sequence[RunTag],
     ) -> None:
         _validate_run_id(run_id)
-        metrics, params, tags = _validate_batch_log_data(metrics, params, tags)
+        check_metrics(metrics)
+        params = checked_params(params)
+        _, _, tags = _validate_batch_log_data([], [], tags)
         _validate_batch_log_limits(metrics, params, tags)
         _validate_param_keys_unique(params)
         if metrics and not params and not tags:

@@ -148,7 +148,7 @@ class Runs(TrackingBase):
         # The run first: from here on writers are refused, so what follows sees all there is.
         self._mark_deleted(item, ttl)
         if ttl is not None:
-            self.table.write(self._dated_children(item, ttl))
+            self._redate_children(item, ttl)
         self._delete_assessments_of_run(run_id)
 
     def restore_run(self, run_id: str) -> None:
@@ -159,7 +159,7 @@ class Runs(TrackingBase):
     def _restore(self, item: Item) -> None:
         # The run last: were it first, a crash would leave an active run whose items expire.
         if TTL in item:
-            self.table.write(self._dated_children(item, None))
+            self._redate_children(item, None)
         self._mark_active(item)
 
     def _mark_deleted(self, item: Item, ttl: int | None) -> None:
@@ -198,14 +198,11 @@ class Runs(TrackingBase):
         rules = self.policies.sealing_rules()
         return list(sealing.derived_keys(item["PK"], record.run_id, record.contents, rules))
 
-    def _dated_children(self, item: Item, ttl: int | None) -> list[Write]:
-        """A run's items with this expiry, or with none; history keeps the expiry of its own."""
+    def _redate_children(self, item: Item, ttl: int | None) -> None:
+        """Give a run's items this expiry, or none; history keeps the expiry of its own."""
         key, run_id = self.table.schema.key_of(item), run_id_of(item)
-        dated = []
-        for child in sealing.children(self.table, key, run_id):
-            child.pop(TTL, None)
-            dated.append(Put(child if ttl is None else {**child, TTL: ttl}))
-        return [*dated, *self._dated_parts(item, ttl)]
+        self.table.redate(sealing.children(self.table, key, run_id), ttl)
+        self.table.write(self._dated_parts(item, ttl))
 
     def _dated_parts(self, item: Item, ttl: int | None) -> list[Write]:
         expiry = Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})

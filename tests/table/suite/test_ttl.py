@@ -161,3 +161,26 @@ def test_an_item_can_be_renewed(table, time):
     assert table.get(KEY) is not None
     time.now += 1
     assert table.get(KEY) is None
+
+
+def test_items_get_another_expiry(table, time):
+    """Redating changes when items expire, and nothing else of them."""
+    later = int(time.now) + 10
+    table.put(item("p", "s", n=5, text="x", ttl=int(time.now) + 5, **EVERY_INDEX))
+    table.put(item("p", "t", n=6))
+    table.redate(table.query(Query("p")).items, later)
+    assert table.get(KEY) == item("p", "s", n=5, text="x", ttl=later, **EVERY_INDEX)
+    assert table.get(Key("p", "t")) == item("p", "t", n=6, ttl=later)
+    assert table.query(Query("p", index="LSI1")).items[0]["ttl"] == later
+    time.now += 10
+    assert table.query(Query("p")).items == []
+
+
+def test_items_lose_their_expiry(table, time):
+    """Redating to never takes the expiry away, also for whoever asks whether there is one."""
+    table.put(item("p", "s", n=5, ttl=int(time.now) + 5))
+    table.redate([table.get(KEY)], None)
+    time.now += 10
+    assert table.get(KEY) == item("p", "s", n=5)
+    table.update(KEY, Update(set={"n": 6}), condition=Attr("ttl").not_exists())
+    assert table.get(KEY) == item("p", "s", n=6)

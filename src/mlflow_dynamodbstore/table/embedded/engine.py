@@ -18,7 +18,6 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.embedded import stamp
-from mlflow_dynamodbstore.table.embedded.codec import unpack
 from mlflow_dynamodbstore.table.embedded.expiry import forget_notes, remove_expired
 from mlflow_dynamodbstore.table.embedded.file import File, Synchronous
 from mlflow_dynamodbstore.table.embedded.lag import Lag
@@ -64,6 +63,8 @@ class EmbeddedEngine:
         self._file = File(self.path, synchronous, opened=lambda: sweeper.watch(self))
         self._reader = Reader(self._file, self._layout, self._lag)
         self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
+        if not self._writer.is_watchful:
+            self.redate = self._writer.redate
 
     @property
     def uri(self) -> str:
@@ -90,7 +91,7 @@ class EmbeddedEngine:
         check_key(key)
         sql = self._layout.get
         row = self._file.read(lambda connection: connection.execute(sql, key).fetchone())
-        return None if row is None else unpack(row[0])
+        return None if row is None else self._layout.item(*key, *row)
 
     def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:  # noqa: ARG002
         """Up to 100 items as they were at one moment."""
@@ -102,7 +103,7 @@ class EmbeddedEngine:
             for key in keys:
                 row = connection.execute(sql, key).fetchone()
                 if row is not None:
-                    found[key] = unpack(row[0])
+                    found[key] = self._layout.item(*key, *row)
             return found
 
         return Got(self._file.snapshot(read))

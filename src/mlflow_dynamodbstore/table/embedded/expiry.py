@@ -45,7 +45,7 @@ def _remove(
         if row is None:
             continue  # renewed or removed since it was found
         if lag is not None:
-            lag.note(connection, Key(pk, sk), row[0])
+            lag.note(connection, Key(pk, sk), layout.item(pk, sk, *row))
         connection.execute(layout.delete, (pk, sk))
         removed += 1
     return removed

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
+from mlflow_dynamodbstore.table.embedded.layout import expiry_size
 from mlflow_dynamodbstore.table.embedded.pool import Pool
 from mlflow_dynamodbstore.table.embedded.trouble import explain, is_busy
 
@@ -88,6 +89,7 @@ class File:
             raise explain(error, self.path) from error
         # Divides a scan into segments.
         connection.create_function("crc32", 1, _crc32, deterministic=True)
+        connection.create_function("expiry_size", 1, expiry_size, deterministic=True)
         self._opened()
         return connection
 

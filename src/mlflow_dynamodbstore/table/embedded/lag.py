@@ -15,7 +15,7 @@ from typing import Any
 
 from mlflow_dynamodbstore.table.conditions import Predicate
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.embedded.codec import unpack
+from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
 from mlflow_dynamodbstore.table.embedded.views import View
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -27,10 +27,11 @@ class Lag:
         self._seconds = seconds
         self._clock = clock
 
-    def note(self, connection: sqlite3.Connection, key: Key, before: bytes | None) -> None:
+    def note(self, connection: sqlite3.Connection, key: Key, before: Item | None) -> None:
         """Note what an item was before the write that the same transaction does."""
         due = self._clock() + self._seconds
-        connection.execute("INSERT INTO pending VALUES (?, ?, ?, ?)", (*key, due, before))
+        image = None if before is None else pack(before)
+        connection.execute("INSERT INTO pending VALUES (?, ?, ?, ?)", (*key, due, image))
 
     def forget(self, connection: sqlite3.Connection) -> None:
         """Remove notes that no longer count."""
@@ -67,4 +68,4 @@ class Lag:
             (self._clock(),),
         ).fetchall()
         # The last note of a key wins: that is the earliest.
-        return {Key(pk, sk): None if body is None else unpack(body) for pk, sk, body in rows}
+        return {Key(pk, sk): None if before is None else unpack(before) for pk, sk, before in rows}

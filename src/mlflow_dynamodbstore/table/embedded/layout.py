@@ -1,9 +1,10 @@
 """What the file looks like inside: one table of items, with a real index for each of ours.
 
 An item is one row. Its key and the attributes that are keys of indexes stand in columns, where
-SQLite can order by them; the whole item stands in ``body``. SQLite's BINARY collation orders
-text by its UTF-8 bytes, as DynamoDB does. The rows are clustered by key (WITHOUT ROWID): a range
-of a partition is then read from neighbouring pages, about twice as fast as through an index.
+SQLite can order by them. Key and expiry stand only there; all the rest is in ``body``. SQLite's
+BINARY collation orders text by its UTF-8 bytes, as DynamoDB does. The rows are clustered by key
+(WITHOUT ROWID): a range of a partition is then read from neighbouring pages, about twice as fast
+as through an index.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from mlflow_dynamodbstore.table.contract import MAX_PK_BYTES, MAX_SK_BYTES
-from mlflow_dynamodbstore.table.embedded.codec import pack
-from mlflow_dynamodbstore.table.embedded.requests import check_text
+from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
+from mlflow_dynamodbstore.table.embedded.requests import check_key, check_text
 from mlflow_dynamodbstore.table.schema import Index, Schema
-from mlflow_dynamodbstore.table.values import TTL, Item
+from mlflow_dynamodbstore.table.sizes import number_size, text_size
+from mlflow_dynamodbstore.table.values import TTL, Item, Value
 
 APPLICATION_ID = 0x6D6C6464
 FORMAT = 1
@@ -27,11 +29,22 @@ UNINDEXED_COLUMNS = 5
 _INT64 = 1 << 63
 
 
+def is_expiry(ttl: Value) -> bool:
+    """Whether the value of ``ttl`` is a time at which an item expires, and no other value."""
+    return type(ttl) is int and -_INT64 <= ttl < _INT64
+
+
+def expiry_size(ttl: int | None) -> int:
+    """What its expiry adds to the size of an item."""
+    return 0 if ttl is None else text_size(TTL) + number_size(ttl)
+
+
 class Layout:
     """The statements and rows of one schema."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
+        self._pk, self._sk = schema.pk, schema.sk
         self._attributes = schema.key_attributes[2:]
         self._names = frozenset(self._attributes)
         self._limits = dict.fromkeys(self._attributes, MAX_SK_BYTES)
@@ -53,7 +66,10 @@ class Layout:
         self.put_unindexed = (
             "INSERT OR REPLACE INTO items (pk, sk, ttl, size, body) VALUES (?, ?, ?, ?, ?)"
         )
-        self.get = "SELECT body FROM items WHERE pk = ? AND sk = ?"
+        self.get = "SELECT ttl, body FROM items WHERE pk = ? AND sk = ?"
+        self.redate = (
+            "UPDATE items SET ttl = ?, size = size + ? - expiry_size(ttl) WHERE pk = ? AND sk = ?"
+        )
         self.delete = "DELETE FROM items WHERE pk = ? AND sk = ?"
         self.partition_size = "SELECT total(size) FROM items WHERE pk = ?"
 
@@ -61,22 +77,33 @@ class Layout:
     def get_some(count: int) -> str:
         """The statement that reads so many items of one partition."""
         marks = ", ".join("?" * count)
-        return f"SELECT sk, body FROM items WHERE pk = ? AND sk IN ({marks})"  # noqa: S608 - marks
+        return f"SELECT sk, ttl, body FROM items WHERE pk = ? AND sk IN ({marks})"  # noqa: S608
 
     def row(self, item: Item, size: int) -> Row:
         """The row of an item, short when it is in no index.
 
         Raises ``InvalidRequest`` for keys that no table takes.
         """
-        pk, sk = item.get(self.schema.pk), item.get(self.schema.sk)
-        check_text(pk, "partition key", MAX_PK_BYTES)
-        check_text(sk, "sort key", MAX_SK_BYTES)
-        ttl = item.get(TTL)
-        if ttl is not None and (type(ttl) is not int or not -_INT64 <= ttl < _INT64):
-            ttl = None
-        if self._names.isdisjoint(item):
-            return (pk, sk, ttl, size, pack(item))
-        return (pk, sk, *self._index_keys(item), ttl, size, pack(item))
+        pk, sk = item.get(self._pk), item.get(self._sk)
+        check_key((pk, sk))
+        rest = item.copy()
+        del rest[self._pk], rest[self._sk]
+        ttl = rest.get(TTL)
+        if ttl is not None:
+            ttl = rest.pop(TTL) if is_expiry(ttl) else None
+        if self._names.isdisjoint(rest):
+            return (pk, sk, ttl, size, pack(rest))
+        return (pk, sk, *self._index_keys(rest), ttl, size, pack(rest))
+
+    def item(self, pk: str, sk: str, ttl: int | None, body: bytes) -> Item:
+        """The item of a row."""
+        item = unpack(body)
+        item[self._pk], item[self._sk] = pk, sk
+        if ttl is not None:
+            item[TTL] = ttl
+        elif is_expiry(item.get(TTL)):
+            del item[TTL]  # files of 0.1.0's first days have it in the body too
+        return item
 
     def put_for(self, row: Row) -> str:
         """The statement that writes a row."""

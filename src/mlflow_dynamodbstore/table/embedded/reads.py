@@ -7,15 +7,16 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from mlflow_dynamodbstore.table.conditions import Predicate, attribute_names, holds, predicate
 from mlflow_dynamodbstore.table.contract import MAX_PAGE_BYTES, Page, Query, Scan
-from mlflow_dynamodbstore.table.embedded.codec import read_cursor, unpack, write_cursor
+from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
 from mlflow_dynamodbstore.table.embedded.layout import Layout
 from mlflow_dynamodbstore.table.embedded.ranges import beyond, range_of
-from mlflow_dynamodbstore.table.embedded.views import Reading, View
+from mlflow_dynamodbstore.table.embedded.views import WHOLE, Reading, View
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.sizes import item_size, text_size
 from mlflow_dynamodbstore.table.values import Item
@@ -31,6 +32,7 @@ class Reader:
 
     def __init__(self, file: File, layout: Layout, lag: Lag | None) -> None:
         self._file = file
+        self._layout = layout
         self._schema = layout.schema
         self._lag = lag
         self._views: dict[str | None, View] = {None: View.of(layout, None)}
@@ -64,11 +66,11 @@ class Reader:
             raise InvalidRequest(f"there is no segment {scan.segment} among {scan.segments}")
         judge = None if scan.filter is None else predicate(scan.filter)
         terms, values = _scan_terms(scan)
-        sql = f"SELECT size, body FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
+        sql = f"SELECT {WHOLE} FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
 
         def read(connection: sqlite3.Connection) -> Page:
             with closing(connection.execute(sql, values)) as rows:
-                items, last = _cut(_unpacked(rows), scan.limit, judge)
+                items, last = _cut(_whole(rows, self._layout), scan.limit, judge)
             if last is None:
                 return Page(items)
             return Page(items, write_cursor(_SCAN, self._schema.key_of(last)))
@@ -94,8 +96,7 @@ def _current(
     sql = view.statement(reading)
     with closing(connection.execute(sql, reading.values(query.partition, limit))) as rows:
         if not reading.bare:
-            for size, body in rows:
-                yield size, unpack(body)
+            yield from _whole(rows, view.layout)
             return
         names = view.keys
         for size, *keys in rows:
@@ -112,7 +113,7 @@ def _shown(
     belongs = _belongs(query, view, reading)
     sql = view.statement(whole)
     with closing(connection.execute(sql, whole.values(query.partition, _ALL))) as rows:
-        current = (item for _, item in _unpacked(rows))
+        current = (item for _, item in _whole(rows, view.layout))
         for item in lag.merged(connection, current, belongs, view, query):
             seen = view.only_keys(item) if reading.entries else item
             yield item_size(seen), seen
@@ -134,9 +135,9 @@ def _belongs(query: Query, view: View, reading: Reading) -> Predicate:
     return judge
 
 
-def _unpacked(rows: Iterable[tuple[int, bytes]]) -> Iterator[Sized]:
-    for size, body in rows:
-        yield size, unpack(body)
+def _whole(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[Sized]:
+    for size, pk, sk, ttl, body in rows:
+        yield size, layout.item(pk, sk, ttl, body)
 
 
 def _cut(

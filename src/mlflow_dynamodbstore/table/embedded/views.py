@@ -15,6 +15,9 @@ from mlflow_dynamodbstore.table.schema import Index
 from mlflow_dynamodbstore.table.sizes import text_size
 from mlflow_dynamodbstore.table.values import Item
 
+WHOLE = "size, pk, sk, ttl, body"
+"""What is read of a row to have the whole item."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -128,7 +131,7 @@ class View:
 
     def _selected(self, reading: Reading) -> str:
         if not reading.bare:
-            return "size, body"
+            return WHOLE
         keys = ", ".join(self.layout.columns[name] for name in self.keys)
         # The size of an entry follows from its keys; asking for the row's would leave the index.
         return f"{0 if reading.entries else 'size'}, {keys}"

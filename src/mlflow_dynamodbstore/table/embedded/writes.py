@@ -22,10 +22,10 @@ from mlflow_dynamodbstore.table.contract import (
     TransactWrite,
     Write,
 )
-from mlflow_dynamodbstore.table.embedded.codec import fingerprint, unpack
+from mlflow_dynamodbstore.table.embedded.codec import fingerprint
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import Layout, Row
+from mlflow_dynamodbstore.table.embedded.layout import Layout, Row, expiry_size
 from mlflow_dynamodbstore.table.embedded.requests import (
     check_distinct,
     check_key,
@@ -74,12 +74,13 @@ class Writer:
     ) -> None:
         self._file = file
         self._layout = layout
+        self._key_of = layout.schema.key_of
         self._lag = lag
         self._collection_limit = collection_limit
         self._clock = clock
         self.expiry_clock: Callable[[], float] | None = None
         # Whether a write must see the old item even when nobody asked for it.
-        self._watchful = lag is not None or collection_limit is not None
+        self.is_watchful = lag is not None or collection_limit is not None
 
     # --- the three ways to write ----------------------------------------------------------------
 
@@ -96,23 +97,32 @@ class Writer:
         if not writes:
             return []
         outcomes: list[Outcome | None] = [None] * len(writes)
-        prepared: list[tuple[int, Prepared]] = []
+        puts: list[Row] = []  # those that need not see what they meet, and so the deletes
+        deletes: list[Key] = []
+        seeing: list[tuple[int, Prepared]] = []
+        keys: list[tuple[str, str]] = []
         for n, write in enumerate(writes):
             try:
-                prepared.append((n, self._prepare(write)))
+                if not self._must_see(write) and type(write) is Put:
+                    row = self._row(write.item)[0]
+                    puts.append(row)
+                    keys.append(row[:2])  # type: ignore[arg-type]  # a row begins with its key
+                    continue
+                prepared = self._prepare(write)
             except TableError as error:
                 outcomes[n] = Outcome("failed", error=error)
-        check_distinct([p.key for _, p in prepared])
-        blind = [p for _, p in prepared if p.blind]
-        seeing = [(n, p) for n, p in prepared if not p.blind]
+                continue
+            keys.append(prepared.key)
+            if prepared.blind is None:
+                seeing.append((n, prepared))
+            else:
+                deletes.append(prepared.key)
+        check_distinct(keys)
 
         def work(connection: sqlite3.Connection) -> list[tuple[int, Outcome]]:
-            # Statements of one kind go to SQLite together, which halves their cost.
-            self._put_all(connection, [p.row for p in blind if p.row])
-            connection.executemany(self._layout.delete, [p.key for p in blind if not p.row])
-            if self._watchful:
+            if self.is_watchful:
                 return [(n, self._outcome(connection, p)) for n, p in seeing]
-            return self._together(connection, seeing)
+            return self._together(connection, seeing, puts, deletes)
 
         for n, outcome in self._file.write(work):
             outcomes[n] = outcome
@@ -131,6 +141,14 @@ class Writer:
 
         self._file.write(work)
 
+    def redate(self, keys: Sequence[Key], ttl: int | None) -> None:
+        """Change the expiry of items; those that are not there are none the worse for it."""
+        for key in keys:
+            check_key(key)
+        size = expiry_size(ttl)
+        rows = [(ttl, size, *key) for key in keys]
+        self._file.write(lambda connection: connection.executemany(self._layout.redate, rows))
+
     # --- inside a transaction -------------------------------------------------------------------
 
     def _do(self, connection: sqlite3.Connection, prepared: Prepared) -> tuple[Item | None, int]:
@@ -140,20 +158,20 @@ class Writer:
         """
         write, key = prepared.write, prepared.key
         row = connection.execute(self._layout.get, key).fetchone()
-        body: bytes | None = None if row is None else row[0]
-        old = self._seen(body)
+        stands = None if row is None else self._layout.item(*key, *row)
+        old = self._seen(stands)
         if prepared.judge is not None and not prepared.judge(old or {}):
             raise ConditionFailed(old=old)
         if isinstance(write, Check):
             return None, 0
         if isinstance(write, Delete):
             if old is not None:
-                self._note(connection, key, body)
+                self._note(connection, key, stands)
                 connection.execute(self._layout.delete, key)
             return old if write.returns == "old" else None, 0
         new_row, size, new = self._after(prepared, old)
         self._check_room(connection, key, old, size)
-        self._note(connection, key, body)
+        self._note(connection, key, stands)
         connection.execute(self._layout.put_for(new_row), new_row)
         return {"none": None, "old": old, "new": new}[write.returns], size
 
@@ -182,18 +200,22 @@ class Writer:
             return Outcome("failed", error=error)
 
     def _together(
-        self, connection: sqlite3.Connection, seeing: Sequence[tuple[int, Prepared]]
+        self,
+        connection: sqlite3.Connection,
+        seeing: Sequence[tuple[int, Prepared]],
+        blind_puts: Sequence[Row],
+        blind_deletes: Sequence[Key],
     ) -> list[tuple[int, Outcome]]:
         """Judge many writes by the items they meet, read at once, and do at once those that hold.
 
-        The keys differ, so no write of the group changes what another one meets.
+        The keys differ, so no write of the group changes what another one meets. Statements of
+        one kind go to SQLite together, which halves their cost.
         """
-        bodies = self._bodies(connection, [p.key for _, p in seeing])
-        puts: list[Row] = []
-        deletes: list[Key] = []
+        standing = self._standing(connection, [p.key for _, p in seeing])
+        puts, deletes = list(blind_puts), list(blind_deletes)
         outcomes = []
         for n, prepared in seeing:
-            old = self._seen(bodies.get(prepared.key))
+            old = self._seen(standing.get(prepared.key))
             outcomes.append((n, self._planned(prepared, old, puts, deletes)))
         self._put_all(connection, puts)
         connection.executemany(self._layout.delete, deletes)
@@ -212,6 +234,9 @@ class Writer:
         write = prepared.write
         if prepared.judge is not None and not prepared.judge(old or {}):
             return Outcome("refused", old)
+        if prepared.row is not None:
+            puts.append(prepared.row)
+            return Outcome("applied", None if write.returns == "none" else old)
         if isinstance(write, Delete):
             deletes.append(prepared.key)
             return Outcome("applied", old if write.returns == "old" else None)
@@ -223,30 +248,28 @@ class Writer:
         returns = "none" if isinstance(write, Check) else write.returns
         return Outcome("applied", {"none": None, "old": old, "new": new}[returns])
 
-    def _seen(self, body: bytes | None) -> Item | None:
+    def _seen(self, item: Item | None) -> Item | None:
         """The item that a write meets; one that has expired is not there."""
-        if body is None:
-            return None
-        item = unpack(body)
-        if self.expiry_clock is not None:
+        if item is not None and self.expiry_clock is not None:
             ttl = item.get(TTL)
             if ttl is not None and type(ttl) is int and ttl <= self.expiry_clock():
                 return None
         return item
 
-    def _bodies(
+    def _standing(
         self, connection: sqlite3.Connection, keys: Sequence[Key]
-    ) -> dict[tuple[str, str], bytes]:
-        """The items at these keys, as they are stored."""
+    ) -> dict[tuple[str, str], Item]:
+        """The items at these keys."""
         of_partition: dict[str, list[str]] = defaultdict(list)
         for pk, sk in keys:
             of_partition[pk].append(sk)
-        found: dict[tuple[str, str], bytes] = {}
+        found: dict[tuple[str, str], Item] = {}
         for pk, sks in of_partition.items():
             for start in range(0, len(sks), MOST_VARIABLES):
                 some = sks[start : start + MOST_VARIABLES]
                 rows = connection.execute(self._layout.get_some(len(some)), (pk, *some))
-                found.update(((pk, sk), body) for sk, body in rows)
+                for sk, ttl, body in rows:
+                    found[pk, sk] = self._layout.item(pk, sk, ttl, body)
         return found
 
     def _do_all(self, connection: sqlite3.Connection, prepared: Sequence[Prepared]) -> None:
@@ -295,7 +318,7 @@ class Writer:
                 f"the partition {key.pk!r} would pass its limit of {self._collection_limit} bytes"
             )
 
-    def _note(self, connection: sqlite3.Connection, key: Key, before: bytes | None) -> None:
+    def _note(self, connection: sqlite3.Connection, key: Key, before: Item | None) -> None:
         if self._lag is not None:
             self._lag.note(connection, key, before)
 
@@ -306,11 +329,9 @@ class Writer:
         if isinstance(write, Put):
             if write.returns == "new":
                 raise InvalidRequest("a put returns the old item or none: you have the new one")
-            size = checked_size(write.item)
-            row = self._layout.row(write.item, size)
-            key = Key(row[0], row[1])  # type: ignore[arg-type]  # a row begins with its key
+            row, size = self._row(write.item)
             blind = None if self._must_see(write) else self._layout.put_for(row)
-            return Prepared(write, key, judge, row, size, blind)
+            return Prepared(write, self._key_of(write.item), judge, row, size, blind)
         check_key(write.key)
         if isinstance(write, Delete):
             if write.returns == "new":
@@ -321,6 +342,11 @@ class Writer:
             check_update(write.update, self._layout.schema)
         return Prepared(write, write.key, judge)
 
-    def _must_see(self, write: Put | Delete) -> bool:
+    def _row(self, item: Item) -> tuple[Row, int]:
+        """The row of an item that may be stored, and the size of the item."""
+        size = checked_size(item)
+        return self._layout.row(item, size), size
+
+    def _must_see(self, write: Write) -> bool:
         """Whether a write must see the item it meets."""
-        return self._watchful or write.condition is not None or write.returns != "none"
+        return self.is_watchful or write.condition is not None or write.returns != "none"

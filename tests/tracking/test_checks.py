@@ -1,0 +1,48 @@
+"""Remembering what MLflow said of a name changes nothing of what it says."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from mlflow.entities import Metric, Param
+from mlflow.exceptions import MlflowException
+from mlflow.utils.validation import _validate_batch_log_data
+
+from mlflow_dynamodbstore.tracking.checks import check_metrics, checked_params
+
+NAMES = ["loss", "a/b", "a//b", "..", "", "é", "a b", "a#b", "a" * 250, "a" * 251, None, 5, True]
+METRICS = [
+    *(Metric(name, 1.0, 1, 1) for name in NAMES),
+    *(Metric("loss", value, 1, 1) for value in [math.nan, 1, True, None, "1", [1]]),
+    *(Metric("loss", 1.0, time, 1) for time in [-1, 1.5, None, "1", True]),
+    *(Metric("loss", 1.0, 1, step) for step in [-1, 1.5, None, "1", True]),
+]
+PARAMS = [
+    *(Param(name, "v") for name in NAMES),
+    *(Param("lr", value) for value in ["", "x" * 250, "x" * 6000, "x" * 6001]),
+]
+
+
+def said(check):
+    """What a check answers, or its error as MLflow words it."""
+    try:
+        return check()
+    except (MlflowException, TypeError) as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda m: f"{m.key!s:.9} {m.value}")
+def test_metrics_are_judged_as_mlflow_does(metric):
+    for _ in range(2):  # asked, and remembered
+        ours = said(lambda: check_metrics([Metric("ok", 1.0, 1, 1), metric]))
+        theirs = said(lambda: _validate_batch_log_data([Metric("ok", 1.0, 1, 1), metric], [], []))
+        assert ours == (theirs if isinstance(theirs[0], type) else None)
+
+
+@pytest.mark.parametrize("param", PARAMS, ids=lambda p: f"{p.key!s:.9} {len(p.value)}")
+def test_params_are_judged_as_mlflow_does(param):
+    for _ in range(2):
+        ours = said(lambda: [dict(p) for p in checked_params([param])])
+        theirs = said(lambda: [dict(p) for p in _validate_batch_log_data([], [param], [])[1]])
+        assert ours == theirs
