@@ -47,11 +47,11 @@ def check_text(text: Any, role: str, limit: int) -> None:
         raise InvalidRequest(f"the {role} has {size} bytes, more than {limit}")
 
 
-def check_distinct(keys: Sequence[Key]) -> None:
+def check_distinct(keys: Sequence[tuple[str, str]]) -> None:
     """Raise ``InvalidRequest`` when a key is named twice."""
     if len(set(keys)) == len(keys):
         return
-    seen: set[Key] = set()
+    seen: set[tuple[str, str]] = set()
     for key in keys:
         if key in seen:
             raise InvalidRequest(f"one request names the key {tuple(key)} twice")

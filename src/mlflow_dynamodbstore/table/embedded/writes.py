@@ -234,7 +234,7 @@ class Writer:
         write = prepared.write
         if prepared.judge is not None and not prepared.judge(old or {}):
             return Outcome("refused", old)
-        if prepared.row is not None:
+        if isinstance(write, Put) and prepared.row is not None:
             puts.append(prepared.row)
             return Outcome("applied", None if write.returns == "none" else old)
         if isinstance(write, Delete):
