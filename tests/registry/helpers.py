@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.registry import claims
+from mlflow_dynamodbstore.registry.items import Place, listed_meta
+from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.table.contract import Engine
 from mlflow_dynamodbstore.table.table import Table
@@ -29,6 +33,22 @@ def registry_on(
 def left_behind(store: DynamoDBRegistryStore) -> list[tuple[str, str]]:
     """The keys of everything in the table."""
     return sorted((item["PK"], item["SK"]) for item in everything_in(store.table))
+
+
+def check_repeats(store: DynamoDBRegistryStore) -> None:
+    """That whatever META and the list of models repeat is what they repeat it of."""
+    items = {(item["PK"], item["SK"]): item for item in everything_in(store.table)}
+    metas = [i for (_, sk), i in items.items() if sk == keys.MODEL_META and claims.is_live(i)]
+    for meta in metas:
+        name, workspace = keys.model_pk_of(meta["PK"])
+        place = Place(meta["name"] if name is None else name, str(workspace))
+        guard = items[place.guard["PK"], place.guard["SK"]]
+        assert guard == place.listing(meta)
+        told = listed_meta(guard, place.name)
+        assert told is None or all(meta[attribute] == told[attribute] for attribute in told)
+        for number, copy in Model(place, meta).copies.items():
+            key = place.version(number)
+            assert {"PK": key.pk, "SK": key.sk, **copy} == items[key]
 
 
 def items_at(store: DynamoDBRegistryStore, pk: str) -> dict[str, Item]:

@@ -8,9 +8,11 @@ from itertools import pairwise
 import pytest
 from mlflow.exceptions import MlflowException
 
+from mlflow_dynamodbstore.registry.alias_changes import MOST_RECENT
 from mlflow_dynamodbstore.registry.alias_routing import place_of_key, routing_key
 from mlflow_dynamodbstore.registry.items import Target
-from tests.registry.helpers import items_at
+from mlflow_dynamodbstore.table.sizes import item_size
+from tests.registry.helpers import check_repeats, items_at
 from tests.stores import refused
 
 MISSING = "RESOURCE_DOES_NOT_EXIST"
@@ -264,3 +266,48 @@ def test_an_alias_never_leads_to_a_version_that_another_process_deletes(store, o
     with pytest.raises(MlflowException, match=r"version=2\) not found"):
         other.set_registered_model_alias("m", "champion", 2)
     assert other.get_registered_model("m").aliases == {"champion": 1}
+
+
+# --- where the history lies ---------------------------------------------------------------------
+
+
+def test_a_long_history_of_several_aliases_is_whole(store, other, model):
+    """META carries the last few changes; the others are items."""
+    made = [("champion", None, Target(1))]
+    for n in range(23):
+        alias, version = ("a", "b", "champion")[n % 3], n % 2 + 2
+        before = store.list_registered_model_aliases("m").get(alias)
+        (store if n % 2 else other).set_registered_model_alias("m", alias, version)
+        if before != Target(version):
+            made.append((alias, before, Target(version)))
+    found = other.list_registered_model_alias_changes("m")
+    assert [(c.alias, c.before, c.after) for c in found] == made[::-1]
+    assert [c.change_id for c in found] == sorted((c.change_id for c in found), reverse=True)
+    assert len([sk for sk in items_at(store, "RM#m") if "ALIASHIST" in sk]) < len(made)
+    assert len(store._model("m").recent_changes) <= MOST_RECENT
+    check_repeats(store)
+
+
+def test_deleting_a_version_with_many_aliases_records_them_all(store, model):
+    aliases = [f"a{n}" for n in range(12)]
+    for alias in aliases:
+        store.set_registered_model_alias("m", alias, 2)
+    store.delete_model_version("m", 2)
+    changes = store.list_registered_model_alias_changes("m")[: len(aliases)]
+    assert {(c.alias, c.before, c.after) for c in changes} == {
+        (alias, Target(2), None) for alias in aliases
+    }
+    assert len(store._model("m").recent_changes) <= MOST_RECENT
+    for alias in aliases:
+        assert store.rollback_registered_model_alias("m", alias, changes[0].change_id) is None
+
+
+def test_copies_never_make_meta_cost_another_unit(store):
+    store.create_registered_model("m")
+    for n in range(12):
+        store.create_model_version("m", "s3://bucket/" + "x" * 40 * n, f"run-{n}")
+        store.set_registered_model_alias("m", f"a{n % 3}", n + 1)
+        meta = items_at(store, "RM#m")["M#META"]
+        bare = {name: value for name, value in meta.items() if not name.startswith("c:")}
+        assert -(-item_size(meta) // 1024) == -(-item_size(bare) // 1024)
+        check_repeats(store)

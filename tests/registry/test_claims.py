@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.table.wrappers.faults import (
     SimulatedCrash,
     When,
 )
-from tests.registry.helpers import left_behind, registry_on
+from tests.registry.helpers import check_repeats, left_behind, registry_on
 from tests.stores import refused
 from tests.table.fakes import FakeTime
 
@@ -40,7 +40,8 @@ def fill(store: DynamoDBRegistryStore, name: str = "old") -> None:
         version_tags = [ModelVersionTag("n", str(n)), ModelVersionTag("long", LONG)]
         store.create_model_version(name, f"s3://b/{n}", f"run-{n}", version_tags)
     store.transition_model_version_stage(name, 2, "Staging", False)
-    store.set_registered_model_alias(name, "champion", 2)
+    for number in (1, 2, 3, 1, 3, 2):  # more changes than META carries
+        store.set_registered_model_alias(name, "champion", number)
     store.split_registered_model_alias(name, "champion", 3, 10)
     store.delete_model_version(name, 1)
 
@@ -50,6 +51,7 @@ def seen(store: DynamoDBRegistryStore, name: str) -> Any:
     if name not in [model.name for model in store.search_registered_models()]:
         check_absence(store, name)
         return None
+    check_repeats(store)
     model = store.get_registered_model(name)
     versions = store.search_model_versions(f"name = '{name}'", order_by=["version_number"])
     by_run = store.search_model_versions("run_id IN ('run-0', 'run-1', 'run-2')")

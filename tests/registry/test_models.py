@@ -8,6 +8,7 @@ from mlflow.store.model_registry.abstract_store import AbstractStore
 from mlflow.store.model_registry.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.registry import items
+from mlflow_dynamodbstore.registry.alias_changes import MOST_RECENT
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from tests.registry.helpers import items_at, left_behind
 from tests.stores import refused
@@ -32,7 +33,10 @@ def test_every_public_method_of_mlflows_sql_store_is_ours():
 def test_the_items_are_those_of_the_schema(store):
     store.create_registered_model("m", [RegisteredModelTag("team", "nlp")])
     store.create_model_version("m", "s3://b/1", "r1", [ModelVersionTag("k", "v")])
+    store.create_model_version("m", "s3://b/2")
     store.set_registered_model_alias("m", "champion", 1)
+    for weight in range(MOST_RECENT):
+        store.split_registered_model_alias("m", "champion", 2, weight)
     history = [sk for sk in items_at(store, "RM#m") if sk.startswith("M#ALIASHIST#champion#")]
     assert len(history) == 1
     assert left_behind(store) == sorted(
@@ -41,6 +45,7 @@ def test_the_items_are_those_of_the_schema(store):
             ("RM#m", "M#TAG#team"),
             ("RM#m", "M#ALIAS#champion"),
             ("RM#m", "M#V#0000000001"),
+            ("RM#m", "M#V#0000000002"),
             ("RM#m", history[0]),
             ("RMRUN#r1", "RM#m#0000000001"),
             ("WORKSPACE#default", "RMNAME#m"),

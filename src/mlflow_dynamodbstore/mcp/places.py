@@ -35,6 +35,11 @@ class ServerPlace(NamedTuple):
         """The item by which the server is listed in its workspace."""
         return named(keys.server_name_guard(self.name, self.workspace), NAME, self.name)
 
+    def listing(self, meta: Item) -> Item:
+        """The guard: it repeats nothing of META."""
+        del meta
+        return self.guard
+
     def version(self, version: str) -> Key:
         """The key of a version; raises for what is none."""
         return Key(self.pk, keys.server_version(precedence(version), version))

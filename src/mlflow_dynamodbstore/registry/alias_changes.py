@@ -1,4 +1,8 @@
-"""Every change of an alias, whoever makes it, is recorded beside it."""
+"""Every change of an alias, whoever makes it, is recorded.
+
+META is written with every change, and carries the last few. When they are too many, they become
+one item for each alias.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,16 @@ from dataclasses import dataclass
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.registry.base import Change, RegistryBase
-from mlflow_dynamodbstore.registry.items import ALIAS, Place, Target
+from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, Place, Target
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.who import current_user
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 CHANGE_DIGITS = 12
+MOST_RECENT = 4
+"""Changes that META carries, where they cost nothing; more become items of their own at once."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,17 @@ class AliasChange:
     before: Target | None
     after: Target | None
 
+    def stored(self) -> Value:
+        """All but the id and the alias, for the table."""
+        ends = [None if end is None else end.stored() for end in (self.before, self.after)]
+        return [self.timestamp, self.user, *ends]
+
+    @classmethod
+    def of(cls, change_id: str, alias: str, stored: Value) -> AliasChange:
+        """A change as the table has it."""
+        timestamp, user, before, after = stored
+        return cls(change_id, alias, timestamp, user, _target(before), _target(after))
+
 
 class AliasChanges(RegistryBase):
     """What changing an alias writes."""
@@ -47,21 +64,26 @@ class AliasChanges(RegistryBase):
         else:
             change.set[ALIAS + alias] = after.stored()
             change.writes.append(Put(_alias_item(place, alias, after)))
-        change_id = f"{model.revision + 1:0{CHANGE_DIGITS}d}"
-        record: Item = {
-            "PK": place.pk,
-            "SK": keys.model_alias_change(alias, now, change_id),
-            "alias": alias,
-            "change_id": change_id,
-            "at": now,
-        }
-        optional = {
-            "by": current_user(),
-            "before": None if before is None else before.stored(),
-            "after": None if after is None else after.stored(),
-        }
-        record.update({name: value for name, value in optional.items() if value is not None})
-        change.writes.append(Put(record))
+        made = AliasChange(
+            f"{model.revision + 1:0{CHANGE_DIGITS}d}", alias, now, current_user(), before, after
+        )
+        if sum(name.startswith(CHANGE) for name in change.set) >= MOST_RECENT:
+            change.writes.append(Put(_history_item(place, [made])))
+            return
+        change.set[f"{CHANGE}{model.revision + 1}:{alias}"] = made.stored()
+        self._make_room_for_changes(model, change)
+
+    def _make_room_for_changes(self, model: Model, change: Change) -> None:
+        """Move the changes that META has to items of their own when they are too many."""
+        names = [CHANGE + name for name in model.recent_changes]
+        new = sum(name.startswith(CHANGE) for name in change.set)
+        if not names or len(names) + new <= MOST_RECENT or names[0] in change.remove:
+            return
+        change.remove += names
+        by_alias: dict[str, list[AliasChange]] = {}
+        for made in recent_changes(model):
+            by_alias.setdefault(made.alias, []).append(made)
+        change.writes += [Put(_history_item(model.place, some)) for some in by_alias.values()]
 
     def _forget_in_aliases(self, model: Model, number: int, change: Change, now: int) -> None:
         """Let no alias lead to a version that is being deleted."""
@@ -72,22 +94,40 @@ class AliasChanges(RegistryBase):
                 self._redirect(model, alias, Target(target.version), change, now)
 
 
-def recorded_changes(table: Table, place: Place, alias: str | None) -> Iterator[AliasChange]:
-    """The changes of one alias, or of all, in no particular order."""
-    query = Query(place.pk, where=keys.model_alias_changes(alias).on())
-    for item in table.items(query):
-        yield AliasChange(
-            change_id=item["change_id"],
-            alias=item["alias"],
-            timestamp=item["at"],
-            user=item.get("by"),
-            before=_target(item, "before"),
-            after=_target(item, "after"),
-        )
+def recorded_changes(table: Table, model: Model, alias: str | None) -> list[AliasChange]:
+    """The changes of one alias, or of all, the newest first."""
+    query = Query(model.place.pk, where=keys.model_alias_changes(alias).on())
+    older = (
+        AliasChange.of(change_id, item["alias"], stored)
+        for item in table.items(query)
+        for change_id, stored in item["changes"]
+    )
+    recent = (made for made in recent_changes(model) if alias in (None, made.alias))
+    # What META had when it was read may have become an item since.
+    found = {(made.change_id, made.alias): made for made in (*recent, *older)}
+    return [found[place] for place in sorted(found, reverse=True)]
 
 
-def _target(item: Item, name: str) -> Target | None:
-    return Target.of(item[name]) if name in item else None
+def recent_changes(model: Model) -> Iterator[AliasChange]:
+    """The changes that META has, in no particular order."""
+    for name, stored in model.recent_changes.items():
+        revision, _, alias = name.partition(":")
+        yield AliasChange.of(revision.zfill(CHANGE_DIGITS), alias, stored)
+
+
+def _history_item(place: Place, changes: list[AliasChange]) -> Item:
+    """Changes of one alias as an item."""
+    first = changes[0]
+    return {
+        "PK": place.pk,
+        "SK": keys.model_alias_change(first.alias, first.timestamp, first.change_id),
+        "alias": first.alias,
+        "changes": [[made.change_id, made.stored()] for made in changes],
+    }
+
+
+def _target(stored: Value) -> Target | None:
+    return None if stored is None else Target.of(stored)
 
 
 def _alias_item(place: Place, alias: str, target: Target) -> Item:

@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.registry.alias_changes import AliasChange, recorded_ch
 from mlflow_dynamodbstore.registry.alias_routing import chosen_version
 from mlflow_dynamodbstore.registry.base import Change, Decision
 from mlflow_dynamodbstore.registry.errors import alias_not_found, version_not_found
-from mlflow_dynamodbstore.registry.items import Place, Target
+from mlflow_dynamodbstore.registry.items import Target
 from mlflow_dynamodbstore.registry.model_versions import ModelVersions
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.registered_models import RegisteredModels
@@ -69,12 +69,11 @@ class Aliases(RegisteredModels, ModelVersions):
 
         def decide(model: Model) -> Change | None:
             target = choose(model)
-            for number in (target.version, target.secondary) if target else ():
-                if number is not None:
-                    self._version(model, number)
+            numbers = (target.version, target.secondary) if target else ()
+            known = {n: self._version(model, n).item for n in numbers if n is not None}
             if target == model.aliases.get(alias):
                 return None
-            change = Change()
+            change = Change(known=known)
             self._redirect(model, alias, target, change, now)
             return change
 
@@ -126,7 +125,7 @@ class Aliases(RegisteredModels, ModelVersions):
         self, name: str, alias: str | None = None
     ) -> list[AliasChange]:
         """The recorded changes of an alias, or of all aliases of a model, the newest first."""
-        return self._changes(self._model(name).place, alias)
+        return recorded_changes(self.table, self._model(name), alias)
 
     def rollback_registered_model_alias(
         self, name: str, alias: str, change_id: str | None = None
@@ -140,7 +139,7 @@ class Aliases(RegisteredModels, ModelVersions):
         _validate_model_alias_name(alias)
 
         def choose(model: Model) -> Target | None:
-            changes = self._changes(model.place, alias)
+            changes = recorded_changes(self.table, model, alias)
             if change_id is None and changes:
                 return changes[0].before
             for change in changes:
@@ -152,7 +151,3 @@ class Aliases(RegisteredModels, ModelVersions):
             )
 
         return self._change(place, self._redirection(alias, choose)).aliases.get(alias)
-
-    def _changes(self, place: Place, alias: str | None) -> list[AliasChange]:
-        found = recorded_changes(self.table, place, alias)
-        return sorted(found, key=lambda change: (change.change_id, change.alias), reverse=True)

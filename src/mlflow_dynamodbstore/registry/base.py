@@ -27,8 +27,15 @@ from mlflow_dynamodbstore.registry.claims import (
     old_of,
     unchanged,
 )
+from mlflow_dynamodbstore.registry.copies import copying
 from mlflow_dynamodbstore.registry.errors import model_not_found, too_busy, version_not_found
-from mlflow_dynamodbstore.registry.items import REVISION, VERSIONS_REVISION, Place, name_of_guard
+from mlflow_dynamodbstore.registry.items import (
+    REVISION,
+    VERSIONS_REVISION,
+    Place,
+    listed_facts,
+    name_of_guard,
+)
 from mlflow_dynamodbstore.registry.memory import Memory
 from mlflow_dynamodbstore.registry.records import Model, Version, tag_key
 from mlflow_dynamodbstore.search.name_index import MODEL_NAME, NameIndex
@@ -60,13 +67,15 @@ ROOM_IN_BYTES = MAX_TRANSACTION_BYTES - 512 * 1024
 class Change:
     """What a decision does: to META, and beside it in the same transaction.
 
-    Of ``writes``, those beyond what a transaction holds follow right after it.
+    Of ``writes``, those beyond what a transaction holds follow right after it. ``known`` has the
+    items of versions that were looked at, for META to carry copies of them.
     """
 
     set: Item = field(default_factory=dict)
     remove: list[str] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     touches_versions: bool = False
+    known: dict[int, Item] = field(default_factory=dict)
 
 
 Decision = Callable[[Model], "Change | None"]
@@ -135,15 +144,18 @@ class RegistryBase(WorkspaceAwareMixin):
         """Versions of several models, in as few requests as they take."""
         found: dict[tuple[Place, int], Version] = {}
         missing: dict[Key, tuple[Model, int]] = {}
+        copied: dict[Key, Item] = {}
         for model, numbers in wanted:
             for number in sorted(numbers):
                 key = model.place.version(number)
                 known = self._versions.get(key)
                 if known is not None and known[:2] == (model.uid, model.versions_revision):
                     found[model.place, number] = known.version
-                else:
-                    missing[key] = model, number
-        items = self.table.get_many(missing)
+                    continue
+                missing[key] = model, number
+                if number in model.copies:
+                    copied[key] = model.copies[number]
+        items = {**self.table.get_many(missing.keys() - copied.keys()), **copied}
         read = [
             (model, Version(model.place, number, items[key]))
             for key, (model, number) in missing.items()
@@ -221,11 +233,15 @@ class RegistryBase(WorkspaceAwareMixin):
         if change.touches_versions:
             counted[VERSIONS_REVISION] = revision
         update = Update(set={**change.set, **counted}, remove=tuple(change.remove))
+        later = Model(model.place, update.apply(model.item))
+        copies = copying(model, later, change.writes, change.known)
+        update = Update(set={**update.set, **copies.set}, remove=(*update.remove, *copies.remove))
+        writes = [*_relisted(model, later), *change.writes]
         condition = unchanged(model.item)
-        if not change.writes:
+        if not writes:
             self._update_meta(model.place, update, condition)
         else:
-            together, after = fitting(change.writes)
+            together, after = fitting(writes)
             self._transact([Patch(model.place.key, update, condition), *together])
             self.table.write(after)
         return self._remembered(model.place, update.apply(model.item))
@@ -279,6 +295,13 @@ _HIDDEN = (
     ("registered models", "model", keys.MODEL_NAMES, name_of_guard),
     ("webhooks", "webhook", keys.WEBHOOKS, lambda item: item["webhook_id"]),
 )
+
+
+def _relisted(before: Model, after: Model) -> list[Write]:
+    """What keeps the list of models true: nothing where that has only the name."""
+    if listed_facts(before.item) is None and listed_facts(after.item) is None:
+        return []
+    return [Put(after.place.listing(after.item))]
 
 
 def with_long_tags(record: R, items: dict[Key, Item]) -> R:

@@ -56,6 +56,9 @@ class Holder(Protocol):
     def guard(self) -> Item:
         """The item by which it is listed in its workspace."""
 
+    def listing(self, meta: Item) -> Item:
+        """The guard, with what it repeats of META."""
+
     def links(self, items: Iterable[Item]) -> list[Item]:
         """What other partitions hold because these items are in this one."""
 
@@ -270,7 +273,7 @@ def _copy_and_switch(
             table.transact(
                 [
                     Put(moved, condition=claim.held()),
-                    Put(target.guard),
+                    Put(target.listing(moved)),
                     Put(leaving.item(), condition=unchanged(meta)),
                     Delete(_key(source.guard)),
                 ]

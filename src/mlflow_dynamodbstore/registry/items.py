@@ -7,11 +7,14 @@ Attributes with user text in their name have a prefix:
 - ``t:<key>``: a tag whose value is short;
 - ``T:<key>``: a tag that is an item of its own only, being long or one too many;
 - ``a:<alias>``: where an alias leads (META);
-- ``l:<stage>``: the latest version in a stage (META).
+- ``l:<stage>``: the latest version in a stage (META);
+- ``c:<version>``: what the item of a version says, where META has room for it (META);
+- ``h:<revision>:<alias>``: a change of an alias, while it is one of the last few (META).
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +38,9 @@ TAG = "t:"
 LONG_TAG = "T:"
 ALIAS = "a:"
 LATEST = "l:"
+COPY = "c:"
+CHANGE = "h:"
+_PREFIXES = (TAG, LONG_TAG, ALIAS, LATEST, COPY, CHANGE)
 
 NAME = "name"
 UID = "uid"
@@ -72,8 +78,13 @@ class Place(NamedTuple):
 
     @property
     def guard(self) -> Item:
-        """The item by which the model is listed in its workspace."""
+        """The item by which the model is listed in its workspace, with its name alone."""
         return named(keys.model_name_guard(self.name, self.workspace), NAME, self.name)
+
+    def listing(self, meta: Item) -> Item:
+        """The guard of the model, with what it repeats of META."""
+        facts = listed_facts(meta)
+        return self.guard if facts is None else {**self.guard, FACTS: facts}
 
     def version(self, number: int) -> Key:
         return keys.model_version_key(self.name, number, self.workspace)
@@ -123,13 +134,16 @@ class Place(NamedTuple):
         return moved
 
     def moved_meta(self, meta: Item, now: int | None) -> Item:
+        touched = {} if now is None else {"updated": now}
+        copies = {n: {**copy, **touched} for n, copy in meta.items() if n.startswith(COPY)}
         return {
             **meta,
+            **copies,
             "PK": self.pk,
             "name": self.name,
             REVISION: meta[REVISION] + 1,
             VERSIONS_REVISION: meta[REVISION] + 1,
-            **({} if now is None else {"updated": now}),
+            **touched,
             **keys.model_index(name=self.name, workspace=self.workspace),
         }
 
@@ -259,7 +273,7 @@ def new_version(
 
 def by_prefix(item: Item) -> dict[str, dict[str, Value]]:
     """The attributes with user text in their name, without the prefix that parts them here."""
-    parts: dict[str, dict[str, Value]] = {TAG: {}, LONG_TAG: {}, ALIAS: {}, LATEST: {}}
+    parts: dict[str, dict[str, Value]] = {prefix: {} for prefix in _PREFIXES}
     for name, value in item.items():
         if name[1:2] == ":":
             parts[name[:2]][name[2:]] = value
@@ -269,6 +283,42 @@ def by_prefix(item: Item) -> dict[str, dict[str, Value]]:
 def marks_prompt(tags: Tags) -> bool:
     """Whether tags say that what has them is a prompt."""
     return tags.get(IS_PROMPT_TAG_KEY) == "true"
+
+
+# --- the list of a workspace's models -----------------------------------------------------------
+#
+# The guard of a name is written with META whenever META changes, and repeats what META says as
+# long as that is short. One query then reads many models at the price of their bytes, where reading
+# each META by itself costs a whole unit.
+
+FACTS = "m"
+"""Attribute of a guard: what META says, as JSON."""
+MOST_FACTS = 256
+"""Bytes. Every search by a part of a name reads all of the list, so it must not grow long."""
+_ALWAYS = ("v", UID, REVISION, VERSIONS_REVISION, LAST_VERSION, "created", "updated")
+_NOT_LISTED = {"PK", "SK", NAME, *_ALWAYS}
+_ONLY_IN_META = (COPY, CHANGE, "gsi")
+
+
+def listed_facts(meta: Item) -> str | None:
+    """What a guard repeats of META; None where that would be too long."""
+    more = {
+        name: value
+        for name, value in meta.items()
+        if name not in _NOT_LISTED and not name.startswith(_ONLY_IN_META)
+    }
+    facts = [*(meta[name] for name in _ALWAYS), *([more] if more else [])]
+    text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text.encode()) <= MOST_FACTS else None
+
+
+def listed_meta(guard: Item, name: str) -> Item | None:
+    """META as a guard repeats it; None where it has to be read."""
+    facts = json.loads(guard.get(FACTS, "[]"))
+    if facts[:1] != [SCHEMA_VERSION]:
+        return None
+    more = facts[len(_ALWAYS)] if len(facts) > len(_ALWAYS) else {}
+    return {NAME: name, **dict(zip(_ALWAYS, facts, strict=False)), **more}
 
 
 def name_of_guard(guard: Item) -> str:

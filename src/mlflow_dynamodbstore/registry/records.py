@@ -19,11 +19,14 @@ from mlflow.entities.model_registry.model_version_status import ModelVersionStat
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.registry.items import (
     ALIAS,
+    CHANGE,
+    COPY,
     LAST_VERSION,
     LATEST,
     LONG_TAG,
     PROMPT_VERSIONS,
     REVISION,
+    SCHEMA_VERSION,
     TAG,
     UID,
     VERSIONS_REVISION,
@@ -36,7 +39,7 @@ from mlflow_dynamodbstore.registry.items import (
 from mlflow_dynamodbstore.search import filters
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 READY = ModelVersionStatus.to_string(ModelVersionStatus.READY)
 
@@ -82,6 +85,17 @@ class Model:
     def latest(self) -> dict[str, int]:
         """The latest version in each stage that has any."""
         return self._parts[LATEST]
+
+    @cached_property
+    def copies(self) -> dict[int, Item]:
+        """What the items of some versions say."""
+        found = self._parts[COPY].items()
+        return {int(number): copy for number, copy in found if copy["v"] == SCHEMA_VERSION}
+
+    @property
+    def recent_changes(self) -> dict[str, Value]:
+        """The last changes of aliases, by revision and alias."""
+        return self._parts[CHANGE]
 
     @cached_property
     def aliases(self) -> dict[str, Target]:

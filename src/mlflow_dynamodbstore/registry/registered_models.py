@@ -47,7 +47,7 @@ class RegisteredModels(RegistryBase):
         meta.update(tagging.set)
         self._note_workspace(place.workspace)
         self._words.enter(place.workspace, name, name)
-        together, after = fitting([Put(place.guard), *tagging.writes])
+        together, after = fitting([Put(place.listing(meta)), *tagging.writes])
         try:
             self._put_new(place, [Put(meta, condition=Attr("PK").not_exists()), *together])
         except NameTakenError as taken:

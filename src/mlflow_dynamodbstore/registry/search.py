@@ -28,12 +28,13 @@ from mlflow.store.model_registry import (
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.registry.base import RegistryBase
-from mlflow_dynamodbstore.registry.items import Place, linked_version
+from mlflow_dynamodbstore.registry.items import Place, linked_version, listed_meta
 from mlflow_dynamodbstore.registry.records import Model, Version, read_with_versions
 from mlflow_dynamodbstore.registry.search_terms import (
     NAME,
     RUN_ID,
     Filter,
+    Listed,
     Names,
     model_filter,
     model_ordering,
@@ -78,19 +79,25 @@ class RegistrySearch(RegistryBase):
             return PagedList([], None)
 
         def search(strict: bool, by_words: bool) -> PagedList[RegisteredModel]:
-            names = self._names(wanted, by_words).listed(ordering, after)
+            names = self._names(wanted, by_words).entries(ordering, after)
             chunks = _batched(names, min(max_results + 1, MODELS_AT_ONCE))
             groups = (self._matching(chunk, wanted, strict) for chunk in chunks)
             found, token = page(_in_order(groups, ordering), ordering, after, max_results)
-            return PagedList(self._entities(found), token)
+            return PagedList(self._entities(found, strict), token)
 
         return _settled(search)
 
-    def _matching(self, names: list[str], wanted: Filter, strict: bool) -> list[Model]:
+    def _matching(self, names: list[Listed], wanted: Filter, strict: bool) -> list[Model]:
         """The models of these names that satisfy a filter."""
-        places = [Place(name, self._get_active_workspace()) for name in names]
-        metas = self.table.get_many(place.key for place in places)
-        found = [self._seen(place, metas.get(place.key)) for place in places]
+        workspace = self._get_active_workspace()
+        places = {Place(name, workspace): guard for name, guard in names}
+        told = {
+            place: Model(place, meta)
+            for place, guard in places.items()
+            if guard is not None and (meta := listed_meta(guard, place.name)) is not None
+        }
+        metas = self.table.get_many(place.key for place in places if place not in told)
+        found = [told.get(place) or self._seen(place, metas.get(place.key)) for place in places]
         if strict and None in found and wanted.exact(NAME) is None:
             raise VanishedError
         models = [m for m in found if m is not None and (wanted.prompts or not m.is_prompt)]
@@ -98,8 +105,10 @@ class RegistrySearch(RegistryBase):
             models = self._with_long_tags(models)
         return list(filter(all_hold(wanted.terms), models))
 
-    def _entities(self, models: list[Model]) -> list[RegisteredModel]:
+    def _entities(self, models: list[Model], strict: bool) -> list[RegisteredModel]:
         versions = self._versions_of_many((model, model.latest.values()) for model in models)
+        if strict and len(versions) < sum(len({*model.latest.values()}) for model in models):
+            raise VanishedError
         latest: dict[Place, list[Version]] = {}
         for (place, _), version in versions.items():
             latest.setdefault(place, []).append(version)

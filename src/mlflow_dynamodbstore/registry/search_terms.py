@@ -208,6 +208,13 @@ class Guards(NamedTuple):
 MODELS = Guards(keys.model_names_starting, keys.model_name_guard, name_of_guard)
 
 
+class Listed(NamedTuple):
+    """A name, with the guard that lists it where that has been read."""
+
+    name: str
+    guard: Item | None = None
+
+
 @dataclass(frozen=True)
 class Names:
     """The names of things that a search has to look at, listed by consistent reads.
@@ -223,6 +230,10 @@ class Names:
 
     def listed(self, ordering: Ordering, after: Position | None) -> Iterator[str]:
         """The names that the filter allows, by name in the order of the search where it has one."""
+        return (name for name, _ in self.entries(ordering, after))
+
+    def entries(self, ordering: Ordering, after: Position | None) -> Iterator[Listed]:
+        """The same, with the guards that were read on the way."""
         first = ordering.keys[0]
         descending = first.name == NAME and not first.ascending
         bound = after[0][1] if after is not None and first.name == NAME else None
@@ -232,11 +243,11 @@ class Names:
         names = (
             self._guarded(descending, bound)
             if chosen is None
-            else iter(sorted(chosen, reverse=descending))
+            else (Listed(name) for name in sorted(chosen, reverse=descending))
         )
-        return (name for name in names if all(holds(name) for holds in terms))
+        return (listed for listed in names if all(holds(listed.name) for holds in terms))
 
-    def _guarded(self, descending: bool, bound: Any) -> Iterator[str]:
+    def _guarded(self, descending: bool, bound: Any) -> Iterator[Listed]:
         """Names from the guards; what stands before the bound may be left out."""
         starts = [fixed_prefix(t.value) for t in self.filter.on(NAME) if t.comparator == "LIKE"]
         place = self.guards.starting(max(starts, key=len, default=""))
@@ -255,4 +266,4 @@ class Names:
         )
         if place.low > place.high:
             return iter(())
-        return (self.guards.name_of(guard) for guard in self.table.items(query))
+        return (Listed(self.guards.name_of(guard), guard) for guard in self.table.items(query))

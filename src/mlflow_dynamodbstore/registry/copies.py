@@ -1,0 +1,74 @@
+"""Copies of versions in META: one read then answers what takes two.
+
+META is read for every question about a model. Where it leaves room in the write units that it
+takes anyway, it carries the versions that are asked for most: those that aliases lead to, the
+latest of each stage, and the newest. Whatever is written to a version changes META in the same
+transaction, and the copy with it, so a copy is what the version is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.registry.items import COPY
+from mlflow_dynamodbstore.registry.records import Model
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Write
+from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item
+
+WRITE_UNIT = 1024
+
+
+def copying(
+    before: Model, after: Model, writes: Iterable[Write], known: Mapping[int, Item]
+) -> Update:
+    """What becomes of the copies in META when a model changes.
+
+    ``writes`` is what is written beside META; ``known`` has versions that are at hand, as they
+    were before it.
+    """
+    contents = {**before.copies, **{n: _contents(item) for n, item in known.items()}}
+    for write in writes:
+        _mirror(contents, write)
+    own = {name: value for name, value in after.item.items() if not name.startswith(COPY)}
+    room = -item_size(own) % WRITE_UNIT
+    kept: Item = {}
+    for number in _by_use(after, contents):
+        copy: Item = {f"{COPY}{number}": contents[number]}
+        size = item_size(copy)
+        if size <= room:
+            kept.update(copy)
+            room -= size
+    gone = [name for name in before.item if name.startswith(COPY) and name not in kept]
+    changed = {name: copy for name, copy in kept.items() if before.item.get(name) != copy}
+    return Update(set=changed, remove=tuple(gone))
+
+
+def _mirror(contents: dict[int, Item], write: Write) -> None:
+    """Do to a copy what a write does to its version."""
+    sk = str(write.item["SK"]) if isinstance(write, Put) else write.key.sk
+    if sk not in keys.MODEL_VERSIONS:
+        return
+    number = keys.model_version_of(sk)
+    if sk != keys.model_version(number):
+        return  # a tag that is too long for the version's own item
+    if isinstance(write, Put):
+        contents[number] = _contents(write.item)
+    elif isinstance(write, Delete):
+        contents.pop(number, None)
+    elif isinstance(write, Patch) and number in contents:
+        contents[number] = write.update.apply(contents[number])
+
+
+def _contents(version: Item) -> Item:
+    return {name: value for name, value in version.items() if name not in ("PK", "SK")}
+
+
+def _by_use(model: Model, available: Mapping[int, Item]) -> Iterator[int]:
+    """The versions that there is something to copy of, the most wanted first."""
+    targets = model.aliases.values()
+    led_to = [n for to in targets for n in (to.version, to.secondary) if n is not None]
+    order = [*led_to, *model.latest.values(), *sorted(available, reverse=True)]
+    return (number for number in dict.fromkeys(order) if number in available)
