@@ -1,0 +1,123 @@
+"""MLflow's server serves gateway calls from our store, and other stores as before."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+from fastapi import FastAPI, HTTPException
+from fastapi.testclient import TestClient
+from mlflow.exceptions import MlflowException
+from mlflow.gateway.schemas import chat
+from mlflow.server import gateway_api
+from mlflow.store.tracking.gateway import config_resolver
+
+from mlflow_dynamodbstore.gateway import server
+from mlflow_dynamodbstore.gateway.server import RESOLVER, ROUTES, serve_gateway_calls
+from mlflow_dynamodbstore.plugin import tracking_store
+from tests.gateway.making import an_endpoint
+
+REPLACED = {
+    gateway_api: ("_validate_store", "get_endpoint_config"),
+    config_resolver: ("get_endpoint_config", "get_resource_endpoint_configs"),
+}
+
+
+@pytest.fixture
+def ours(tmp_path, monkeypatch):
+    """The store as the server gets it, and the server's functions as they were, afterwards."""
+    for module, names in REPLACED.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))
+    made = tracking_store(f"dynamodb:///{tmp_path / 'm.ddb'}?synchronous=NORMAL")
+    yield made
+    made.table.close()
+
+
+def test_the_routes_take_our_store_and_find_its_endpoints(ours, monkeypatch):
+    """A chat call goes through MLflow's own route to a provider with the decrypted secret."""
+    an_endpoint(ours, "chat")
+    seen = []
+
+    class Provider:
+        async def chat(self, payload):
+            return chat.ResponsePayload(
+                id="1",
+                created=1,
+                model="gpt-4o",
+                choices=[
+                    chat.Choice(
+                        index=0,
+                        message=chat.ResponseMessage(role="assistant", content="hello"),
+                        finish_reason="stop",
+                    )
+                ],
+                usage=chat.ChatUsage(prompt_tokens=1, completion_tokens=1, total_tokens=2),
+            )
+
+    def provider(config, *_args, **_kwargs):
+        seen.append(config)
+        return Provider()
+
+    monkeypatch.setattr(gateway_api, "_get_store", lambda: ours)
+    monkeypatch.setattr(gateway_api, "_create_provider", provider)
+    app = FastAPI()
+    app.include_router(gateway_api.gateway_router)
+    client = TestClient(app)
+    message = {"messages": [{"role": "user", "content": "hi"}]}
+    answer = client.post("/gateway/chat/mlflow/invocations", json=message)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["choices"][0]["message"]["content"] == "hello"
+    assert seen[0].models[0].secret_value == {"api_key": "sk-very-secret"}
+    assert client.post("/gateway/none/mlflow/invocations", json=message).status_code == 404
+
+
+def test_mlflows_resolver_knows_our_store(ours):
+    endpoint = an_endpoint(ours, "chat")
+    ours.create_endpoint_binding(endpoint.endpoint_id, "scorer", "5d1c")
+    for module in (config_resolver, gateway_api):
+        found = module.get_endpoint_config(endpoint_name="chat", store=ours)
+        assert found.endpoint_id == endpoint.endpoint_id
+    (found,) = config_resolver.get_resource_endpoint_configs("scorer", "5d1c", store=ours)
+    assert found.models[0].secret_value == {"api_key": "sk-very-secret"}
+    assert config_resolver.get_resource_endpoint_configs("scorer", "none", store=ours) == []
+
+
+def test_a_changed_secret_is_not_served_from_memory(ours):
+    endpoint = an_endpoint(ours, "chat")
+    resolve = lambda: gateway_api.get_endpoint_config("chat", ours).models[0]  # noqa: E731
+    resolve()
+    secret_id = endpoint.model_mappings[0].model_definition.secret_id
+    ours.update_gateway_secret(secret_id, {"api_key": "sk-new"})
+    assert resolve().secret_value == {"api_key": "sk-new"}
+    ours.delete_gateway_endpoint(endpoint.endpoint_id)
+    with pytest.raises(MlflowException, match="not found"):
+        resolve()
+
+
+def test_other_stores_are_refused_as_before(ours):
+    with pytest.raises(HTTPException, match="only available with SqlAlchemyStore"):
+        gateway_api._validate_store(object())
+    for call in (
+        lambda: gateway_api.get_endpoint_config("chat", object()),
+        lambda: config_resolver.get_resource_endpoint_configs("scorer", "1", object()),
+    ):
+        with pytest.raises(MlflowException, match="only supported with SqlAlchemyStore"):
+            call()
+
+
+def test_functions_are_replaced_once_and_a_server_without_them_is_told(ours, monkeypatch, caplog):
+    before = gateway_api.get_endpoint_config
+    serve_gateway_calls()
+    assert gateway_api.get_endpoint_config is before
+    assert not caplog.records
+    monkeypatch.setitem(sys.modules, ROUTES, ModuleType(ROUTES))
+    monkeypatch.delitem(sys.modules, RESOLVER)
+    serve_gateway_calls()
+    assert "has no mlflow.server.gateway_api._validate_store()" in caplog.text
+
+
+def test_a_program_that_serves_nothing_is_left_alone(monkeypatch):
+    monkeypatch.setattr(server.sys, "modules", {})
+    serve_gateway_calls()
