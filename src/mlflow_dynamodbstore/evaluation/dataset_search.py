@@ -57,7 +57,7 @@ class DatasetSearch(DatasetBase):
         after = ordering.after(page_token)
         newest_first = ordering == _NEWEST_FIRST
         ids = self._dataset_ids(experiment_ids, after if newest_first else None)
-        rows = (row for row in self._read_datasets(ids) if holds(row))
+        rows: Iterator[Candidate] = filter(holds, self._read_datasets(ids))
         if not newest_first:
             rows = iter(in_order(list(rows), ordering))
         found, token = page(rows, ordering, after, max_results)

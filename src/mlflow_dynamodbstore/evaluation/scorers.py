@@ -246,7 +246,10 @@ class Scorers(ScorerEndpoints):
         if gone is None:
             raise _not_found(experiment_id, str(scorer["name"]), version)
         left = max(versions, default=0)
-        writes = [Delete(version_key(scorer, version)), changed_scorer(scorer, {LATEST: left})]
+        writes: list[TransactWrite] = [
+            Delete(version_key(scorer, version)),
+            changed_scorer(scorer, {LATEST: left}),
+        ]
         if not self._scorer_written(writes):
             return False
         self.table.write(large.removal(gone, CONTENTS))

@@ -279,7 +279,7 @@ def _in_dataset(pk: str, words: list[str], item: Item) -> Anatomy | None:
     entity = _DATASET_KINDS.get(words[1])
     if entity is None:
         return None
-    owners = (Key(pk, DATASET_META),)
+    owners: tuple[Key, ...] = (Key(pk, DATASET_META),)
     if words[1] == "EXP":
         owners += (Key(join("EXP", words[2]), EXPERIMENT_META),)
     return Anatomy(entity, owners, _made_id(pk.partition("#")[2], "d-"))
