@@ -96,6 +96,17 @@ class DatasetExperiments(DatasetBase):
         found = self.table.get_many(wanted)
         return {wanted[key] for key, meta in found.items() if meta["workspace"] == workspace}
 
+    def _check_are_not_elsewhere(self, experiment_ids: list[str]) -> None:
+        """Refuse experiments of other workspaces; those that nobody has are let pass by MLflow."""
+        if not experiment_ids or not MLFLOW_ENABLE_WORKSPACES.get():
+            return
+        wanted = {experiment_key(str(number)): number for number in experiment_ids}
+        for key, meta in self.table.get_many(wanted).items():
+            if meta["workspace"] != self._get_active_workspace():
+                raise MlflowException(
+                    f"No Experiment with id={wanted[key]}", RESOURCE_DOES_NOT_EXIST
+                )
+
     def _dataset_updated(self, meta: Item, dataset_id: str, now: int) -> EvaluationDataset:
         try:
             changed = self.table.update(

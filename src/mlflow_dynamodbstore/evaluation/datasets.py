@@ -48,6 +48,7 @@ class EvaluationDatasets(DatasetBase):
         now = get_current_time_millis()
         dataset_id = ID_PREFIX + ids.new_id(now_ms=now)
         workspace = self._get_active_workspace()
+        self._check_are_not_elsewhere(experiment_ids or [])
         self._note_workspace(workspace)
         key, user = keys.dataset_key(dataset_id), (tags or {}).get(MLFLOW_USER)
         meta: Item = {
