@@ -14,6 +14,7 @@ from tests.reviews.making import ask, line_up, pages
 from tests.stores import everything_in, refused
 from tests.traces.making import NOON, make_info, trace_id
 
+DAY = 24 * 60 * 60
 NOW = "mlflow_dynamodbstore.reviews.queue_items.get_current_time_millis"
 
 
@@ -226,6 +227,34 @@ def test_deleting_traces_detaches_them_in_their_experiment(store, other, experim
     for queue in queues:
         left = [item.item_id for item in store.list_review_queue_items(queue.queue_id)]
         assert left == [trace_id(2)]
+
+
+def test_what_is_attached_expires_with_its_trace(store, other, experiment, time):
+    """A changed retention of traces holds for it too, and what is no trace stays."""
+    ask(store, experiment)
+    for n in (1, 2):
+        store.start_trace(make_info(trace_id(n), experiment))
+        time.now += 5 * DAY
+    queue = line_up(store, experiment, trace_id(1), trace_id(2), "tr-none")
+    store.set_review_queue_item_status(
+        queue.queue_id, item_id=trace_id(1), status="complete", completed_by="ada"
+    )
+
+    def left():
+        return [item.item_id for item in other.list_review_queue_items(queue.queue_id)]
+
+    assert len(left()) == 3
+    time.now += 20 * DAY
+    assert left() == [trace_id(2), "tr-none"]
+    assert list(other.list_review_queues(experiment, item_id=trace_id(1))) == []
+    assert len(other.list_review_queues(experiment, item_id=trace_id(2))) == 1
+    store.renew_trace_expiry([experiment], days=60)
+    time.now += 35 * DAY - 1
+    assert left() == [trace_id(2), "tr-none"]
+    time.now += 1
+    assert left() == ["tr-none"]
+    other.remove_items_from_review_queue(queue.queue_id, item_ids=["tr-none"])
+    assert other.update_review_queue(queue.queue_id, schema_ids=[]).schema_ids == []
 
 
 def test_a_deletion_that_is_interrupted_can_be_repeated(store, experiment, monkeypatch):

@@ -2,14 +2,14 @@
 
 Each attachment is one item below its queue. LSI1 lists a queue's attachments by status and age, so
 that the few that are left of a long queue are found at once; a list of all statuses is the three
-lists merged. LSI4 leads from a trace to the queues it is attached to.
+lists merged. LSI4 leads from a trace to the queues it is attached to. An attachment expires with
+its trace, so that nobody is asked to review what is not there any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
-from itertools import groupby
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
@@ -27,6 +27,7 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import reviews as keys
+from mlflow_dynamodbstore.keys import trace_locator_key
 from mlflow_dynamodbstore.reviews.listing import listed
 from mlflow_dynamodbstore.reviews.queue_records import (
     ATTACHED,
@@ -36,11 +37,10 @@ from mlflow_dynamodbstore.reviews.queue_records import (
     status_change,
 )
 from mlflow_dynamodbstore.reviews.queues import QueueNotFound, ReviewQueues, page_of
-from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.traces.items import TracePlace
+from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.items import ABSENT
 
@@ -71,14 +71,20 @@ class ReviewItems(ReviewQueues):
     def _attach(
         self, queue: Key, queue_id: str, item_ids: list[str], kind: ReviewItemType, now: int
     ) -> list[Item]:
-        """Attach what is not attached yet; all of it as it then is, in the order given."""
+        """Attach what is not attached yet; all of it as it then is, in the order given.
+
+        What is attached expires with its trace, if there is such a trace and it expires.
+        """
         places = {Key(queue.pk, keys.review_item(queue_id, one)): one for one in item_ids}
+        traces = {one: trace_locator_key(one) for one in item_ids}
         while True:
-            found = self.table.get_many([queue, *places])
+            found = self.table.get_many([queue, *places, *traces.values()])
             if queue not in found:
                 raise QueueNotFound(queue_id)
             new = {
-                key: pending_item(key, queue_id, one, kind, now)
+                key: pending_item(
+                    key, queue_id, one, kind, now, found.get(traces[one], {}).get(TTL)
+                )
                 for key, one in places.items()
                 if key not in found
             }
@@ -102,20 +108,6 @@ class ReviewItems(ReviewQueues):
         queue = self._queue_item(queue_id)
         pk = str(queue["PK"])
         self.table.write([Delete(Key(pk, keys.review_item(queue_id, one))) for one in wanted])
-
-    def _before_traces_deleted(self, places: Sequence[TracePlace]) -> None:
-        """Detach traces from every queue of their experiment.
-
-        Before they are deleted: should that be interrupted, they can be deleted again, while a
-        queue with a trace that is not there would stay so.
-        """
-        for pk, of_experiment in groupby(places, key=lambda place: place.pk):
-            any_queue = Query(pk, keys.REVIEW_QUEUES.on(), keys_only=True, limit=1)
-            if next(self.table.items(any_queue), None) is not None:
-                trace_ids = [place.trace_id for place in of_experiment]
-                found = self.table.map(partial(self._places_in_queues, pk), trace_ids)
-                attached = [self.table.schema.key_of(item) for some in found for item in some]
-                self.table.write([Delete(key) for key in attached])
 
     # --- working through a queue ----------------------------------------------------------------
 

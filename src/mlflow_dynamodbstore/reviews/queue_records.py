@@ -13,7 +13,7 @@ from mlflow.genai.review_queues.validation import ValidatedQueue
 
 from mlflow_dynamodbstore.keys import reviews as keys
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 ATTACHED = "attached"
@@ -65,11 +65,11 @@ def name_guard(item: Item, name: str) -> Key:
 
 
 def pending_item(
-    key: Key, queue_id: str, item_id: str, item_type: ReviewItemType, now: int
+    key: Key, queue_id: str, item_id: str, item_type: ReviewItemType, now: int, ttl: int | None
 ) -> Item:
     """The item of something that is attached to a review queue now."""
     pending = str(ReviewStatus.PENDING)
-    return {
+    item: Item = {
         "PK": key.pk,
         "SK": key.sk,
         "item_type": str(item_type),
@@ -79,6 +79,7 @@ def pending_item(
         "lsi1sk": keys.lsi1_review_item(queue_id, pending, item_id, now),
         "lsi4sk": keys.lsi4_review_item(item_id, queue_id),
     }
+    return item if ttl is None else {**item, TTL: ttl}
 
 
 def status_change(item: Item, status: ReviewStatus, by: str | None, now: int) -> Update:

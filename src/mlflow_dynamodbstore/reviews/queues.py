@@ -35,6 +35,7 @@ from mlflow_dynamodbstore.keys import experiment_pk
 from mlflow_dynamodbstore.keys import reviews as keys
 from mlflow_dynamodbstore.partitions import empty_partition
 from mlflow_dynamodbstore.reviews import naming
+from mlflow_dynamodbstore.reviews.attachments import attachments
 from mlflow_dynamodbstore.reviews.base import ReviewsBase
 from mlflow_dynamodbstore.reviews.listing import Page, listed, sorted_page
 from mlflow_dynamodbstore.reviews.queue_records import (
@@ -53,6 +54,8 @@ from mlflow_dynamodbstore.tracking.run_search import validate_max_results
 _logger = logging.getLogger(__name__)
 
 ID_PREFIX = "rq-"
+PAGE = 20
+"""Items read at a time to see whether there is one that has not expired."""
 
 
 class ReviewQueues(ReviewsBase):
@@ -135,14 +138,12 @@ class ReviewQueues(ReviewsBase):
 
     def _queues_having(self, pk: str, item_id: str) -> list[Item]:
         """The queues of an experiment that something is attached to."""
-        places = self._places_in_queues(pk, item_id)
-        queues = {Key(pk, keys.review_queue(queue_id_of(place))) for place in places}
-        return list(self.table.get_many(queues).values())
-
-    def _places_in_queues(self, pk: str, item_id: str) -> list[Item]:
-        """Where something is attached, in the queues of one experiment; keys only."""
-        within = keys.review_queues_with(item_id).on("lsi4sk")
-        return list(self.table.items(Query(pk, within, index="LSI4", keys_only=True)))
+        queues = {
+            place: Key(pk, keys.review_queue(str(keys.review_queue_id_of(place.sk))))
+            for place in attachments(self.table, pk, item_id)
+        }
+        found = self.table.get_many([*queues, *queues.values()])
+        return [found[queue] for place, queue in queues.items() if {place, queue} <= found.keys()]
 
     def _find_queue_named(self, home: str, name: str) -> Item | None:
         guard = self.table.get(Key(experiment_pk(home), keys.review_queue_name(name)))
@@ -213,7 +214,7 @@ class ReviewQueues(ReviewsBase):
     def _new_questions(self, item: Item, schema_ids: list[str]) -> list[str]:
         """Other questions for a queue that has nothing attached to it."""
         within = keys.review_items(queue_id_of(item)).on()
-        attached = Query(str(item["PK"]), within, keys_only=True, limit=1)
+        attached = Query(str(item["PK"]), within, limit=PAGE)
         if next(self.table.items(attached), None) is not None:
             raise MlflowException(
                 "A review queue's questions are locked once items are assigned to it. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 
 from mlflow.exceptions import MlflowException
@@ -14,6 +14,7 @@ from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME
 from mlflow.utils.validation import _parse_experiment_id
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.reviews.attachments import detach
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.base import TracesBase
@@ -63,7 +64,7 @@ class TraceDeletion(TracesBase):
 
     def _remove_traces(self, places: list[TracePlace]) -> None:
         """The traces first, so that nobody finds half of one; where they lay last."""
-        self._before_traces_deleted(places)
+        detach(self.table, places)
         self.table.write([Delete(place.key) for place in places])
         below = self.table.map(self._below_trace, places)
         self.table.write([Delete(key) for some in below for key in some])
@@ -76,9 +77,6 @@ class TraceDeletion(TracesBase):
         query = Query(place.pk, where=keys.trace_children(place.trace_id).on(), keys_only=True)
         found: list[Item] = list(self.table.items(query))
         return [*(self.table.schema.key_of(item) for item in found), place.session_note]
-
-    def _before_traces_deleted(self, places: Sequence[TracePlace]) -> None:
-        """For modules that keep references to traces; reviews fill this in."""
 
 
 def _let_go_of_archive(item: Item) -> bool:

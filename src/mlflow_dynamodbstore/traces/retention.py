@@ -9,6 +9,7 @@ from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.policies import DAY, TRACE_RETENTION
+from mlflow_dynamodbstore.reviews.attachments import attachments
 from mlflow_dynamodbstore.table.contract import Patch, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
@@ -82,7 +83,8 @@ class TraceRetention(TraceSearch):
         place = place_of(item)
         query = Query(place.pk, where=keys.trace_children(place.trace_id).on(), keys_only=True)
         below = [self.table.schema.key_of(child) for child in self.table.items(query)]
-        belongings = [*below, keys.trace_locator_key(place.trace_id)]
+        attached = attachments(self.table, place.pk, place.trace_id)
+        belongings = [*below, *attached, keys.trace_locator_key(place.trace_id)]
         if self.table.get(place.session_note) is not None:
             belongings.append(place.session_note)
         self.table.write(_dated(belongings, ttl), then=_dated([place.key], ttl))
