@@ -9,7 +9,7 @@ import inspect
 from typing import Any
 
 import pytest
-from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
+from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES, MLFLOW_TRACKING_URI
 from mlflow.exceptions import MlflowException
 from mlflow.utils.async_logging.run_operations import RunOperations
 from mlflow.utils.workspace_context import WorkspaceContext
@@ -35,7 +35,8 @@ class World:
 
     def __init__(self, tracking: DynamoDBTrackingStore):
         self.tracking = tracking
-        self.registry = DynamoDBRegistryStore("", table=tracking.table)
+        uri = tracking.table.engine.uri
+        self.registry = DynamoDBRegistryStore(uri, uri, table=tracking.table)
         with WorkspaceContext("team-b"):
             tracking.create_experiment("mine")
         before = self.items()
@@ -64,6 +65,8 @@ def world(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(MLFLOW_ENABLE_WORKSPACES.name, "true")
         tracking = open_tracking_store(tmp_path_factory.mktemp("isolation"), FakeTime())
+        # Where MLflow links prompts, it goes by the URI.
+        patched.setenv(MLFLOW_TRACKING_URI.name, tracking.table.engine.uri)
         yield World(tracking)
         tracking.table.close()
 

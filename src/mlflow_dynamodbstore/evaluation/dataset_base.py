@@ -32,6 +32,9 @@ class DatasetBase(TrackingBase):
         def _note_workspace(self, workspace: str) -> None:
             """Remember that a workspace is used: in ``tracking/workspace_mode.py``."""
 
+        def _check_are_not_elsewhere(self, experiment_ids: list[str]) -> None:
+            """Refuse experiments of other workspaces: in ``dataset_experiments.py``."""
+
     def _find_dataset(self, dataset_id: str) -> Item | None:
         """A dataset's own item, or None when the active workspace has no such dataset."""
         return self._own_dataset(self.table.get(keys.dataset_key(dataset_id)))
