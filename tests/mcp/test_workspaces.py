@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from mlflow.entities.workspace import Workspace
+from mlflow.entities.workspace import Workspace, WorkspaceDeletionMode
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
-from mlflow.store.workspace.abstract_store import WorkspaceDeletionMode
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.registry import claims
@@ -53,7 +53,7 @@ def test_equal_names_in_two_workspaces_are_two_servers(store, other):
             ]
 
 
-CALLS: dict[str, Callable] = {
+CALLS: dict[str, Callable[[Any, str], Any]] = {
     "get": lambda s, _: s.get_mcp_server(FILES),
     "update": lambda s, _: s.update_mcp_server(FILES, description="x"),
     "delete": lambda s, _: s.delete_mcp_server(FILES),

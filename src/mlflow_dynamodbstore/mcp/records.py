@@ -118,6 +118,7 @@ class Server:
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
         """What a search finds under a name: see ``search.filters.Searchable``."""
+        value: Any
         if kind == filters.TAG:
             value = self.tags.get(name)
         elif name == "name":
