@@ -38,12 +38,18 @@ from mlflow.entities.gateway_guardrail import GuardrailAction, GuardrailStage
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
 from mlflow.entities.trace_metrics import AggregationType, MetricAggregation, MetricViewType
 from mlflow.entities.webhook import WebhookAction, WebhookEntity, WebhookEvent
+from mlflow.exceptions import MlflowException
 from mlflow.models import Model
+from mlflow.utils.async_logging.run_operations import RunOperations
+from mlflow.utils.workspace_context import WorkspaceContext
 
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.errors import PRIVATE_METHODS_MLFLOW_CALLS
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.gateway.making import a_definition, a_secret, an_endpoint, config
 from tests.reviews.making import ask
+from tests.stores import everything_in
 from tests.traces.making import make_info, make_spans, trace_id
 
 MARK = "only for team-a"
@@ -311,6 +317,8 @@ SPECIAL: dict[str, Values] = {
     "deprecated_end_trace_v2": {"status": "OK", "tags": {}},
     "search_logged_models": {"datasets": [{"dataset_name": "d"}]},
     "create_prompt_version": {"model_config": None},
+    "list_review_queue_items": {"status": None},
+    "search_traces": {"experiment_ids": None},
     "get_secret_info": {"secret_name": None},
     "update_webhook": {"status": None},
     "create_webhook": {"status": None},
@@ -336,3 +344,52 @@ def arguments(method: Callable[..., Any], made: Values) -> tuple[Values, list[st
         elif parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD:
             unknown.append(name)
     return given, unknown
+
+
+STORES = {"tracking": DynamoDBTrackingStore, "registry": DynamoDBRegistryStore}
+CALLS = [
+    (store, name)
+    for store, kind in STORES.items()
+    for name in methods(kind, PRIVATE_METHODS_MLFLOW_CALLS)
+]
+
+
+class World:
+    """A table with one of everything in team-a, and what may not change about it."""
+
+    def __init__(self, tracking: DynamoDBTrackingStore):
+        self.tracking = tracking
+        uri = tracking.table.engine.uri
+        self.registry = DynamoDBRegistryStore(uri, uri, table=tracking.table)
+        with WorkspaceContext("team-b"):
+            tracking.create_experiment("mine")
+        before = self.items()
+        with WorkspaceContext("team-a"):
+            self.values = fill(self.tracking, self.registry)
+        self.theirs = {
+            key: item
+            for key, item in self.items().items()
+            if key not in before and key[0] != keys.CONFIG_PK
+        }
+        self.places = {pk for pk, _ in self.theirs}
+
+    def items(self) -> dict[tuple[str, str], Any]:
+        found = everything_in(self.tracking.table)
+        return {(str(item["PK"]), str(item["SK"])): item for item in found}
+
+    def damage(self) -> list[Any]:
+        """What of team-a is not as it was at the last look, or has come to lie in its places."""
+        now = {key: item for key, item in self.items().items() if key[0] in self.places}
+        before, self.theirs = self.theirs, now
+        return sorted(key for key in before | now if before.get(key) != now.get(key))
+
+
+def called(method: Callable[..., Any], given: Values) -> Any:
+    """What a method gives, to the end, or why it refuses."""
+    try:
+        answer = method(**given)
+        if isinstance(answer, RunOperations):
+            answer.wait()
+        return list(answer) if inspect.isgenerator(answer) else answer
+    except (MlflowException, NotImplementedError) as error:
+        return str(error)

@@ -5,81 +5,17 @@ The methods are found by looking, so that a new one is tried as soon as it is th
 
 from __future__ import annotations
 
+import base64
 import inspect
+import json
+import zlib
 from typing import Any
 
 import pytest
-from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES, MLFLOW_TRACKING_URI
 from mlflow.exceptions import MlflowException
-from mlflow.utils.async_logging.run_operations import RunOperations
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.errors import PRIVATE_METHODS_MLFLOW_CALLS
-from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
-from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.stores import everything_in, open_tracking_store
-from tests.table.fakes import FakeTime
-from tests.workspaces.everything import MARK, arguments, fill, methods
-
-STORES = {"tracking": DynamoDBTrackingStore, "registry": DynamoDBRegistryStore}
-CALLS = [
-    (store, name)
-    for store, kind in STORES.items()
-    for name in methods(kind, PRIVATE_METHODS_MLFLOW_CALLS)
-]
-
-
-class World:
-    """A table with one of everything in team-a, and what may not change about it."""
-
-    def __init__(self, tracking: DynamoDBTrackingStore):
-        self.tracking = tracking
-        uri = tracking.table.engine.uri
-        self.registry = DynamoDBRegistryStore(uri, uri, table=tracking.table)
-        with WorkspaceContext("team-b"):
-            tracking.create_experiment("mine")
-        before = self.items()
-        with WorkspaceContext("team-a"):
-            self.values = fill(self.tracking, self.registry)
-        self.theirs = {
-            key: item
-            for key, item in self.items().items()
-            if key not in before and key[0] != keys.CONFIG_PK
-        }
-        self.places = {pk for pk, _ in self.theirs}
-
-    def items(self) -> dict[tuple[str, str], Any]:
-        found = everything_in(self.tracking.table)
-        return {(str(item["PK"]), str(item["SK"])): item for item in found}
-
-    def damage(self) -> list[Any]:
-        """What of team-a is not as it was at the last look, or has come to lie in its places."""
-        now = {key: item for key, item in self.items().items() if key[0] in self.places}
-        before, self.theirs = self.theirs, now
-        return sorted(key for key in before | now if before.get(key) != now.get(key))
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(MLFLOW_ENABLE_WORKSPACES.name, "true")
-        tracking = open_tracking_store(tmp_path_factory.mktemp("isolation"), FakeTime())
-        # Where MLflow links prompts, it goes by the URI.
-        patched.setenv(MLFLOW_TRACKING_URI.name, tracking.table.engine.uri)
-        yield World(tracking)
-        tracking.table.close()
-
-
-def called(method, given):
-    """What a method gives, to the end, or why it refuses."""
-    try:
-        answer = method(**given)
-        if isinstance(answer, RunOperations):
-            answer.wait()
-        return list(answer) if inspect.isgenerator(answer) else answer
-    except (MlflowException, NotImplementedError) as error:
-        return str(error)
+from tests.workspaces.everything import CALLS, MARK, STORES, arguments, called
 
 
 def text_of(value: Any, depth: int = 8) -> str:
@@ -117,3 +53,77 @@ def test_the_walk_would_notice(world):
                 answer = called(method, arguments(method, world.values)[0])
                 seen += MARK in text_of(answer)
     assert seen >= 30
+    world.damage()  # some of these make what they do not find
+
+
+# --- names and tokens that somebody made up -----------------------------------------------------
+
+CRAFTED = [
+    "a#U#PERM#1",
+    "../../EXP#2",
+    "EXP#2#E#META",
+    "WORKSPACE#team-a",
+    "%",
+    "\x00",
+    "é" * 700,
+    "",
+]
+
+
+@pytest.mark.parametrize(("store", "name"), CALLS, ids=lambda part: part)
+def test_no_crafted_name_reaches_anything(world, store, name):
+    """In place of each text that a method takes, one after the other."""
+    method = getattr(getattr(world, store), name)
+    given, _ = arguments(method, world.values)
+    texts = [key for key, value in given.items() if type(value) is str]
+    with WorkspaceContext("team-b"):
+        for text in CRAFTED:
+            for key in texts:
+                assert MARK not in text_of(called(method, given | {key: text})), (key, text)
+    assert world.damage() == []
+
+
+def as_token(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode()
+
+
+TOKENS = [
+    "x",
+    "' OR 1=1 --",
+    "\x00",
+    "A" * 20_000,
+    base64.urlsafe_b64encode(zlib.compress(b"[]")).decode(),
+    *map(
+        as_token,
+        (
+            {"PK": "WORKSPACE#team-a", "SK": "EXPNAME#", "offset": 0},
+            ["WORKSPACE#team-a", "EXPNAME#"],
+            [],
+            {},
+            None,
+            -1,
+            1e308,
+            [[[[None]]]],
+            {"offset": -5},
+        ),
+    ),
+]
+UNPAGED = {"query_trace_metrics"}  # MLflow gives no tokens out there
+PAGED = [
+    (store, name)
+    for store, name in CALLS
+    if "page_token" in inspect.signature(getattr(STORES[store], name)).parameters
+    and name not in UNPAGED
+]
+
+
+@pytest.mark.parametrize(("store", "name"), PAGED, ids=lambda part: part)
+def test_no_forged_page_token_is_taken(world, store, name):
+    method = getattr(getattr(world, store), name)
+    given, _ = arguments(method, world.values)
+    with WorkspaceContext("team-a"):
+        method(**given)
+        for token in TOKENS:
+            with pytest.raises(MlflowException) as refused:
+                list(method(**given | {"page_token": token}))
+            assert refused.value.get_http_status_code() == 400, (token, refused.value)

@@ -255,7 +255,8 @@ def _token_after(record: Record) -> str:
 def _record_of_token(token: str) -> str:
     try:
         created, _, record_id = base64.b64decode(token, validate=True).decode().partition(":")
-        int(created)
+        if int(created) < 0 or not record_id:
+            raise ValueError(token)
     except (binascii.Error, ValueError) as error:
         raise bad_token("could not be decoded") from error
     return record_id
