@@ -10,7 +10,7 @@ from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 from mlflow.exceptions import MlflowException
 from mlflow.gateway.schemas import chat
-from mlflow.server import gateway_api
+from mlflow.server import gateway_api, handlers
 from mlflow.store.tracking.gateway import config_resolver
 
 from mlflow_dynamodbstore.gateway import server
@@ -61,6 +61,7 @@ def test_the_routes_take_our_store_and_find_its_endpoints(ours, monkeypatch):
         return Provider()
 
     monkeypatch.setattr(gateway_api, "_get_store", lambda: ours)
+    monkeypatch.setattr(handlers, "_get_model_registry_store", lambda: None)  # for webhooks
     monkeypatch.setattr(gateway_api, "_create_provider", provider)
     app = FastAPI()
     app.include_router(gateway_api.gateway_router)
