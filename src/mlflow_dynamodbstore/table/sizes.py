@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
@@ -19,6 +19,8 @@ MAX_DEPTH = 32
 FLOAT_BYTES = 9
 
 _DIGITS_LIMIT = 10**MAX_DIGITS
+MOST_NAMES = 1000
+_name_sizes: dict[str, int] = {}  # of the names that most items have
 
 
 def item_size(item: Item) -> int:
@@ -31,9 +33,7 @@ def item_size(item: Item) -> int:
     name = ""
     try:
         for name, value in item.items():
-            if type(name) is not str:
-                _refuse_name(name)
-            total += len(name) if name.isascii() else len(name.encode())
+            total += _name_sizes.get(name) or _name_size(name)
             kind = type(value)
             if kind is str:
                 total += len(value) if value.isascii() else len(value.encode())
@@ -72,9 +72,7 @@ def _map_size(elements: dict[str, Any], depth: int) -> int:
     _check_depth(depth)
     total = 3 + len(elements)
     for name, element in elements.items():
-        if type(name) is not str:
-            _refuse_name(name)
-        total += len(name) if name.isascii() else len(name.encode())
+        total += _name_sizes.get(name) or _name_size(name)
         total += text_size(element) if type(element) is str else _size_of(element, depth + 1)
     return total
 
@@ -93,8 +91,13 @@ def _check_depth(depth: int) -> None:
         raise ValueError(f"lists and maps are nested deeper than {MAX_DEPTH} levels")
 
 
-def _refuse_name(name: object) -> NoReturn:
-    raise TypeError(f"names are strings, not {type(name).__name__}")
+def _name_size(name: object) -> int:
+    if type(name) is not str:
+        raise TypeError(f"names are strings, not {type(name).__name__}")
+    size = text_size(name)
+    if len(_name_sizes) < MOST_NAMES:
+        _name_sizes[name] = size
+    return size
 
 
 _SIZES: dict[type, Callable[[Any, int], int]] = {

@@ -66,6 +66,8 @@ class Layout:
         self.put_unindexed = (
             "INSERT OR REPLACE INTO items (pk, sk, ttl, size, body) VALUES (?, ?, ?, ?, ?)"
         )
+        # What changes no column that an index is made of leaves all of them alone.
+        self.rewrite = "UPDATE items SET size = ?, body = ? WHERE pk = ? AND sk = ?"
         self.get = "SELECT ttl, body FROM items WHERE pk = ? AND sk = ?"
         self.redate = (
             "UPDATE items SET ttl = ?, size = size + ? - expiry_size(ttl) WHERE pk = ? AND sk = ?"
@@ -108,6 +110,13 @@ class Layout:
     def put_for(self, row: Row) -> str:
         """The statement that writes a row."""
         return self.put_unindexed if len(row) == UNINDEXED_COLUMNS else self.put
+
+    def rewrite_of(self, row: Row, old: Item) -> Row | None:
+        """The values to rewrite an item with; None where the old or the new one is in an index."""
+        if len(row) > UNINDEXED_COLUMNS or not self._names.isdisjoint(old):
+            return None
+        pk, sk, ttl, size, body = row
+        return (size, body, pk, sk) if ttl is None and TTL not in old else None
 
     def _index_keys(self, item: Item) -> Row:
         for name in self._names & item.keys():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlflow_dynamodbstore.table.conditions import Predicate, predicate
 from mlflow_dynamodbstore.table.contract import (
@@ -61,6 +61,38 @@ class Prepared:
     blind: str | None = None  # the statement that does it, when it need not see the old item
 
 
+@dataclass(slots=True)
+class Batch:
+    """What many writes do to the file. Statements of one kind go to SQLite together, which halves
+    their cost.
+    """
+
+    layout: Layout
+    puts: list[Row] = field(default_factory=list)
+    rewrites: list[Row] = field(default_factory=list)
+    deletes: list[Key] = field(default_factory=list)
+
+    def copy(self) -> Batch:
+        return Batch(self.layout, [*self.puts], [*self.rewrites], [*self.deletes])
+
+    def put(self, row: Row, old: Item | None) -> None:
+        """Put a row where this item stands, or none that is known."""
+        rewrite = None if old is None else self.layout.rewrite_of(row, old)
+        if rewrite is None:
+            self.puts.append(row)
+        else:
+            self.rewrites.append(rewrite)
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        of_statement: dict[str, list[Row]] = defaultdict(list)
+        for row in self.puts:
+            of_statement[self.layout.put_for(row)].append(row)
+        of_statement[self.layout.rewrite] = self.rewrites
+        for statement, rows in of_statement.items():
+            connection.executemany(statement, rows)
+        connection.executemany(self.layout.delete, self.deletes)
+
+
 class Writer:
     """Writes to a file."""
 
@@ -97,15 +129,14 @@ class Writer:
         if not writes:
             return []
         outcomes: list[Outcome | None] = [None] * len(writes)
-        puts: list[Row] = []  # those that need not see what they meet, and so the deletes
-        deletes: list[Key] = []
+        batch = Batch(self._layout)
         seeing: list[tuple[int, Prepared]] = []
         keys: list[tuple[str, str]] = []
         for n, write in enumerate(writes):
             try:
                 if not self._must_see(write) and type(write) is Put:
                     row = self._row(write.item)[0]
-                    puts.append(row)
+                    batch.puts.append(row)
                     keys.append(row[:2])  # type: ignore[arg-type]  # a row begins with its key
                     continue
                 prepared = self._prepare(write)
@@ -116,13 +147,13 @@ class Writer:
             if prepared.blind is None:
                 seeing.append((n, prepared))
             else:
-                deletes.append(prepared.key)
+                batch.deletes.append(prepared.key)
         check_distinct(keys)
 
         def work(connection: sqlite3.Connection) -> list[tuple[int, Outcome]]:
             if self.is_watchful:
                 return [(n, self._outcome(connection, p)) for n, p in seeing]
-            return self._together(connection, seeing, puts, deletes)
+            return self._together(connection, seeing, batch.copy())  # may come twice
 
         for n, outcome in self._file.write(work):
             outcomes[n] = outcome
@@ -203,48 +234,35 @@ class Writer:
         self,
         connection: sqlite3.Connection,
         seeing: Sequence[tuple[int, Prepared]],
-        blind_puts: Sequence[Row],
-        blind_deletes: Sequence[Key],
+        batch: Batch,
     ) -> list[tuple[int, Outcome]]:
         """Judge many writes by the items they meet, read at once, and do at once those that hold.
 
-        The keys differ, so no write of the group changes what another one meets. Statements of
-        one kind go to SQLite together, which halves their cost.
+        The keys differ, so no write of the group changes what another one meets.
         """
         standing = self._standing(connection, [p.key for _, p in seeing])
-        puts, deletes = list(blind_puts), list(blind_deletes)
         outcomes = []
         for n, prepared in seeing:
             old = self._seen(standing.get(prepared.key))
-            outcomes.append((n, self._planned(prepared, old, puts, deletes)))
-        self._put_all(connection, puts)
-        connection.executemany(self._layout.delete, deletes)
+            outcomes.append((n, self._planned(prepared, old, batch)))
+        batch.run(connection)
         return outcomes
 
-    def _put_all(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-        of_statement: dict[str, list[Row]] = defaultdict(list)
-        for row in rows:
-            of_statement[self._layout.put_for(row)].append(row)
-        for statement, some in of_statement.items():
-            connection.executemany(statement, some)
-
-    def _planned(
-        self, prepared: Prepared, old: Item | None, puts: list[Row], deletes: list[Key]
-    ) -> Outcome:
+    def _planned(self, prepared: Prepared, old: Item | None, batch: Batch) -> Outcome:
         write = prepared.write
         if prepared.judge is not None and not prepared.judge(old or {}):
             return Outcome("refused", old)
         if isinstance(write, Put) and prepared.row is not None:
-            puts.append(prepared.row)
+            batch.put(prepared.row, old)
             return Outcome("applied", None if write.returns == "none" else old)
         if isinstance(write, Delete):
-            deletes.append(prepared.key)
+            batch.deletes.append(prepared.key)
             return Outcome("applied", old if write.returns == "old" else None)
         try:
             row, _, new = self._after(prepared, old)
         except TableError as error:
             return Outcome("failed", error=error)
-        puts.append(row)
+        batch.put(row, old)
         returns = "none" if isinstance(write, Check) else write.returns
         return Outcome("applied", {"none": None, "old": old, "new": new}[returns])
 
