@@ -153,3 +153,17 @@ def test_an_experiment_that_is_deleted_meanwhile_takes_no_schema(store, other, e
     with refused("RESOURCE_DOES_NOT_EXIST", f"No Experiment with id={experiment} exists"):
         ask(store, experiment)
     assert not [item for item in everything_in(store.table) if "LS" in item["SK"]]
+
+
+def test_an_experiment_that_cannot_be_is_refused_in_mlflows_words(store):
+    for call in (store.list_label_schemas, store.list_review_queues):
+        with refused("INVALID_PARAMETER_VALUE", "must be a valid integer"):
+            call("not-an-int")
+    with refused("INVALID_PARAMETER_VALUE", "must be a valid integer"):
+        store.get_label_schema_by_name("not-an-int", "correct?")
+
+
+def test_an_experiment_may_be_named_by_its_number(store, experiment):
+    made = ask(store, int(experiment))
+    assert made.experiment_id == experiment
+    assert store.get_label_schema_by_name(int(experiment), "correct?") == made
