@@ -30,7 +30,8 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ENTITY = "BudgetPolicy"
-TARGETED = (BudgetTargetScope.ENDPOINT.value, BudgetTargetScope.USER.value)
+OF_ENDPOINT = "ENDPOINT"
+TARGETED = (OF_ENDPOINT, "USER")  # MLflow knows budgets of users from 3.16 on
 
 
 class Budgets(GatewayBase):
@@ -143,7 +144,7 @@ class Budgets(GatewayBase):
 
     def _write_budget_policy(self, write: Write, item: Item, *, checks_target: bool) -> None:
         """Write a policy, on condition that the endpoint that it is for exists."""
-        if not checks_target or item["scope"] != BudgetTargetScope.ENDPOINT.value:
+        if not checks_target or item["scope"] != OF_ENDPOINT:
             self.table.transact([write])
             return
         endpoint = gateway_keys.endpoint_key(item["target"], self._get_active_workspace())

@@ -163,12 +163,11 @@ def _scorer_of(item: Item) -> ScorerVersion:
 
 
 def _check_is_no_code(scorer: ScorerVersion) -> None:
-    """Refuse a scorer whose source the server would have to run."""
-    from mlflow.genai.scorers.base import (  # noqa: PLC0415 - brings all scorers with it
-        _serialized_scorer_is_custom_code,
-    )
+    """Refuse a scorer whose source the server would have to run, as MLflow does from 3.16 on."""
+    from mlflow.genai.scorers import base  # noqa: PLC0415 - brings all scorers with it
 
-    if _serialized_scorer_is_custom_code(scorer._serialized_scorer):  # noqa: SLF001 - see above
+    is_code = getattr(base, "_serialized_scorer_is_custom_code", None)
+    if is_code is not None and is_code(scorer._serialized_scorer):  # noqa: SLF001 - see above
         raise MlflowException(
             "Gateway guardrails do not support custom scorers defined with the @scorer "
             "decorator. Use a built-in scorer or a judge created with make_judge.",
