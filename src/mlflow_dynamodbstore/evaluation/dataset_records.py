@@ -106,7 +106,8 @@ class DatasetRecords(DatasetBase):
         self._note_dataset_update(meta, dataset_id, records, now)
         inserted = updated = 0
         for chunk in batched(by_inputs.items(), LOOKED_UP):
-            known = self._dataset_records_with(dataset_id, [hash_ for hash_, _ in chunk])
+            hashes = [hash_ for hash_, _ in chunk] if meta[RECORDS] else []
+            known = self._dataset_records_with(dataset_id, hashes)
             for some in batched(chunk, AT_ONCE):
                 done = self._upsert_records(dataset_id, dict(some), known, now)
                 inserted += done.inserted
@@ -131,7 +132,7 @@ class DatasetRecords(DatasetBase):
         if page_token:
             where = keys.dataset_records_after(_record_of_token(page_token))
         size = LOAD_DATASET_RECORDS_MAX_RESULTS if max_results == 0 else max_results
-        limit = PAGE if size is None else min(size + 1, PAGE)
+        limit = PAGE if size is None else min(size, PAGE) + 1
         items = self.table.items(Query(keys.dataset_pk(dataset_id), where.on(), limit=limit))
         heads = (item for item in items if keys.is_dataset_record(str(item["SK"])))
         if size is None:
