@@ -440,7 +440,9 @@ def make_model_version(admin: Caller) -> Things:
     things = make_registered_model(admin)
     run = make_run(admin)["run"]
     source = f"runs:/{run}/model"
-    admin.must(f"{OLD}/model-versions/create", name=things["name"], source=source, run_id=run)
+    named = {"name": things["name"]}
+    admin.must(f"{OLD}/model-versions/create", **named, source=source, run_id=run)
+    admin.must(f"{OLD}/registered-models/alias", **named, version="1", alias="first")
     return things
 
 
@@ -457,8 +459,8 @@ MODEL_VERSION = Kind(
         patch("update", f"{OLD}/model-versions/update", **VERSION, description="d"),
         post("update", f"{OLD}/model-versions/set-tag", **VERSION, key="k", value="v"),
         post("update", f"{OLD}/model-versions/transition-stage", **VERSION, stage="Staging"),
+        get("read", f"{OLD}/registered-models/alias", name="{name}", alias="first"),
         post("update", f"{OLD}/registered-models/alias", **VERSION, alias="a"),
-        get("read", f"{OLD}/registered-models/alias", name="{name}", alias="a"),
         delete("delete", f"{OLD}/registered-models/alias", name="{name}", alias="a"),
         delete("delete", f"{OLD}/model-versions/delete-tag", **VERSION, key="k"),
         delete("delete", f"{OLD}/model-versions/delete", **VERSION),
@@ -597,6 +599,7 @@ def make_mcp_server(admin: Caller) -> Things:
     admin.must(f"{NEW}/mcp-servers", name=name, description="d")
     server = {"name": name, "version": "1.0.0", "description": "d"}
     admin.must(f"{NEW}/mcp-servers/{name}/versions", server_json=server)
+    admin.must(f"{NEW}/mcp-servers/{name}/aliases", alias="first", version="1.0.0")
     return {"id": name, "server": name}
 
 
@@ -611,9 +614,9 @@ MCP_SERVER = Kind(
         get("read", f"{ONE_SERVER}/versions/1.0.0"),
         patch("update", ONE_SERVER, description="other"),
         post("update", f"{ONE_SERVER}/tags", key="k", value="v"),
+        get("read", f"{ONE_SERVER}/aliases/first"),
         post("update", f"{ONE_SERVER}/aliases", alias="a", version="1.0.0"),
-        get("read", f"{ONE_SERVER}/aliases/a"),
-        patch("update", f"{ONE_SERVER}/versions/1.0.0", status="active"),
+        patch("update", f"{ONE_SERVER}/versions/1.0.0", tools=[]),
         *permissions("mcp_server"),
         delete("delete", ONE_SERVER),
     ),
