@@ -86,9 +86,17 @@ def test_the_environment_can_give_the_routing_key(store, model, monkeypatch):
         assert asked(store, None, 5) == asked(store, key)
 
 
-def test_the_environment_can_switch_routing_off(store, model, monkeypatch):
+def test_an_empty_routing_key_is_none(store, model, monkeypatch):
+    """Otherwise everybody would get the one version that belongs to the empty text."""
+    store.split_registered_model_alias("m", "champion", 2, 50)
+    monkeypatch.setenv("MLFLOW_ALIAS_ROUTING_KEY", "")
+    assert asked(store, "", 60) == asked(store, None, 60) == {1, 2}
+
+
+@pytest.mark.parametrize("off", ["off", "OFF", "false", "0", "no"])
+def test_the_environment_can_switch_routing_off(store, model, monkeypatch, off):
     store.split_registered_model_alias("m", "champion", 2, 99)
-    monkeypatch.setenv("MLFLOW_ALIAS_ROUTING", "off")
+    monkeypatch.setenv("MLFLOW_ALIAS_ROUTING", off)
     assert {v for n in range(50) for v in asked(store, f"user-{n}")} == {1}
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.registry.base import Change, RegistryBase
+from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, Place, Target
 from mlflow_dynamodbstore.registry.records import Model
+from mlflow_dynamodbstore.registry.revisions import Change
 from mlflow_dynamodbstore.registry.who import current_user
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table

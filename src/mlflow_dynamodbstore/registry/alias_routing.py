@@ -18,6 +18,7 @@ from mlflow_dynamodbstore.registry.items import Target
 
 ROUTING = "MLFLOW_ALIAS_ROUTING"
 """Environment variable: ``off`` gives everybody the first version."""
+OFF = ("off", "false", "no", "0")
 ROUTING_KEY = "MLFLOW_ALIAS_ROUTING_KEY"
 """Environment variable: the routing key where no other is set."""
 
@@ -36,9 +37,9 @@ def routing_key(key: str | None) -> Iterator[None]:
 
 def chosen_version(target: Target, name: str, alias: str) -> int:
     """The version that an alias leads to this time."""
-    if target.secondary is None or os.environ.get(ROUTING, "").lower() == "off":
+    if target.secondary is None or os.environ.get(ROUTING, "").strip().lower() in OFF:
         return target.version
-    key = _key.get() or os.environ.get(ROUTING_KEY)
+    key = _key.get() or os.environ.get(ROUTING_KEY) or None
     place = random.randrange(100) if key is None else place_of_key(key, name, alias)
     return target.secondary if place < target.weight else target.version
 

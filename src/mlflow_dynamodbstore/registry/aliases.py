@@ -17,12 +17,13 @@ from mlflow.utils.validation import (
 
 from mlflow_dynamodbstore.registry.alias_changes import AliasChange, recorded_changes
 from mlflow_dynamodbstore.registry.alias_routing import chosen_version
-from mlflow_dynamodbstore.registry.base import Change, Decision
+from mlflow_dynamodbstore.registry.base import Decision
 from mlflow_dynamodbstore.registry.errors import alias_not_found, version_not_found
 from mlflow_dynamodbstore.registry.items import Target
 from mlflow_dynamodbstore.registry.model_versions import ModelVersions
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.registered_models import RegisteredModels
+from mlflow_dynamodbstore.registry.revisions import Change
 
 MAX_WEIGHT = 99
 

@@ -22,7 +22,7 @@ from mlflow.utils.validation import _validate_model_version, _validate_model_ver
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.registry.alias_changes import AliasChanges
-from mlflow_dynamodbstore.registry.base import Change, Decision
+from mlflow_dynamodbstore.registry.base import Decision
 from mlflow_dynamodbstore.registry.errors import version_not_found
 from mlflow_dynamodbstore.registry.items import (
     LAST_VERSION,
@@ -34,6 +34,7 @@ from mlflow_dynamodbstore.registry.items import (
     new_version,
 )
 from mlflow_dynamodbstore.registry.records import Model, Version
+from mlflow_dynamodbstore.registry.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -142,7 +143,7 @@ class ModelVersions(AliasChanges):
     def _model_and_version(self, name: str, version: str | int) -> tuple[Model, Version]:
         place = self._place(name)
         number = _validate_model_version(version)
-        model = self._find(place)
+        model = self._models.find(place)
         if model is None:
             raise version_not_found(name, version)
         return model, self._version(model, number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel, RegisteredModelTag
 from mlflow.entities.model_registry.model_version_stages import ALL_STAGES, get_canonical_stage
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
@@ -11,9 +10,9 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_model_renaming, _validate_registered_model_tag
 
 from mlflow_dynamodbstore.registry import claims
-from mlflow_dynamodbstore.registry.base import Change, RegistryBase, fitting
-from mlflow_dynamodbstore.registry.claims import NameTakenError, OutdatedError
-from mlflow_dynamodbstore.registry.errors import model_not_found, name_taken, too_busy
+from mlflow_dynamodbstore.registry.base import RegistryBase
+from mlflow_dynamodbstore.registry.claims import NameTakenError
+from mlflow_dynamodbstore.registry.errors import model_not_found, name_taken
 from mlflow_dynamodbstore.registry.items import (
     LONG_TAG,
     TAG,
@@ -22,7 +21,8 @@ from mlflow_dynamodbstore.registry.items import (
     new_meta,
 )
 from mlflow_dynamodbstore.registry.records import Model, read_with_versions
-from mlflow_dynamodbstore.table.contract import Patch, Put, Write
+from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 
@@ -47,29 +47,16 @@ class RegisteredModels(RegistryBase):
         meta.update(tagging.set)
         self._note_workspace(place.workspace)
         self._words.enter(place.workspace, name, name)
-        together, after = fitting([Put(place.listing(meta)), *tagging.writes])
         try:
-            self._put_new(place, [Put(meta, condition=Attr("PK").not_exists()), *together])
+            created = self._models.create(place, meta, [*tagging.writes])
         except NameTakenError as taken:
             is_prompt = bool(
                 {TAG + IS_PROMPT_TAG_KEY, LONG_TAG + IS_PROMPT_TAG_KEY} & {*taken.meta}
             )
             handle_resource_already_exist_error(name, is_prompt, has_prompt_tag(tags))
-        self.table.write(after)
         self._words.enter(place.workspace, name, name)
-        (model,) = self._with_long_tags([self._remembered(place, meta)])
+        (model,) = self._with_long_tags([created])
         return model.entity([])
-
-    def _put_new(self, place: Place, writes: list[Write]) -> None:
-        """Write a model whose name is free. Raises ``NameTakenError``."""
-        for _ in self.table.retry.attempts():
-            try:
-                self._transact(writes)
-            except OutdatedError as refused:
-                claims.make_room(self.table, place, refused.meta)
-            else:
-                return
-        raise too_busy(place.name)
 
     def get_registered_model(self, name: str) -> RegisteredModel:
         return self._entity(self._model(name))
@@ -112,16 +99,16 @@ class RegisteredModels(RegistryBase):
             meta = self._move(source, target, now)
         except NameTakenError as taken:
             raise name_taken(new_name) from taken
-        return self._entity(self._remembered(target, meta))
+        return self._entity(self._models.remembered(target, meta))
 
     def _move(self, source: Place, target: Place, now: int) -> Item:
-        self._models.forget(source.pk)
-        if self._find(source) is None:
+        self._models.forget(source)
+        if self._models.find(source) is None:
             raise model_not_found(source.name)
         meta = claims.move(self.table, source, target, now)
         if meta is None:
             raise model_not_found(source.name)
-        self._models.forget(source.pk)
+        self._models.forget(source)
         return meta
 
     def _touched(self, model: Model, now: int) -> Change:
@@ -133,16 +120,4 @@ class RegisteredModels(RegistryBase):
         return Change(set={"updated": now}, writes=[*patches], touches_versions=True)
 
     def delete_registered_model(self, name: str) -> None:
-        place = self._place(name)
-        model = self._find(place)
-        for _ in self.table.retry.attempts():
-            if model is None:
-                raise model_not_found(name)
-            try:
-                claims.remove(self.table, place, model.item)
-            except OutdatedError as refused:
-                model = self._seen(place, refused.meta)
-            else:
-                self._models.forget(place.pk)
-                return
-        raise too_busy(name)
+        self._models.remove(self._place(name), model_not_found)

@@ -64,19 +64,31 @@ T = TypeVar("T", bound=Thing)
 class Change:
     """What a decision does: to META, and beside it in the same transaction.
 
-    Of ``writes``, those beyond what a transaction holds follow right after it.
+    Of ``writes``, those beyond what a transaction holds follow right after it. ``known`` has the
+    items of versions that were looked at, for META to carry copies of them.
     """
 
     set: Item = field(default_factory=dict)
     remove: list[str] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     touches_versions: bool = False
+    known: dict[int, Item] = field(default_factory=dict)
+
+
+Beside = Callable[[T, T, Change], Change]
+"""From a thing as it is, as a change makes it, and that change, to what else changes with it."""
+
+
+def _nothing(before: T, after: T, change: Change) -> Change:
+    del before, after, change
+    return Change()
 
 
 class Revisions(Generic[P, T]):
     """The things of one kind, as seen last, and how they change.
 
-    ``busy`` is the error for somebody who was outrun each time.
+    ``busy`` is the error for somebody who was outrun each time, ``beside`` what each change brings
+    with it.
     """
 
     def __init__(
@@ -84,10 +96,12 @@ class Revisions(Generic[P, T]):
         table: Table,
         made_of: Callable[[P, Item], T],
         busy: Callable[[str], MlflowException],
+        beside: Beside[T] = _nothing,
     ):
         self._table = table
         self._made_of = made_of
         self._busy = busy
+        self._beside = beside
         self._known: Memory[str, T] = Memory(KEPT)
 
     def find(self, place: P) -> T | None:
@@ -155,11 +169,14 @@ class Revisions(Generic[P, T]):
         if change.touches_versions:
             counted[VERSIONS_REVISION] = revision
         update = Update(set={**change.set, **counted}, remove=tuple(change.remove))
+        more = self._beside(thing, self._made_of(place, update.apply(thing.item)), change)
+        update = Update(set={**update.set, **more.set}, remove=(*update.remove, *more.remove))
+        writes = [*more.writes, *change.writes]
         condition = unchanged(thing.item)
-        if not change.writes:
+        if not writes:
             self._update_meta(place, update, condition)
         else:
-            together, after = fitting(change.writes)
+            together, after = fitting(writes)
             self._transact([Patch(place.key, update, condition), *together])
             self._table.write(after)
         return self.remembered(place, update.apply(thing.item))
@@ -188,7 +205,7 @@ class Revisions(Generic[P, T]):
 
         Raises ``NameTakenError``.
         """
-        together, after = fitting([Put(place.guard), *writes])
+        together, after = fitting([Put(place.listing(meta)), *writes])
         first = Put(meta, condition=claims.nothing_there())
         for _ in self._table.retry.attempts():
             try:

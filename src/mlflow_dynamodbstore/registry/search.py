@@ -97,7 +97,9 @@ class RegistrySearch(RegistryBase):
             if guard is not None and (meta := listed_meta(guard, place.name)) is not None
         }
         metas = self.table.get_many(place.key for place in places if place not in told)
-        found = [told.get(place) or self._seen(place, metas.get(place.key)) for place in places]
+        found = [
+            told.get(place) or self._models.seen(place, metas.get(place.key)) for place in places
+        ]
         if strict and None in found and wanted.exact(NAME) is None:
             raise VanishedError
         models = [m for m in found if m is not None and (wanted.prompts or not m.is_prompt)]
@@ -157,7 +159,7 @@ class RegistrySearch(RegistryBase):
             places = [Place(name, workspace) for name in chunk]
             read = self.table.map(lambda place: read_with_versions(self.table, place), places)
             for place, (meta, versions) in zip(places, read, strict=True):
-                model = self._seen(place, meta)
+                model = self._models.seen(place, meta)
                 if model is not None:
                     yield versions if wanted.prompts or not model.prompt_versions else []
                 elif strict and wanted.exact(NAME) is None:
@@ -172,7 +174,7 @@ class RegistrySearch(RegistryBase):
         for name, number in map(linked_version, chain.from_iterable(links)):
             numbers.setdefault(Place(name, workspace), []).append(number)
         metas = self.table.get_many(place.key for place in numbers)
-        models = [self._seen(place, metas.get(place.key)) for place in numbers]
+        models = [self._models.seen(place, metas.get(place.key)) for place in numbers]
         found = [m for m in models if m and (wanted.prompts or not m.prompt_versions)]
         versions = self._versions_of_many((model, numbers[model.place]) for model in found)
         if strict and (None in models or len(versions) < sum(len(numbers[m.place]) for m in found)):

@@ -10,7 +10,7 @@ from mlflow.utils.validation import (
     _validate_tag_name,
 )
 
-from mlflow_dynamodbstore.registry.base import Change, RegistryBase
+from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.errors import version_not_found
 from mlflow_dynamodbstore.registry.items import (
     PROMPT_VERSIONS,
@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.registry.items import (
     marks_prompt,
 )
 from mlflow_dynamodbstore.registry.records import Model, Version
+from mlflow_dynamodbstore.registry.revisions import Change
 from mlflow_dynamodbstore.table.contract import Patch, Write
 from mlflow_dynamodbstore.table.update import Update
 
