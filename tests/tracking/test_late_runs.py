@@ -16,7 +16,8 @@ def active_runs(store, experiment_id):
 def begin_while_runs_are_changed(store, other, monkeypatch, experiment_id, then=lambda: None):
     """Let another process, which saw the experiment active, begin a run behind the walk."""
     seen = store._active_experiment(experiment_id)
-    change, late = store._change_runs, []
+    change = store._change_runs
+    late: list[str] = []
 
     def slowly(runs, stage):
         change(runs, stage)

@@ -67,17 +67,21 @@ def test_an_error_reaches_the_caller():
 
 def test_closing_ends_the_threads_and_a_later_call_starts_new_ones():
     """Closing twice is fine too."""
-    workers, started = Workers(3), threading.active_count()
+    workers, before = Workers(3), set(threading.enumerate())
     barrier = threading.Barrier(3)
     workers.run([partial(meet, barrier)] * 3)
-    threads = [t for t in threading.enumerate() if t.name.startswith("dynamodb-")]
+    threads = [
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("dynamodb-") and thread not in before
+    ]
     assert len(threads) == 2
     assert all(thread.daemon for thread in threads)
     workers.close()
     workers.close()
     for thread in threads:
         thread.join(10)
-    assert threading.active_count() <= started
+    assert not any(thread.is_alive() for thread in threads)
     barrier.reset()
     workers.run([partial(meet, barrier)] * 3)
     workers.close()
