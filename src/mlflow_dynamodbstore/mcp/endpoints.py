@@ -23,13 +23,12 @@ from mlflow_dynamodbstore.mcp.errors import (
     no_server,
     version_not_found,
 )
-from mlflow_dynamodbstore.mcp.items import ENDPOINT, LATEST_ALIAS, Target, new_endpoint
+from mlflow_dynamodbstore.mcp.items import ENDPOINT, LATEST_ALIAS, Target, new_endpoint, touched
 from mlflow_dynamodbstore.mcp.places import ServerPlace
-from mlflow_dynamodbstore.mcp.records import Server
+from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
 from mlflow_dynamodbstore.registry.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
-from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.table.values import Item, Key
 
 PREFIX = "ae-"
 
@@ -55,20 +54,23 @@ class AccessEndpoints(McpBase):
         now = get_current_time_millis()
         item = new_endpoint(place, endpoint_id, now, url=url, transport=transport, by=created_by)
 
+        led_to: Version | None = None
+
         def decide(server: Server) -> Change:
-            self._mcp_check_target(server, target, "create")
+            nonlocal led_to
+            led_to = self._mcp_led_to(server, target, "create")
             return Change(
                 set={ENDPOINT + endpoint_id: target.stored()},
                 writes=[Put(item), Put(place.endpoint_entry(endpoint_id))],
             )
 
         server = self._mcp_servers.change(place, decide, no_server)
-        return self._mcp_endpoint(server, endpoint_id)
+        return _entity(Endpoint(server, endpoint_id, item), led_to)
 
     def get_mcp_access_endpoint(self, server_name: str, endpoint_id: str) -> MCPAccessEndpoint:
         server = self._mcp_servers.find(self._mcp_place(server_name))
         if server is not None and endpoint_id in server.targets:
-            return self._mcp_endpoint(server, endpoint_id)
+            return self._mcp_read(server, endpoint_id)
         owner = self._mcp_owner(endpoint_id)
         if owner is None or endpoint_id not in owner.reachable:
             raise endpoint_not_found(endpoint_id)
@@ -91,22 +93,25 @@ class AccessEndpoints(McpBase):
         if None not in target:
             raise invalid("Cannot set both server_version and server_alias in a single update")
         place, now = self._mcp_place(server_name), get_current_time_millis()
-        update = Update(
-            set={
-                "updated": now,
-                **({} if last_updated_by is None else {"updated_by": last_updated_by}),
-                **({} if url is NOT_SET else {"url": url}),
-                **_transport(transport_type),
-            },
-            remove=("updated_by",) if last_updated_by is None else (),
+        update = touched(
+            now,
+            last_updated_by,
+            url=None if url is NOT_SET else url,
+            transport=_transport(None if transport_type is NOT_SET else transport_type),
         )
+        before: Item | None = None
+        led_to: Version | None = None
 
         def decide(server: Server) -> Change:
-            self._mcp_check_has(server, endpoint_id)
+            nonlocal before, led_to
+            led_to = None
+            before = self._mcp_item(server, endpoint_id)
             change = Change(writes=[Patch(place.endpoint(endpoint_id), update)])
             if target != Target():
-                self._mcp_check_target(server, target, "update")
+                led_to = self._mcp_led_to(server, target, "update")
                 change.set[ENDPOINT + endpoint_id] = target.stored()
+            elif endpoint_id in server.reachable:
+                led_to = self._mcp_led_to(server, server.targets[endpoint_id], "update")
             if url is None:
                 raise invalid("MCP access endpoint url cannot be None")
             if url is not NOT_SET:
@@ -116,14 +121,15 @@ class AccessEndpoints(McpBase):
         server = self._mcp_servers.change(
             place, decide, lambda _: self._mcp_no_such(place, endpoint_id)
         )
-        return self._mcp_endpoint(server, endpoint_id)
+        return _entity(Endpoint(server, endpoint_id, update.apply(before or {})), led_to)
 
     def delete_mcp_access_endpoint(self, server_name: str, endpoint_id: str) -> None:
         place = self._mcp_place(server_name)
         entry = place.endpoint_entry(endpoint_id)
 
         def decide(server: Server) -> Change:
-            self._mcp_check_has(server, endpoint_id)
+            if endpoint_id not in server.targets:
+                raise self._mcp_no_such(place, endpoint_id)
             gone = [Key(entry["PK"], entry["SK"]), place.endpoint(endpoint_id)]
             return Change(remove=[ENDPOINT + endpoint_id], writes=[Delete(key) for key in gone])
 
@@ -131,7 +137,7 @@ class AccessEndpoints(McpBase):
 
     # --- whose it is and where it leads -----------------------------------------------------------
 
-    def _mcp_endpoint(self, server: Server, endpoint_id: str) -> MCPAccessEndpoint:
+    def _mcp_read(self, server: Server, endpoint_id: str) -> MCPAccessEndpoint:
         endpoints, versions = self._mcp_endpoints({endpoint_id: server})
         if not endpoints:
             raise endpoint_not_found(endpoint_id)
@@ -145,9 +151,15 @@ class AccessEndpoints(McpBase):
         owner = None if entry is None else self._mcp_servers.find(self._mcp_place(entry["server"]))
         return owner if owner is not None and endpoint_id in owner.targets else None
 
-    def _mcp_check_has(self, server: Server, endpoint_id: str) -> None:
-        if endpoint_id not in server.targets:
+    def _mcp_item(self, server: Server, endpoint_id: str) -> Item:
+        item = (
+            self.table.get(server.place.endpoint(endpoint_id))
+            if endpoint_id in server.targets
+            else None
+        )
+        if item is None:
             raise self._mcp_no_such(server.place, endpoint_id)
+        return item
 
     def _mcp_no_such(self, place: ServerPlace, endpoint_id: str) -> Exception:
         """Why a server does not have an endpoint."""
@@ -155,34 +167,44 @@ class AccessEndpoints(McpBase):
             return no_endpoint(endpoint_id)
         return endpoint_elsewhere(endpoint_id, place.name)
 
-    def _mcp_check_target(self, server: Server, target: Target, doing: str) -> None:
-        """Refuse what an endpoint cannot lead to."""
+    def _mcp_led_to(self, server: Server, target: Target, doing: str) -> Version:
+        """The version that an endpoint would lead to. Raises when it cannot."""
+        version = str(target.version)
         if target.alias is not None:
-            self._mcp_check_alias(server, target.alias)
-            return
-        found = self._mcp_find(server.place, str(target.version))
+            version = _version_of(server, target.alias)
+        found = self._mcp_find(server.place, version)
         if found is None:
-            raise version_not_found(server.name, str(target.version))
+            raise version_not_found(server.name, version)
         if found.is_deleted:
             raise invalid(
                 f"Cannot {doing} MCP access endpoint to deleted "
-                f"MCP server version '{server.name}' version '{target.version}'"
+                f"MCP server version '{server.name}' version '{version}'"
             )
-
-    def _mcp_check_alias(self, server: Server, alias: str) -> None:
-        if alias == LATEST_ALIAS:
-            if server.latest is None:
-                raise no_latest(server.name)
-        elif alias not in server.aliases:
-            raise alias_not_found(server.name, alias)
-        elif server.aliases[alias] in server.dead:
-            raise invalid(
-                f"Alias '{alias}' for MCP server '{server.name}' "
-                f"points to deleted version '{server.aliases[alias]}'"
-            )
+        (whole,) = self._mcp_complete([found])
+        return whole
 
 
-def _transport(transport_type: Any) -> dict[str, str]:
-    if transport_type is NOT_SET or transport_type is None:
-        return {}
-    return {"transport": MCPRemoteTransportType(transport_type).value}
+def _version_of(server: Server, alias: str) -> str:
+    """The version that an alias leads to."""
+    if alias == LATEST_ALIAS:
+        if server.latest is None:
+            raise no_latest(server.name)
+        return server.latest.version
+    if alias not in server.aliases:
+        raise alias_not_found(server.name, alias)
+    version = server.aliases[alias]
+    if version in server.dead:
+        raise invalid(
+            f"Alias '{alias}' for MCP server '{server.name}' points to deleted version '{version}'"
+        )
+    return version
+
+
+def _entity(endpoint: Endpoint, led_to: Version | None) -> MCPAccessEndpoint:
+    if led_to is None:
+        return endpoint.entity(None)
+    return endpoint.entity(led_to.entity(endpoint.server.aliases_of(led_to.version)))
+
+
+def _transport(transport_type: Any) -> str | None:
+    return None if transport_type is None else str(MCPRemoteTransportType(transport_type).value)

@@ -21,6 +21,7 @@ from mlflow.entities.mcp_server import MCPStatus
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.registry.items import NAME, REVISION, UID
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
 SCHEMA_VERSION = 1
@@ -129,6 +130,12 @@ def new_endpoint(
         "transport": transport,
         **_origin(now, by),
     }
+
+
+def touched(now: int, by: str | None, **more: Any) -> Update:
+    """What changing a version or an endpoint does to it in any case, and what else is given."""
+    removed = () if by is not None else ("updated_by",)
+    return Update(set={"updated": now, **given(updated_by=by, **more)}, remove=removed)
 
 
 def given(**attributes: Any) -> Item:

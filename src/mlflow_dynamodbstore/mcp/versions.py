@@ -38,6 +38,7 @@ from mlflow_dynamodbstore.mcp.items import (
     new_meta,
     new_version,
     tombstone,
+    touched,
 )
 from mlflow_dynamodbstore.mcp.latest import LatestVersions
 from mlflow_dynamodbstore.mcp.records import Server, Version
@@ -46,7 +47,6 @@ from mlflow_dynamodbstore.registry.claims import NameTakenError, is_refused, not
 from mlflow_dynamodbstore.registry.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
-from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -176,14 +176,13 @@ class ServerVersions(LatestVersions):
             (before,) = self._mcp_complete([self._mcp_live(place, version)])
             if status is None:
                 raise invalid("status cannot be null; omit the field to leave it unchanged")
-            update = _touched(now, last_updated_by)
             new_status = before.status
             if status is not NOT_SET:
                 check_transition(MCPStatus(before.status), status)
                 new_status = MCPStatus(status).value
             content = {**before.content, **said}
             stored = drafts.write(place.version(version), content) if said else {}
-            update = replace(update, set={**update.set, **stored, "status": new_status})
+            update = touched(now, last_updated_by, status=new_status, **stored)
             after = replace(before, item=update.apply(before.item), content=content)
             if new_status == before.status:
                 return Change(writes=[Patch(place.version(version), update)])
@@ -237,12 +236,6 @@ def _content(
         "tools": tools,
         "connect_options": checked_connect_options(options),
     }
-
-
-def _touched(now: int, by: str | None) -> Update:
-    if by is None:
-        return Update(set={"updated": now}, remove=("updated_by",))
-    return Update(set={"updated": now, "updated_by": by})
 
 
 def _burial(version: Version, now: int) -> list[Put | Delete]:
