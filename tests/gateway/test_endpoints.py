@@ -49,8 +49,16 @@ def test_a_refused_endpoint_leaves_no_experiment_behind(store):
 
 
 def test_more_models_than_a_transaction_holds_are_refused_in_words(store):
-    with refused(INVALID, "At most 97 different model definitions"):
-        store.create_gateway_endpoint("chat", [config(f"d-{n}") for n in range(98)])
+    secret_id = a_secret(store)
+    models = [a_definition(store, f"m{n}", secret_id) for n in range(98)]
+    with refused(INVALID, "at most 97 different model definitions"):
+        store.create_gateway_endpoint("chat", [config(one) for one in models])
+    made = an_endpoint(store, "chat", *models[:97])
+    with refused(INVALID, "at most 97 different model definitions"):
+        store.attach_model_to_endpoint(made.endpoint_id, config(models[97]))
+    store.attach_model_to_endpoint(made.endpoint_id, config(models[0], FALLBACK))
+    store.delete_gateway_endpoint(made.endpoint_id)
+    store.delete_gateway_model_definition(models[0])
 
 
 def test_updating_changes_what_is_given_and_nothing_else(store, other):

@@ -21,7 +21,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import GatewayBase, made, not_found
+from mlflow_dynamodbstore.gateway.base import GatewayBase, is_refused, made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.table.contract import Check, Patch, Put, Write
@@ -145,13 +145,15 @@ class Budgets(GatewayBase):
     def _write_budget_policy(self, write: Write, item: Item, *, checks_target: bool) -> None:
         """Write a policy, on condition that the endpoint that it is for exists."""
         if not checks_target or item["scope"] != OF_ENDPOINT:
-            self.table.transact([write])
+            (outcome,) = self.table.write([write])
+            if outcome.status == "refused":
+                raise ConditionFailed(old=outcome.image)
             return
         endpoint = gateway_keys.endpoint_key(item["target"], self._get_active_workspace())
         try:
             self.table.transact([Check(endpoint, Attr("PK").exists()), write])
         except TransactionCancelled as cancelled:
-            if cancelled.reasons[0] is None:
+            if not is_refused(cancelled, 0):
                 raise
             raise not_found(endpoint_items.ENTITY, endpoint_id=item["target"]) from cancelled
 

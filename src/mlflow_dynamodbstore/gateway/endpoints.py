@@ -307,8 +307,8 @@ class Endpoints(ModelDefinitions):
         most = MAX_TRANSACTION - 3
         if len(list(definitions)) > most:
             raise MlflowException(
-                f"At most {most} different model definitions can be attached to or detached from "
-                "an endpoint at once.",
+                f"An endpoint can have at most {most} different model definitions, and be changed "
+                "in as many at once.",
                 INVALID_PARAMETER_VALUE,
             )
 

@@ -58,6 +58,7 @@ class Mappings(Endpoints):
             raise not_found(model_definitions.ENTITY, model_definition_id=definition_id)
         before, now = seen[key], get_current_time_millis()
         mappings = new_mappings(endpoint_id, [config], by, now, beside=before[MAPPINGS])
+        self._check_room_for_definitions(uses_of(mappings))
         changes: Item = {MAPPINGS: mappings, "updated_at": now}
         if by:
             changes["updated_by"] = by
