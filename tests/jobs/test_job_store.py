@@ -6,6 +6,7 @@ import inspect
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from mlflow.entities import Workspace
@@ -25,6 +26,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.jobs import store as module
 from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
@@ -68,7 +70,7 @@ def test_it_has_every_method_and_argument_of_mlflows_job_stores():
                 assert set(inspect.signature(method).parameters) <= set(ours), name
 
 
-CALLS = {
+CALLS: dict[str, Any] = {
     "claim_job": [(), (30.0,), (-1.0,), (float("inf"),)],
     "renew_job_lease": [(10.0,), (None,)],
     "retry_job": [()],
@@ -168,7 +170,7 @@ def test_a_job_that_failed_waits_longer_each_time(store, time, monkeypatch):
         assert store.claim_job(job) == APPLIED
         assert store.retry_job(job) == retries + 1
         store.table.update(
-            store._key(job), module.Update(set={"retries": retries})
+            store._key(job), Update(set={"retries": retries})
         )  # as if the last try had not been
     store.reset_job(job)
     assert store.claim_job(job) == APPLIED  # whoever resets it does not wait

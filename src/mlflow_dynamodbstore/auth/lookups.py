@@ -41,10 +41,11 @@ class Lookups:
         )
 
     def get_experiment(self, experiment_id: str) -> Experiment:
-        return self._recent.answer(
+        found: Experiment = self._recent.answer(
             ("experiment", get_request_workspace(), experiment_id),
             lambda: self._store.get_experiment(experiment_id),
         )
+        return found
 
 
 def remembering(get_store: Callable[[], Any], recent: Recent) -> Callable[[], Lookups]:

@@ -12,7 +12,7 @@ from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities._job import Job
 from mlflow.entities._job_status import JobStatus
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.jobs.abstract_store import JobUpdateStatus
 from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
 from mlflow.utils.time import get_current_time_millis
@@ -146,10 +146,12 @@ def _not_allowed(
     job_id: str, action: str, statuses: Sequence[JobStatus], status: JobStatus
 ) -> MlflowException:
     if JobStatus.is_finalized(status):
-        return MlflowException.invalid_parameter_value(
-            f"The Job {job_id} is already finalized with status: {status}, it can't be updated."
+        return MlflowException(
+            f"The Job {job_id} is already finalized with status: {status}, it can't be updated.",
+            INVALID_PARAMETER_VALUE,
         )
     wanted = ", ".join(allowed.name for allowed in statuses)
-    return MlflowException.invalid_parameter_value(
-        f"Job {job_id} is in {status} state, cannot {action} (must be {wanted})"
+    return MlflowException(
+        f"Job {job_id} is in {status} state, cannot {action} (must be {wanted})",
+        INVALID_PARAMETER_VALUE,
     )

@@ -49,7 +49,7 @@ def details_of(table: Table, item: Item) -> dict[str, Any] | None:
 def job_of(table: Table, item: Item) -> Job:
     """A job as MLflow shows it."""
     progress = item.get("progress")
-    return Job(
+    return Job(  # type: ignore[abstract]  # from_proto, which jobs do without
         job_id=item["job_id"],
         creation_time=item["created"],
         job_name=item["name"],

@@ -121,14 +121,14 @@ def _lease_end(lease_duration: float) -> int:
         raise MlflowException.invalid_parameter_value(
             "`lease_duration` must be a finite positive number."
         )
-    return get_current_time_millis() + int(lease_duration * 1000)
+    return int(get_current_time_millis() + lease_duration * 1000)
 
 
 def _delay(retries: int) -> float:
     """Seconds until a job is tried again: twice as many each time, up to a limit."""
     first: float = MLFLOW_SERVER_JOB_TRANSIENT_ERROR_RETRY_BASE_DELAY.get()
     longest: float = MLFLOW_SERVER_JOB_TRANSIENT_ERROR_RETRY_MAX_DELAY.get()
-    return min(first * 2 ** (retries - 1), longest)
+    return min(first * 2.0 ** (retries - 1), longest)
 
 
 def _payload(

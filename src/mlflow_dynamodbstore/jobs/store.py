@@ -140,7 +140,7 @@ class DynamoDBJobStore(Running, AbstractJobStore):
         )
         # Errors of later pages are raised while the caller goes on, outside of this method.
         step = translated(lambda: next(found, None))
-        return iter(step, None)  # type: ignore[arg-type]  # None ends it
+        return iter(step, None)  # None ends it
 
     def _items(
         self, statuses: list[JobStatus] | None, since: int | None, until: int | None
