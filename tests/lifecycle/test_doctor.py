@@ -91,6 +91,16 @@ def test_the_largest_experiments_are_held_against_the_limit(store, monkeypatch, 
     assert (found.level, "largest experiments: 0 (" in found.text) == (level, True)
 
 
+def test_items_of_an_older_form_are_counted(store):
+    """They need nothing: whoever writes them next writes today's form."""
+    meta = store.table.get(keys.experiment_key("0"))
+    store.table.put({**meta, "v": 1})
+    found = findings(store.table)["versions"]
+    assert (found.level, found.text[:10]) == (Level.NOTE, "1 items ha")
+    store.rename_experiment("0", "renamed")
+    assert findings(store.table)["versions"].level == Level.OK
+
+
 def test_an_item_of_a_newer_release_is_a_failure(store):
     key = keys.run_key("0", "a" * 32)
     store.table.engine.apply(Put({"PK": key.pk, "SK": key.sk, "v": 7}))

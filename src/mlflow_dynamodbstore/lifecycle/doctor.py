@@ -170,7 +170,7 @@ class Doctor:
         except NewerItem as error:
             yield Finding("versions", Level.FAILURE, str(error))
             return
-        yield Finding("versions", Level.OK, "no item is newer than this release")
+        yield self._versions(survey)
         yield self._partitions(survey)
         yield self._orphans(survey.total.items, orphans)
         yield self._unended(survey)
@@ -189,6 +189,12 @@ class Doctor:
             orphans += len(judge.judge(items, policies.sealing_rules()))
             self._progress(survey)
         return survey, orphans
+
+    def _versions(self, survey: Survey) -> Finding:
+        if not survey.outdated:
+            return Finding("versions", Level.OK, "all items have the form of today")
+        text = f"{survey.outdated:,} items have an older form, and change it when they are written"
+        return Finding("versions", Level.NOTE, text)
 
     def _partitions(self, survey: Survey) -> Finding:
         largest = survey.largest(3)

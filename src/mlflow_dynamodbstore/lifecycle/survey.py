@@ -10,6 +10,7 @@ from mlflow_dynamodbstore.keys.anatomy import UNKNOWN, anatomy
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
+from mlflow_dynamodbstore.table.versions import Upgraded
 from mlflow_dynamodbstore.table.wrappers.costs import projected
 from mlflow_dynamodbstore.tracking.records import TERMINAL_STATUSES
 
@@ -63,6 +64,7 @@ class Survey:
     now: float
     by_entity: dict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
     by_experiment: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    outdated: int = 0
     unended: int = 0
     unended_examples: list[str] = field(default_factory=list)
 
@@ -89,6 +91,7 @@ class Survey:
 
     def _add(self, item: Item) -> None:
         entity = anatomy(item).entity
+        self.outdated += isinstance(item, Upgraded)
         own, local, global_ = self._sizes(item)
         self.by_entity[entity].add(Amount(1, own, local + global_, int(TTL in item)))
         pk = str(item["PK"])
