@@ -10,8 +10,6 @@ from tests.stores import open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
 SENTENCE = r"has version 7, and this release of \S+ knows versions up to \d: upgrade"
-    r"has version 7, and this release of mlflow-dynamodbstore knows versions up to \d: upgrade"
-)
 
 CALLS = {
     "get_run": lambda s, run: s.get_run(run),
