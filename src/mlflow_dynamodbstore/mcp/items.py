@@ -24,8 +24,6 @@ from mlflow_dynamodbstore.registry.items import NAME, REVISION, UID
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
-SCHEMA_VERSION = 1
-
 ALIAS = "a:"
 ENDPOINT = "e:"
 DEAD = "d:"
@@ -89,11 +87,8 @@ def short_shown(server_json: dict[str, Any]) -> dict[str, Any] | None:
 
 def new_meta(place: ServerPlace, now: int, by: str | None) -> Item:
     """The own item of a new server."""
-    key = place.key
     return {
-        "PK": key.pk,
-        "SK": key.sk,
-        "v": SCHEMA_VERSION,
+        **_at(place.key),
         NAME: place.name,
         UID: secrets.token_hex(6),
         REVISION: 1,
@@ -116,7 +111,7 @@ def new_version(
 
 def tombstone(version: Item, now: int) -> Item:
     """What is left of a deleted version, so that nobody takes its number again."""
-    kept = {name: version[name] for name in ("PK", "SK", "v", "created")}
+    kept = {name: version[name] for name in ("PK", "SK", "created")}
     return {**kept, "status": DELETED, "updated": now}
 
 
@@ -150,7 +145,7 @@ def prefixed(item: Item, prefix: str) -> dict[str, Any]:
 
 
 def _at(key: Key) -> Item:
-    return {"PK": key.pk, "SK": key.sk, "v": SCHEMA_VERSION}
+    return {"PK": key.pk, "SK": key.sk}
 
 
 def _origin(now: int, by: str | None) -> Item:

@@ -165,8 +165,10 @@ class McpSearch(Servers):
             for listed in self._mcp_owned(server_name, wanted, ordering, after)
         )
         found, token = page(_in_order(groups, ordering, "id"), ordering, after, max_results)
-        endpoints, versions = self._mcp_endpoints({e.id: e.server for e in found})
-        return PagedList([e.entity(resolved_version(e, versions)) for e in endpoints], token)
+        led = {e.id: (e.server.place, e.server.reachable[e.id]) for e in found}
+        versions = self._mcp_versions((e.server, led[e.id][1]) for e in found)
+        there = [e for e in found if led[e.id] in versions]
+        return PagedList([e.entity(resolved_version(e, versions)) for e in there], token)
 
     def _mcp_owned(
         self,
