@@ -14,6 +14,8 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.lifecycle.primary_metric import PrimaryMetric
 from mlflow_dynamodbstore.policies import PRIMARY_METRIC
+from mlflow_dynamodbstore.search import run_choice
+from mlflow_dynamodbstore.search.run_paths import Runs
 from mlflow_dynamodbstore.tracking.run_search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.search.populations import TwoStores, random_filter, random_order, random_view
@@ -62,21 +64,38 @@ def walk(store: Any, page_size: int, *search: Any) -> list[str] | str:
             return ids
 
 
-def test_random_searches_agree_with_mlflow_page_by_page(stores: TwoStores) -> None:
-    """Whatever is asked, in pages of whatever size, the ids and their order are MLflow's."""
+@pytest.mark.parametrize("wavering", [False, True])
+def test_random_searches_agree_with_mlflow_page_by_page(
+    stores: TwoStores, wavering: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is asked, in pages of whatever size, the ids and their order are MLflow's.
+
+    Also when paths are begun that need not be, and given up anywhere.
+    """
     rng = random.Random(stores.rng.random())
-    for _ in range(SEARCHES):
+    given_up = []
+
+    def gives_up(runs: Runs) -> bool:
+        given_up.append(runs.worth is not None and rng.random() < 0.9)
+        return given_up[-1]
+
+    if wavering:
+        monkeypatch.setattr(run_choice, "FEW", 0)
+        monkeypatch.setattr(run_choice, "LIKELY", 1.0)
+        monkeypatch.setattr(Runs, "_reads_too_much", gives_up)
+    for _ in range(SEARCHES // 2):
         experiments = rng.sample(stores.experiments, rng.choice((1, 1, 2, 3)))
         search = (experiments, random_filter(rng), random_view(rng), random_order(rng))
         theirs = walk(stores.theirs, 1000, *search)
         assert walk(stores.ours, rng.choice((1, 3, 7, 50)), *search) == theirs, search
+    assert sum(given_up) > 2 or not wavering
 
 
 def test_every_path_able_to_answer_gives_the_same_answer(stores: TwoStores) -> None:
     """The choice of a path changes what is read, never what is found."""
     rng = random.Random(stores.rng.random())
     used = set()
-    for _ in range(SEARCHES // 2):
+    for _ in range(SEARCHES // 3):
         search = (stores.experiments[:2], random_filter(rng), random_view(rng), random_order(rng))
         expected = walk(stores.ours, 1000, *search)
         if isinstance(expected, str):
