@@ -10,8 +10,10 @@ from mlflow.store.model_registry.sqlalchemy_store import SqlAlchemyStore
 from mlflow_dynamodbstore.registry import items
 from mlflow_dynamodbstore.registry.alias_changes import MOST_RECENT
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
-from tests.registry.helpers import items_at, left_behind
+from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
+from tests.registry.helpers import check_repeats, items_at, left_behind, registry_on
 from tests.stores import refused
+from tests.table.fakes import FakeTime
 
 MISSING = "RESOURCE_DOES_NOT_EXIST"
 NASTY = ["#", "a#b", "%", " a", "é", "🙂" * 60, "x" * 2000, "M#META", "a$", "\x00"]
@@ -264,3 +266,27 @@ def test_a_model_deleted_by_another_process_is_gone_at_once(store, other):
     with refused(MISSING, r"version=1\) not found"):
         other.set_registered_model_alias("m", "a", 1)
     assert left_behind(store) == []
+
+
+def test_a_change_of_more_versions_than_a_transaction_holds_is_seen_by_all(store, other, engine):
+    """A process that reads a version while the last of them are written does not keep it so."""
+    store.create_registered_model("m")
+    for n in range(120):
+        store.create_model_version("m", f"s3://b/{n}")
+        store.transition_model_version_stage("m", n + 1, "Staging", False)
+
+    class Slow(WrappedEngine):
+        """Lets another process look after each transaction."""
+
+        def transact(self, writes, token):
+            self.inner.transact(writes, token)
+            for n in range(1, 121):
+                other.get_model_version("m", n)
+
+    store.create_model_version("m", "s3://b/last")
+    slow = registry_on(Slow(engine), FakeTime())
+    slow.transition_model_version_stage("m", 121, "Staging", True)
+    for reader in (other, store, slow):
+        stages = [reader.get_model_version("m", n).current_stage for n in (1, 60, 99, 120, 121)]
+        assert stages == ["Archived"] * 4 + ["Staging"]
+    check_repeats(store)

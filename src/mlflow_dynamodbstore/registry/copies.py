@@ -8,30 +8,34 @@ transaction, and the copy with it, so a copy is what the version is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.registry.items import COPY
 from mlflow_dynamodbstore.registry.records import Model
-from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Write
+from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put, Write
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 
 WRITE_UNIT = 1024
+SURELY_TOGETHER = MAX_TRANSACTION - 2
+"""Writes that go into one transaction with those of META and its guard."""
 
 
 def copying(
-    before: Model, after: Model, writes: Iterable[Write], known: Mapping[int, Item]
+    before: Model, after: Model, writes: Sequence[Write], known: Mapping[int, Item]
 ) -> Update:
     """What becomes of the copies in META when a model changes.
 
     ``writes`` is what is written beside META; ``known`` has versions that are at hand, as they
-    were before it.
+    were before it. Of a version that is written after META, there is no copy.
     """
     contents = {**before.copies, **{n: _contents(item) for n, item in known.items()}}
-    for write in writes:
+    for write in writes[:SURELY_TOGETHER]:
         _mirror(contents, write)
+    for write in writes[SURELY_TOGETHER:]:
+        contents.pop(_version_of(write) or 0, None)
     own = {name: value for name, value in after.item.items() if not name.startswith(COPY)}
     room = -item_size(own) % WRITE_UNIT
     kept: Item = {}
@@ -48,18 +52,22 @@ def copying(
 
 def _mirror(contents: dict[int, Item], write: Write) -> None:
     """Do to a copy what a write does to its version."""
-    sk = str(write.item["SK"]) if isinstance(write, Put) else write.key.sk
-    if sk not in keys.MODEL_VERSIONS:
+    number = _version_of(write)
+    if number is None:
         return
-    number = keys.model_version_of(sk)
-    if sk != keys.model_version(number):
-        return  # a tag that is too long for the version's own item
     if isinstance(write, Put):
         contents[number] = _contents(write.item)
     elif isinstance(write, Delete):
         contents.pop(number, None)
     elif isinstance(write, Patch) and number in contents:
         contents[number] = write.update.apply(contents[number])
+
+
+def _version_of(write: Write) -> int | None:
+    """The version whose own item is written."""
+    sk = str(write.item["SK"]) if isinstance(write, Put) else write.key.sk
+    number = keys.model_version_of(sk) if sk in keys.MODEL_VERSIONS else 0
+    return number if number and sk == keys.model_version(number) else None
 
 
 def _contents(version: Item) -> Item:

@@ -157,13 +157,21 @@ class Revisions(Generic[P, T]):
             if change is None:
                 return thing
             try:
-                return self._commit(place, thing, change)
+                done, in_one = self._commit(place, thing, change)
             except OutdatedError as refused:
                 thing, is_certain = self.seen(place, refused.meta), True
+            else:
+                if in_one or not change.touches_versions:
+                    return done
+                # Whoever read a version between META and the last writes must read it again.
+                return self.change(place, lambda _: Change(touches_versions=True), missing)
         raise self._busy(place.name)
 
-    def _commit(self, place: P, thing: T, change: Change) -> T:
-        """Do a change if the thing is still as it was. Raises ``OutdatedError``."""
+    def _commit(self, place: P, thing: T, change: Change) -> tuple[T, bool]:
+        """Do a change if the thing is still as it was, and tell whether it took one transaction.
+
+        Raises ``OutdatedError``.
+        """
         revision = thing.revision + 1
         counted = {REVISION: revision}
         if change.touches_versions:
@@ -172,14 +180,14 @@ class Revisions(Generic[P, T]):
         more = self._beside(thing, self._made_of(place, update.apply(thing.item)), change)
         update = Update(set={**update.set, **more.set}, remove=(*update.remove, *more.remove))
         writes = [*more.writes, *change.writes]
+        together, after = fitting(writes)
         condition = unchanged(thing.item)
-        if not writes:
+        if not together:
             self._update_meta(place, update, condition)
         else:
-            together, after = fitting(writes)
             self._transact([Patch(place.key, update, condition), *together])
             self._table.write(after)
-        return self.remembered(place, update.apply(thing.item))
+        return self.remembered(place, update.apply(thing.item)), not after
 
     def _update_meta(self, place: P, update: Update, condition: ConditionBase) -> None:
         try:
