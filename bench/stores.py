@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.contract import TMPFS
+from bench.populations import by_rows, copied_from
 from bench.postgres import postgres_server
 from bench.tracking import Bench
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
@@ -37,12 +38,14 @@ def all_benches(say: Callable[[str], None], *, postgres: bool) -> Iterator[list[
         if postgres:
             address = stack.enter_context(postgres_server(say))
             found += [sql_bench(POSTGRES, address)] if address else []
-        found.append(our_bench(EMBEDDED, f"dynamodb:///{folder}/ours.ddb?synchronous=FULL"))
+        embedded = our_bench(EMBEDDED, f"dynamodb:///{folder}/ours.ddb?synchronous=FULL")
+        found.append(embedded)
         if find_dynoxide() is None:
             say("dynoxide is not installed: requests and units are left out")
         else:
             host = stack.enter_context(dynoxide_server())
             found.append(our_bench(DYNAMODB, f"dynamodb://{host}/bench", metered=True))
+            found[-1].fill = copied_from(embedded)
         yield found
 
 
@@ -55,7 +58,7 @@ def sql_bench(name: str, uri: str) -> Bench:
         SqlAlchemyStore as SqlTracking,
     )
 
-    return Bench(name, SqlTracking(uri, ARTIFACTS), registry=SqlRegistry(uri))
+    return Bench(name, SqlTracking(uri, ARTIFACTS), registry=SqlRegistry(uri), fill=by_rows)
 
 
 def our_bench(name: str, uri: str, *, metered: bool = False) -> Bench:

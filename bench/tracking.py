@@ -17,6 +17,8 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 
+from bench.populations import Filler, by_calls, populated
+
 TAGS = [RunTag(f"tag{n}", f"value {n} of this tag") for n in range(10)]
 PARAMS = [Param(f"param{n}", f"value {n}") for n in range(20)]
 TURNS = 4
@@ -41,6 +43,7 @@ class Bench:
     store: Any
     meter: Any = None
     registry: Any = None
+    fill: Filler = by_calls
     state: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> str:
@@ -195,24 +198,6 @@ def search_operations(count: int) -> tuple[Operation, ...]:
         ),
         Operation(f"all {count:,} runs in pages of 1,000", given, walk, 2),
     )
-
-
-def populated(bench: Bench, count: int) -> str:
-    """An experiment with finished runs of 20 params, 10 metrics and 10 tags each."""
-    name = f"population {count}"
-    if name not in bench.state:
-        rng = random.Random(count)
-        place = bench.store.create_experiment(f"{name} {next(_numbers)}")
-        for n in range(count):
-            tags = [RunTag(f"t{k}", f"{'foo' if n % 7 == k else 'bar'} {k}") for k in range(10)]
-            run_id = bench.store.create_run(place, "user", 1000 + n, tags, f"run {n}").info.run_id
-            points = [Metric(f"metric{k}", rng.random(), n, 0) for k in range(10)]
-            params = [Param(f"p{k}", f"x{n % (k + 7)}") for k in range(20)]
-            bench.store.log_batch(run_id, points, params, [])
-            bench.store.update_run_info(run_id, RunStatus.FINISHED, 5000 + n, None)
-        bench.state[name] = place
-    place_id: str = bench.state[name]
-    return place_id
 
 
 def measure(benches: list[Bench], operation: Operation) -> Mapping[str, Cost]:
