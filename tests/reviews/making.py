@@ -11,7 +11,7 @@ from mlflow.genai.review_queues import ReviewQueue
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 
-def ask(store: DynamoDBTrackingStore, experiment: str, name: str = "correct?") -> LabelSchema:
+def ask(store: DynamoDBTrackingStore, experiment: Any, name: str = "correct?") -> LabelSchema:
     """A label schema with two answers."""
     return store.create_label_schema(
         experiment,

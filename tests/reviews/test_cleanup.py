@@ -67,7 +67,7 @@ def work(store: DynamoDBTrackingStore, experiment: str, trace: str) -> None:
     """A bit of everything that writes, so that it can be tried again after a crash."""
     schemas = {s.name: s for s in store.list_label_schemas(experiment)}
     asked = schemas.get("asked") or schemas.get("again") or ask(store, experiment, "asked")
-    store.update_label_schema(asked.schema_id, name="again")
+    store.update_label_schema(str(asked.schema_id), name="again")
     queues = {q.name: q for q in store.list_review_queues(experiment)}
     queue = queues.get("one") or queues.get("two") or line_up(store, experiment, name="one")
     store.update_review_queue(queue.queue_id, name="two", users=["ada"])
@@ -80,7 +80,7 @@ def work(store: DynamoDBTrackingStore, experiment: str, trace: str) -> None:
     store.delete_traces(experiment, trace_ids=[trace])
     store.get_or_create_user_queue(experiment, user="ada")
     store.delete_review_queue(queue.queue_id)
-    store.delete_label_schema(asked.schema_id)
+    store.delete_label_schema(str(asked.schema_id))
 
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])

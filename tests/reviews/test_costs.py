@@ -121,6 +121,19 @@ def test_label_schemas(costs):
     assert used.read_units <= 2, used
 
 
+def test_the_queues_of_one_user(costs):
+    """2 requests, also when the only one is older than many of others."""
+    store, meter, _, _ = costs
+    experiment = store.create_experiment("reviewers")
+    mine = store.get_or_create_user_queue(experiment, user="ada")
+    for n in range(60):
+        store.get_or_create_user_queue(experiment, user=f"user {n}")
+    with meter.measure() as used:
+        assert list(store.list_review_queues(experiment, user="Ada", max_results=1)) == [mine]
+    assert used.total_requests == 2, used
+    assert used.read_units <= 8, used
+
+
 def test_deleting_traces_asks_once_whether_there_are_queues(costs):
     """One request for all of them where there are none, and one a trace where there are."""
     store, meter, reviewed, _ = costs

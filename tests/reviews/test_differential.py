@@ -88,11 +88,11 @@ class Difference:
         """
         self.clock.now += 1
         made = [outcome(store, method, *one_side(args, kwargs, n)) for n, store in self.both()]
-        ids = (identity(made[0]), identity(made[1]))
-        if all(ids) and ids[0] not in self.names:
-            self.names.update(dict.fromkeys(ids, f"<{len(self.names)}>"))
+        mine, other = identity(made[0]), identity(made[1])
+        if mine and other and mine not in self.names:
+            self.names.update(dict.fromkeys((mine, other), f"<{len(self.names)}>"))
         assert self.shown(made[0], 0) == self.shown(made[1], 1), (method, args, kwargs)
-        return ids if all(ids) else None
+        return (mine, other) if mine and other else None
 
     def pages(self, method: str, *args: Any, size: int, **kwargs: Any) -> None:
         """Compare all pages of a list."""

@@ -107,9 +107,9 @@ def test_pages_go_on_where_they_ended_whatever_happens_in_between(store, experim
 def test_those_of_one_millisecond_are_listed_by_id(store, experiment, monkeypatch):
     now = "mlflow_dynamodbstore.reviews.label_schemas.get_current_time_millis"
     monkeypatch.setattr(now, lambda: 1_700_000_000_000)
-    made = sorted(ask(store, experiment, f"n{n}").schema_id for n in range(5))
+    made = [str(ask(store, experiment, f"n{n}").schema_id) for n in range(5)]
     default = store.list_label_schemas(experiment)[-1]
-    made = sorted([*made, default.schema_id])
+    made = sorted([*made, str(default.schema_id)])
     listed = pages(lambda **options: store.list_label_schemas(experiment, **options), 2)
     assert [schema.schema_id for page in listed for schema in page] == made
 
@@ -138,7 +138,7 @@ def test_a_schema_that_vanishes_while_it_is_changed_is_not_found(store, other, e
     store._label_schema_item = vanishing
     with refused("RESOURCE_DOES_NOT_EXIST", f"'{made.schema_id}' not found"):
         store.update_label_schema(made.schema_id, instruction="late")
-    assert not [item for item in everything_in(store.table) if made.schema_id in str(item)]
+    assert not [item for item in everything_in(store.table) if str(made.schema_id) in str(item)]
 
 
 def test_an_experiment_that_is_deleted_meanwhile_takes_no_schema(store, other, experiment):

@@ -30,6 +30,9 @@ Stretch = Callable[[After | None], Range]
 NameOf = Callable[[Item], str]
 """The id of a listed item."""
 
+FILTERED = 1000
+"""Items that are read at a time, at least, when only some of them are wanted."""
+
 _INT64 = 1 << 63
 
 
@@ -75,16 +78,14 @@ def listed(
 ) -> tuple[list[Item], str | None]:
     """A page of several lists taken together, and a token when there are more."""
     after = wanted.after
+    # One row more tells whether there are more, and the last one of the page before is in it.
+    limit = wanted.size + 2
+    if where is not None:
+        limit = max(limit, FILTERED)
 
     def begun(stretch: Stretch) -> Iterator[Row]:
-        # One row more tells whether there are more, and the last one of the page before is in it.
-        query = Query(
-            pk,
-            stretch(after).on("lsi1sk"),
-            index="LSI1",
-            limit=wanted.size + 2,
-            filter=where,
-        )
+        within = stretch(after).on("lsi1sk")
+        query = Query(pk, within, index="LSI1", limit=limit, filter=where)
         return started(_row(item, name_of) for item in table.items(query))
 
     rows = merged(table.map(begun, list(stretches)), NEWEST_FIRST)
