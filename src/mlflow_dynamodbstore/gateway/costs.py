@@ -14,6 +14,7 @@ from mlflow.tracing.constant import TraceMetadataKey
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.gateway.base import STARTS_KEPT, GatewayBase
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.lifecycle.places import all_workspaces
 from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -52,7 +53,7 @@ class Costs(GatewayBase, TraceSearch):
         if username is not None:
             bounds.append(Comparison(METADATA, TraceMetadataKey.AUTH_USERNAME, "=", username))
         wanted = TraceFilter(comparisons=tuple(bounds))
-        workspaces = self._workspaces_in_use() if workspace is None else [workspace]
+        workspaces = all_workspaces(self.table) if workspace is None else [workspace]
         experiments = [
             experiment
             for found in self.table.map(self._traced_experiments, workspaces)
@@ -65,11 +66,6 @@ class Costs(GatewayBase, TraceSearch):
         for trace in self._matching_traces([experiment_id], wanted):
             if trace.values(METADATA, TraceMetadataKey.GATEWAY_ENDPOINT_ID):
                 yield trace.usage(TOTAL_COST) or 0.0
-
-    def _workspaces_in_use(self) -> list[str]:
-        entries = self.table.items(Query(keys.CONFIG_PK, where=keys.WORKSPACES.on()))
-        names = [str(keys.workspace_entry_of(str(entry["SK"]))) for entry in entries]
-        return list(dict.fromkeys([keys.DEFAULT_WORKSPACE, *names]))
 
     def _traced_experiments(self, workspace: str) -> list[str]:
         """The experiments of a workspace that hold traces of gateway calls."""

@@ -1,0 +1,43 @@
+"""``gateway``: the secrets of the AI gateway."""
+
+from __future__ import annotations
+
+import click
+from mlflow.utils.crypto import CRYPTO_KEK_PASSPHRASE_ENV_VAR, CRYPTO_KEK_VERSION_ENV_VAR
+
+from mlflow_dynamodbstore.cli import output
+from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.gateway.rotation import rotate_key
+
+
+@click.group(cls=Group)
+def gateway() -> None:
+    """The AI gateway."""
+
+
+@gateway.command("rotate-key")
+@click.option(
+    "--new-passphrase",
+    prompt=True,
+    hide_input=True,
+    confirmation_prompt=True,
+    help="What the secrets are to be read with from now on.",
+)
+@pass_place
+def rotate_key_(place: Place, new_passphrase: str, json: bool) -> None:
+    """Encrypt the keys of all secrets with another passphrase.
+
+    Stop the servers first. The passphrase so far is taken from MLFLOW_CRYPTO_KEK_PASSPHRASE. A
+    rotation that was interrupted is finished by the same call.
+    """
+    if not new_passphrase:
+        raise ValueError("the new passphrase is empty")
+    count, version = rotate_key(place.table(), new_passphrase)
+    if json:
+        output.as_json({"rotated": count, "version": version})
+        return
+    output.say(
+        f"[bold]{count:,}[/] secrets changed. Start the servers with the new "
+        f"{CRYPTO_KEK_PASSPHRASE_ENV_VAR} and with {CRYPTO_KEK_VERSION_ENV_VAR}={version}."
+    )
