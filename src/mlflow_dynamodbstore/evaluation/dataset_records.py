@@ -255,9 +255,10 @@ def _token_after(record: Record) -> str:
 
 def _record_of_token(token: str) -> str:
     try:
-        created, _, record_id = base64.b64decode(token, validate=True).decode().partition(":")
-        if int(created) < 0 or not record_id:
-            raise ValueError(token)
+        text = base64.b64decode(token, validate=True).decode()
     except (binascii.Error, ValueError) as error:
         raise bad_token("could not be decoded") from error
+    created, _, record_id = text.partition(":")
+    if not created.isdigit() or not record_id:
+        raise bad_token("names no record")
     return record_id

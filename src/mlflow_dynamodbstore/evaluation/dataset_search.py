@@ -100,8 +100,11 @@ def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:
         _check("numeric attribute", comparator, allowed)
         value = _whole_number(key, value)
     else:
+        # MLflow lets texts be compared by order as well.
         listed = key == "name" and comparator == "IN"
-        _check("string attribute", comparator, listed or comparator in _TEXT_COMPARATORS)
+        known = comparator in Utils.VALID_STRING_ATTRIBUTE_COMPARATORS
+        allowed = comparator in _TEXT_COMPARATORS or listed or not known
+        _check("string attribute", comparator, allowed)
     return Comparison(type, key, comparator, value)
 
 
