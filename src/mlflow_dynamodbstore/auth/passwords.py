@@ -49,15 +49,20 @@ class Passwords:
         self._on_wrong = on_wrong
         self._secret = secrets.token_bytes(32)
         self._nobodys = generate_password_hash(secrets.token_hex())
-        self._verified: OrderedDict[tuple[str, str, bytes], None] = OrderedDict()
+        self._verified: OrderedDict[tuple[str, bytes], str] = OrderedDict()
         self._failures: OrderedDict[str, _Failures] = OrderedDict()
         self._lock = Lock()
 
+    def once_right(self, username: str, password: str) -> bool:
+        """Whether this very password was found right before, for whatever hash the name had."""
+        with self._lock:
+            return self._proof(username, password) in self._verified
+
     def were_right(self, username: str, password: str, stored: str) -> bool:
         """Whether this very password was found right before, against this very hash."""
-        proof = self._proof(username, password, stored)
+        proof = self._proof(username, password)
         with self._lock:
-            if proof not in self._verified:
+            if self._verified.get(proof) != stored:
                 return False
             self._verified.move_to_end(proof)
             return True
@@ -78,13 +83,13 @@ class Passwords:
             return False
         with self._lock:
             self._failures.pop(username, None)
-            proof = self._proof(username, password, stored or "")
-            _remember(self._verified, proof, None, VERIFIED)
+            proof = self._proof(username, password)
+            _remember(self._verified, proof, stored or "", VERIFIED)
         return True
 
-    def _proof(self, username: str, password: str, stored: str) -> tuple[str, str, bytes]:
+    def _proof(self, username: str, password: str) -> tuple[str, bytes]:
         digest = hmac.new(self._secret, password.encode(), hashlib.sha256).digest()
-        return (username, stored, digest)
+        return (username, digest)
 
     def _is_blocked(self, username: str) -> bool:
         failed = self._failures.get(username)

@@ -25,10 +25,12 @@ class Users(Removal):
         del use_primary  # every read is consistent
         if not is_text(username) or not is_text(password):
             return False
-        known = self._find_user_lately(username)
-        if known is not None and self.passwords.were_right(username, password, known.password_hash):
-            return True
-        # From here on the same is done for users and for names that nobody has.
+        if self.passwords.once_right(username, password):
+            known = self._find_user_lately(username)
+            if known and self.passwords.were_right(username, password, known.password_hash):
+                return True
+        # From here on the same is done for users and for names that nobody has. Nothing that is
+        # remembered of a user may make it faster.
         user, failures = self.failures.read(username)
         if failures >= FAILURES:
             return False
