@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from mlflow.entities import GatewayEndpoint, GatewayEndpointModelConfig
 from mlflow.entities.gateway_endpoint import GatewayModelLinkageType
@@ -29,13 +30,13 @@ def a_definition(
 
 
 def config(
-    definition_id: str, linkage: GatewayModelLinkageType = PRIMARY, **more: float
+    definition_id: str, linkage: GatewayModelLinkageType = PRIMARY, **more: Any
 ) -> GatewayEndpointModelConfig:
     return GatewayEndpointModelConfig(definition_id, linkage, **more)
 
 
 def an_endpoint(
-    store: DynamoDBTrackingStore, name: str = "chat", *definitions: str, **more: object
+    store: DynamoDBTrackingStore, name: str = "chat", *definitions: str, **more: Any
 ) -> GatewayEndpoint:
     """A new endpoint, with a definition of its own unless some are given."""
     used = definitions or (a_definition(store, f"model of {name}"),)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from types import ModuleType
+from typing import Any
 
 import pytest
 from fastapi import FastAPI, HTTPException
@@ -14,11 +15,12 @@ from mlflow.gateway.schemas import chat
 from mlflow.server import gateway_api, handlers
 from mlflow.store.tracking.gateway import config_resolver
 
-from mlflow_dynamodbstore.gateway import server
 from mlflow_dynamodbstore.gateway.server import RESOLVER, ROUTES, serve_gateway_calls
 from mlflow_dynamodbstore.plugin import tracking_store
 from tests.gateway.making import an_endpoint
 
+routes: Any = gateway_api
+resolver: Any = config_resolver
 REPLACED = {
     gateway_api: ("_validate_store", "get_endpoint_config"),
     config_resolver: ("get_endpoint_config", "get_resource_endpoint_configs"),
@@ -60,18 +62,11 @@ def test_the_routes_take_our_store_and_find_its_endpoints(ours, monkeypatch):
 
     class Provider:
         async def chat(self, payload):
-            return chat.ResponsePayload(
-                id="1",
-                created=1,
-                model="gpt-4o",
-                choices=[
-                    chat.Choice(
-                        index=0,
-                        message=chat.ResponseMessage(role="assistant", content="hello"),
-                        finish_reason="stop",
-                    )
-                ],
-                usage=chat.ChatUsage(prompt_tokens=1, completion_tokens=1, total_tokens=2),
+            message = {"role": "assistant", "content": "hello"}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            return chat.ResponsePayload.model_validate(
+                {"id": "1", "created": 1, "model": "gpt", "choices": [choice], "usage": usage}
             )
 
     def provider(config, *_args, **_kwargs):
@@ -93,19 +88,19 @@ def test_the_routes_take_our_store_and_find_its_endpoints(ours, monkeypatch):
 def test_mlflows_resolver_knows_our_store(ours):
     endpoint = an_endpoint(ours, "chat")
     ours.create_endpoint_binding(endpoint.endpoint_id, "scorer", "5d1c")
-    for module in (config_resolver, gateway_api):
+    for module in (resolver, routes):
         found = module.get_endpoint_config(endpoint_name="chat", store=ours)
         assert found.endpoint_id == endpoint.endpoint_id
-    (found,) = config_resolver.get_resource_endpoint_configs("scorer", "5d1c", store=ours)
+    (found,) = resolver.get_resource_endpoint_configs("scorer", "5d1c", store=ours)
     assert found.models[0].secret_value == {"api_key": "sk-very-secret"}
-    assert config_resolver.get_resource_endpoint_configs("scorer", "none", store=ours) == []
+    assert resolver.get_resource_endpoint_configs("scorer", "none", store=ours) == []
 
 
 def test_a_changed_secret_is_not_served_from_memory(ours):
     endpoint = an_endpoint(ours, "chat")
-    resolve = lambda: gateway_api.get_endpoint_config("chat", ours).models[0]  # noqa: E731
+    resolve = lambda: routes.get_endpoint_config("chat", ours).models[0]  # noqa: E731
     resolve()
-    secret_id = endpoint.model_mappings[0].model_definition.secret_id
+    secret_id = ours.list_secret_infos()[0].secret_id
     ours.update_gateway_secret(secret_id, {"api_key": "sk-new"})
     assert resolve().secret_value == {"api_key": "sk-new"}
     ours.delete_gateway_endpoint(endpoint.endpoint_id)
@@ -115,19 +110,19 @@ def test_a_changed_secret_is_not_served_from_memory(ours):
 
 def test_other_stores_are_refused_as_before(ours):
     with pytest.raises(HTTPException, match="only available with SqlAlchemyStore"):
-        gateway_api._validate_store(object())
+        routes._validate_store(object())
     for call in (
-        lambda: gateway_api.get_endpoint_config("chat", object()),
-        lambda: config_resolver.get_resource_endpoint_configs("scorer", "1", object()),
+        lambda: routes.get_endpoint_config("chat", object()),
+        lambda: resolver.get_resource_endpoint_configs("scorer", "1", object()),
     ):
         with pytest.raises(MlflowException, match="only supported with SqlAlchemyStore"):
             call()
 
 
 def test_functions_are_replaced_once_and_a_server_without_them_is_told(ours, monkeypatch, caplog):
-    before = gateway_api.get_endpoint_config
+    before = routes.get_endpoint_config
     serve_gateway_calls()
-    assert gateway_api.get_endpoint_config is before
+    assert routes.get_endpoint_config is before
     assert not caplog.records
     monkeypatch.setitem(sys.modules, ROUTES, ModuleType(ROUTES))
     monkeypatch.delitem(sys.modules, RESOLVER)
@@ -136,5 +131,6 @@ def test_functions_are_replaced_once_and_a_server_without_them_is_told(ours, mon
 
 
 def test_a_program_that_serves_nothing_is_left_alone(monkeypatch):
-    monkeypatch.setattr(server.sys, "modules", {})
+    monkeypatch.delitem(sys.modules, ROUTES)
+    monkeypatch.delitem(sys.modules, RESOLVER)
     serve_gateway_calls()
