@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    InputTag,
+    Metric,
+    Param,
+    RunStatus,
+    RunTag,
+    ViewType,
+)
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 METRICS = ("acc", "loss", "a b/c", "é")
 METRIC_VALUES = (0.0, -0.0, 1.0, 1.0, 2.5, -3.0, 1e300, 5e-324, math.nan, math.inf, -math.inf)
@@ -70,6 +81,8 @@ class TwoStores:
             self.theirs.create_run(experiment, "user", start, list(tags), name)
         self.run_ids.append(run_id)
         self.both("log_batch", run_id, *self.batch())
+        if rng.random() < 0.3:
+            self.both("log_inputs", run_id, self.datasets())
         status = rng.choice(STATUSES)
         if status != RunStatus.RUNNING:
             self.both("update_run_info", run_id, status, rng.choice((None, 4000, 5000)), None)
@@ -78,6 +91,16 @@ class TwoStores:
         if rng.random() < 0.15:
             self.both("delete_run", run_id)
         return run_id
+
+    def datasets(self) -> list[DatasetInput]:
+        rng = self.rng
+        return [
+            DatasetInput(
+                Dataset(name, rng.choice(("d1", "d2")), "local", "source"),
+                [InputTag(MLFLOW_DATASET_CONTEXT, rng.choice(("train", "eval")))],
+            )
+            for name in rng.sample(("data", "Data", "it's"), rng.choice((1, 2)))
+        ]
 
     def batch(self) -> tuple[list[Metric], list[Param], list[RunTag]]:
         rng = self.rng
@@ -88,9 +111,12 @@ class TwoStores:
         return metrics, params, []
 
 
-def random_filter(rng: random.Random) -> str:
-    """A filter that MLflow's parsers accept."""
-    return " AND ".join(rng.choice(TERMS)(rng) for _ in range(rng.choice((0, 1, 1, 1, 2, 3))))
+def random_filter(rng: random.Random, run_ids: Sequence[str]) -> str:
+    """A filter that MLflow's parsers accept, at times one that names some runs."""
+    terms = [rng.choice(TERMS)(rng) for _ in range(rng.choice((0, 1, 1, 1, 2, 3)))]
+    if rng.random() < 0.1:
+        terms.append(_id_term(rng, run_ids))
+    return " AND ".join(terms)
 
 
 def random_order(rng: random.Random) -> list[str]:
@@ -155,6 +181,28 @@ def _name_term(rng: random.Random) -> str:
     return f"attributes.run_name {comparator} {quoted(value)}"
 
 
+def _id_term(rng: random.Random, run_ids: Sequence[str]) -> str:
+    some = ", ".join(quoted(run_id) for run_id in rng.sample(run_ids, rng.choice((1, 5, 30))))
+    return rng.choice(
+        (
+            f"attributes.run_id IN ({some})",
+            f"attributes.run_id NOT IN ({some})",
+            f"attributes.run_id = '{rng.choice(run_ids)}'",
+            f"attributes.run_id != '{rng.choice(run_ids)}'",
+        )
+    )
+
+
+def _dataset_term(rng: random.Random) -> str:
+    name, values = rng.choice(
+        (("name", ("data", "Data")), ("digest", ("d1", "d3")), ("context", ("train", "eval")))
+    )
+    comparator = rng.choice(("=", "!=", "LIKE", "ILIKE", "IN", "NOT IN"))
+    if comparator in ("IN", "NOT IN"):
+        return f"dataset.{name} {comparator} ({', '.join(map(quoted, values))})"
+    return f"dataset.{name} {comparator} '{rng.choice(values)}'"
+
+
 TERMS = (
     _metric_term,
     _metric_term,
@@ -162,6 +210,7 @@ TERMS = (
     lambda rng: _text_term(rng, f"tags.`{rng.choice(TAGS)}`"),
     _time_term,
     _name_term,
+    _dataset_term,
     lambda rng: (
         f"attributes.status {rng.choice(('=', '!='))} '{rng.choice(('FINISHED', 'RUNNING'))}'"
     ),

@@ -85,7 +85,12 @@ def test_random_searches_agree_with_mlflow_page_by_page(
         monkeypatch.setattr(Runs, "_reads_too_much", gives_up)
     for _ in range(SEARCHES // 2):
         experiments = rng.sample(stores.experiments, rng.choice((1, 1, 2, 3)))
-        search = (experiments, random_filter(rng), random_view(rng), random_order(rng))
+        search = (
+            experiments,
+            random_filter(rng, stores.run_ids),
+            random_view(rng),
+            random_order(rng),
+        )
         theirs = walk(stores.theirs, 1000, *search)
         assert walk(stores.ours, rng.choice((1, 3, 7, 50)), *search) == theirs, search
     assert sum(given_up) > 2 or not wavering
@@ -96,7 +101,12 @@ def test_every_path_able_to_answer_gives_the_same_answer(stores: TwoStores) -> N
     rng = random.Random(stores.rng.random())
     used = set()
     for _ in range(SEARCHES // 3):
-        search = (stores.experiments[:2], random_filter(rng), random_view(rng), random_order(rng))
+        search = (
+            stores.experiments[:2],
+            random_filter(rng, stores.run_ids),
+            random_view(rng),
+            random_order(rng),
+        )
         expected = walk(stores.ours, 1000, *search)
         if isinstance(expected, str):
             continue

@@ -27,7 +27,6 @@ from mlflow_dynamodbstore.search.run_paths import (
     Runs,
     from_text,
 )
-from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
 
 NAN = "nan"
@@ -254,8 +253,7 @@ class ByText(Lazy):
 
     def _having(self, runs: Runs, token: str) -> set[str]:
         """The runs whose text has a token; the entries of other fields stand among them."""
-        query = Query(runs.pk, keys.fts_entries(self.level, token).on(), keys_only=True)
-        places = (keys.fts_of(item["SK"]) for item in runs.table.items(query))
+        places = (keys.fts_of(sk) for sk in runs.sort_keys(keys.fts_entries(self.level, token)))
         return {str(p.entity_id) for p in places if p.entity_type == self.field.name}
 
 

@@ -128,6 +128,13 @@ class Runs:
             self._counted[within] = page.items
         return len(page.items)
 
+    def sort_keys(self, within: Range) -> list[str]:
+        """The keys of a range of the table, all of them."""
+        found: Iterable[Item] | None = self._counted.get(within)
+        if found is None:
+            found = self.table.items(Query(self.pk, within.on(), keys_only=True))
+        return [str(item["SK"]) for item in found]
+
     def named(self, run_ids: Iterable[str]) -> list[RunRecord]:
         """Runs by their ids, in the order given; absent ones are left out."""
         wanted = [keys.run_key(self.experiment_id, run_id) for run_id in run_ids]
