@@ -79,8 +79,10 @@ class RegistrySearch(RegistryBase):
             return PagedList([], None)
 
         def search(strict: bool, by_words: bool) -> PagedList[RegisteredModel]:
-            names = self._names(wanted, by_words).entries(ordering, after)
-            chunks = _batched(names, min(max_results + 1, MODELS_AT_ONCE))
+            size = min(max_results + 1, MODELS_AT_ONCE)
+            by_name = ordering.keys[0].name == NAME
+            names = self._names(wanted, by_words, size if by_name else None)
+            chunks = _batched(names.entries(ordering, after), size)
             groups = (self._matching(chunk, wanted, strict) for chunk in chunks)
             found, token = page(_in_order(groups, ordering), ordering, after, max_results)
             return PagedList(self._entities(found, strict), token)
@@ -181,13 +183,16 @@ class RegistrySearch(RegistryBase):
             raise VanishedError
         return list(versions.values())
 
-    def _names(self, wanted: Filter, by_words: bool) -> Names:
-        """The names to look at: by the words in them, where those are indexed and say enough."""
+    def _names(self, wanted: Filter, by_words: bool, shown: int | None = None) -> Names:
+        """The names to look at: by the words in them, where those are indexed and say enough.
+
+        ``shown`` is how many of them will do where they come in order and none is left out.
+        """
         workspace, known = self._get_active_workspace(), None
         if by_words and wanted.needs_list_of_names:
             known = self._words.ids_having(workspace, wanted.on(NAME))
         few = known if known is not None and len(known) <= MOST_BY_WORDS else None
-        return Names(self.table, workspace, wanted, known=few)
+        return Names(self.table, workspace, wanted, known=few, shown=shown)
 
 
 def _settled(search: Callable[[bool, bool], T]) -> T:

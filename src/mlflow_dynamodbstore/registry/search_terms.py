@@ -30,6 +30,8 @@ VERSION = "version_number"
 RUN_ID = "run_id"
 
 GUARD_PAGE = 250
+LEAST_GUARDS = 50
+"""Prompts stand among the models, so a page of fewer might show nothing."""
 PARSED_KEPT = 512
 
 
@@ -219,7 +221,8 @@ class Listed(NamedTuple):
 class Names:
     """The names of things that a search has to look at, listed by consistent reads.
 
-    ``known`` are those that come into question, where that was found out by their words.
+    ``known`` are those that come into question, where that was found out by their words. ``shown``
+    is how many will do where the filter leaves nothing out.
     """
 
     table: Table
@@ -227,6 +230,7 @@ class Names:
     filter: Filter
     guards: Guards = MODELS
     known: Collection[str] | None = None
+    shown: int | None = None
 
     def listed(self, ordering: Ordering, after: Position | None) -> Iterator[str]:
         """The names that the filter allows, by name in the order of the search where it has one."""
@@ -262,8 +266,15 @@ class Names:
             keys.workspace_pk(self.workspace),
             where=place.on(),
             descending=descending,
-            limit=GUARD_PAGE,
+            limit=self._page,
         )
         if place.low > place.high:
             return iter(())
         return (Listed(self.guards.name_of(guard), guard) for guard in self.table.items(query))
+
+    @property
+    def _page(self) -> int:
+        """How many guards to read at once."""
+        if self.shown is None or self.filter.terms:
+            return GUARD_PAGE
+        return min(max(self.shown, LEAST_GUARDS), GUARD_PAGE)
