@@ -133,4 +133,7 @@ def test_functions_are_replaced_once_and_a_server_without_them_is_told(ours, mon
 def test_a_program_that_serves_nothing_is_left_alone(monkeypatch):
     monkeypatch.delitem(sys.modules, ROUTES)
     monkeypatch.delitem(sys.modules, RESOLVER)
+    before = [getattr(module, name) for module, names in REPLACED.items() for name in names]
     serve_gateway_calls()
+    assert not {ROUTES, RESOLVER} & set(sys.modules)
+    assert before == [getattr(module, name) for module, names in REPLACED.items() for name in names]
