@@ -12,6 +12,7 @@ from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
 from mlflow_dynamodbstore.policies import DAY
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.stores import everything_in, refused
 
@@ -81,6 +82,7 @@ def test_names_of_any_form_and_scorers_of_any_size(store, experiment):
 
 
 def test_nothing_is_left_of_a_deleted_scorer(store, experiment, endpoint):
+    store.register_scorer(experiment, "other", judge())
     before = keys_in(store)
     for _ in range(3):
         store.register_scorer(experiment, "s", judge())
@@ -119,6 +121,19 @@ def test_scorers_go_with_their_experiment(store, time, experiment, endpoint):
     time.sleep(4000 * DAY)
     Cleanup(store.table, store.policies, sleep=time.sleep).run()
     assert {key for key in keys_in(store) - before if key[0] != "CONFIG"} == set()
+
+
+def test_the_scorers_of_many_experiments_take_few_requests(store, experiment):
+    """Experiments without scorers are not asked for them."""
+    homes = [store.create_experiment(f"e{number}") for number in range(20)]
+    store.register_scorer(homes[7], "b", "{}")
+    store.register_scorer(experiment, "a", "{}")
+    engine = MeteredEngine(store.table.engine)
+    metered = DynamoDBTrackingStore("", "/tmp", table=Table(engine, clock=store.table.clock))
+    engine.meter.reset()
+    found = metered.list_scorers_across_experiments([*homes, experiment])
+    assert [one.scorer_name for one in found] == ["a", "b"]
+    assert engine.meter.requests.total() <= 4
 
 
 def test_a_scorer_follows_the_name_of_its_endpoint(store, experiment, endpoint):

@@ -21,6 +21,7 @@ from mlflow.utils.validation import _parse_experiment_id
 
 from mlflow_dynamodbstore import ids, large
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.evaluation.issue_items import (
     CREATED,
     ID,
@@ -151,8 +152,7 @@ class Issues(TrackingBase):
         if experiment_id is not None:
             wanted: Iterable[str] = [str(_parse_experiment_id(experiment_id))]
         else:
-            listed = self.table.items(Query(keys.WITH_ISSUES_PK, where=keys.WITH_ISSUES.on()))
-            wanted = [str(keys.with_issues_of(str(item["SK"]))) for item in listed]
+            wanted = listed_experiments(self.table, keys.WITH_ISSUES_PK)
         metas = {experiment_key(home): home for home in wanted}
         found = self.table.get_many(metas)
         return [home for key, home in metas.items() if self._has_experiment(found.get(key))]

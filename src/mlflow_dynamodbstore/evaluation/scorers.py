@@ -30,6 +30,7 @@ from mlflow_dynamodbstore.evaluation.endpoints import (
     endpoint_ref,
     with_endpoint,
 )
+from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.keys import evaluation as keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
@@ -40,6 +41,8 @@ from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
 
 LATEST = "latest"
 """Attribute of a scorer: the number of its latest version, 0 when it has none."""
+FEW = 3
+"""How many experiments are asked for their scorers without looking whether they have any."""
 BOUND = "bound"
 """Attribute of a scorer: a version of it has used an endpoint of the gateway."""
 
@@ -88,8 +91,10 @@ class Scorers(ScorerEndpoints):
     def list_scorers_across_experiments(
         self, experiment_ids: Sequence[str | int]
     ) -> list[ScorerVersion]:
-        homes = [str(number) for number in set(_parse_experiment_ids(list(experiment_ids)))]
-        found = self.table.map(self._scorers_in, homes)
+        homes = {str(number) for number in _parse_experiment_ids(list(experiment_ids))}
+        if len(homes) > FEW:
+            homes &= set(listed_experiments(self.table, keys.WITH_SCORERS_PK))
+        found = self.table.map(self._scorers_in, sorted(homes))
         scorers = sorted(
             (scorer for some in found for scorer in some if scorer[LATEST]),
             key=lambda scorer: (int(experiment_id_of(scorer)), scorer["name"]),
@@ -231,6 +236,8 @@ class Scorers(ScorerEndpoints):
             if before is None:
                 writes.append(Put({**scorer, **changes}, condition=ABSENT))
                 writes.append(Put(_locator(place, scorer)))
+                listed = keys.with_scorers_key(place.experiment_id)
+                writes.append(Put({"PK": listed.pk, "SK": listed.sk}))
             else:
                 writes.append(changed_scorer(scorer, changes))
             self.table.write(stored.parts)

@@ -41,9 +41,9 @@ ONLINE_SCORERS = children("S")
 
 ISSUES = children("I")
 """Issues of an experiment; in LSI5, references to them from traces."""
-WITH_ISSUES_PK = "ISSUES"
-"""The partition that lists the experiments of the whole table that have issues."""
-WITH_ISSUES = children("E")
+WITH_ISSUES_PK, WITH_SCORERS_PK = "ISSUES", "SCORERS"
+"""The partitions that list the experiments of the whole table that have issues, or scorers."""
+LISTED_EXPERIMENTS = children("E")
 
 _LOCATOR = "S#LOC"
 _ISSUE_LOCATOR = "I#LOC"
@@ -228,18 +228,23 @@ def issue_locator_key(issue_id: str) -> Key:
     return Key(join("ISSUE", bounded(issue_id, ID)), _ISSUE_LOCATOR)
 
 
-def with_issues(experiment_id: str) -> str:
-    """An experiment in the list of those that have issues."""
+def listed_experiment(experiment_id: str) -> str:
+    """An experiment in the list of those that have issues, or scorers."""
     return join("E", bounded(experiment_id, ID))
 
 
 def with_issues_key(experiment_id: str) -> Key:
-    """The whole key of an experiment in that list."""
-    return Key(WITH_ISSUES_PK, with_issues(experiment_id))
+    """An experiment in the list of those that have issues."""
+    return Key(WITH_ISSUES_PK, listed_experiment(experiment_id))
 
 
-def with_issues_of(sk: str) -> str | None:
-    """The experiment that has issues."""
+def with_scorers_key(experiment_id: str) -> Key:
+    """An experiment in the list of those that have, or had, scorers."""
+    return Key(WITH_SCORERS_PK, listed_experiment(experiment_id))
+
+
+def listed_experiment_of(sk: str) -> str | None:
+    """The experiment that is listed."""
     return key_text(pieces_of(sk, "E")[0])
 
 
@@ -336,10 +341,10 @@ def _issue_locator(pk: str, words: list[str], item: Item) -> Anatomy | None:
     return Anatomy("Issue locator", owners, _made_id(piece, "iss-"))
 
 
-def _with_issues(pk: str, words: list[str], item: Item) -> Anatomy:
-    del pk, item
+def _listed_experiment(pk: str, words: list[str], item: Item) -> Anatomy:
+    del item
     owner = Key(join("EXP", words[1]), EXPERIMENT_META)
-    return Anatomy("Experiment with issues", (owner,))
+    return Anatomy(f"Experiment with {pk.lower()}", (owner,))
 
 
 _DATASET, _SCORER, _ISSUE = "d-0197c9b7", "0197c9b8", "iss-0197c9b9"
@@ -384,9 +389,10 @@ AREA = Area(
         ),
         Pattern("PK", "ISSUE#<issue_id>", "Issue locator", issue_locator_key, (_ISSUE,)),
         Pattern("PK", "ISSUES", "Experiments with issues", lambda: WITH_ISSUES_PK),
+        Pattern("PK", "SCORERS", "Experiments with scorers", lambda: WITH_SCORERS_PK),
         Pattern("SK", "I#<issue_id>", "Issue", issue, (_ISSUE,)),
         Pattern("SK", "I#LOC", "Issue locator", issue_locator_key, (_ISSUE,)),
-        Pattern("SK", "E#<experiment_id>", "Experiment with issues", with_issues, ("7",)),
+        Pattern("SK", "E#<experiment_id>", "Listed experiment", listed_experiment, ("7",)),
         Pattern(
             "SK",
             "T#<trace_id>#ISSUE#<assessment_id>",
@@ -407,7 +413,8 @@ AREA = Area(
         "SCORER": _scorer_locator,
         ONLINE_PK: _online_scorer,
         "ISSUE": _issue_locator,
-        WITH_ISSUES_PK: _with_issues,
+        WITH_ISSUES_PK: _listed_experiment,
+        WITH_SCORERS_PK: _listed_experiment,
     },
     in_experiment={
         "EVALDS": _dataset_link,
