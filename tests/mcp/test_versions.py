@@ -157,6 +157,23 @@ def test_new_contents_replace_all_parts_of_the_old(store, other):
     assert other.get_mcp_server_version(FILES, "1.0.0") == changed
 
 
+def test_a_long_version_is_whole_though_its_server_is_removed_meanwhile(store, other, monkeypatch):
+    """Removing a server empties its partition, and with it what was written for the version."""
+    add(store, "1.0.0")
+    store.get_mcp_server(FILES)
+    real, late = store.table.transact, [lambda: other.delete_mcp_server(FILES)]
+
+    def transact(*args: Any) -> None:
+        if late:
+            late.pop()()
+        real(*args)
+
+    monkeypatch.setattr(store.table, "transact", transact)
+    created = add(store, "2.0.0", title=noise(600_000))
+    assert other.get_mcp_server_version(FILES, "2.0.0") == created
+    assert [v.version for v in other.search_mcp_server_versions(FILES)] == ["2.0.0"]
+
+
 def test_a_refused_version_leaves_no_parts(store):
     add(store, "1.0.0")
     before = sort_keys_of(store.table)

@@ -1,7 +1,9 @@
 """What a version says: its ``server.json``, tools and connect options.
 
 They are one text of JSON, as long as it may be. A long one lies in parts beside the version, which
-are written before the change that names them, and taken back when that does not come about.
+are written before the change that names them, and taken back when that does not come about. They
+are written when a change is decided, on a server that is there: whoever removes the server empties
+its partition, and the change is refused then.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ INLINE = 64 * 1024
 Content = dict[str, Any]
 
 
+def stored_content(version: Key, content: Content) -> large.Stored:
+    """How the content of the version at a key is to be written."""
+    return large.store(version, CONTENT, json.dumps(content), inline=INLINE)
+
+
 class Drafts:
     """Contents written for a change that may be decided several times."""
 
@@ -30,9 +37,9 @@ class Drafts:
 
     def write(self, version: Key, content: Content) -> Item:
         """The attribute that says a content; its parts are written."""
-        stored = large.store(version, CONTENT, json.dumps(content), inline=INLINE)
+        stored = stored_content(version, content)
         self._table.write(stored.parts)
-        self._written += [Key(part.item["PK"], part.item["SK"]) for part in stored.parts]
+        self._written += map(self._table.schema.key_of, (part.item for part in stored.parts))
         return stored.attributes
 
     def drop(self, besides: Iterable[Key] = ()) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.mcp.checks import (
     checked_server_json,
     checked_tools,
 )
-from mlflow_dynamodbstore.mcp.contents import CONTENT, Content, Drafts, part_keys
+from mlflow_dynamodbstore.mcp.contents import CONTENT, Content, Drafts, part_keys, stored_content
 from mlflow_dynamodbstore.mcp.errors import (
     alias_not_found,
     invalid,
@@ -83,20 +83,20 @@ class ServerVersions(LatestVersions):
             place, version, now, status=MCPStatus(status).value, source=source, by=created_by
         )
         self._note_workspace(place.workspace)
-        drafts = Drafts(self.table)
-        item.update(drafts.write(place.version(version), content))
-        created = Version(place, item, content)
+        stored = stored_content(place.version(version), content)
+        created = Version(place, {**item, **stored.attributes}, content)
         try:
-            server = self._mcp_add(created, lambda: new_meta(place, now, created_by))
+            server = self._mcp_add(created, stored.parts, new_meta(place, now, created_by))
         except MlflowException:
-            drafts.drop()
+            self.table.write(large.removal(created.item, CONTENT))
             raise
         return created.entity(server.aliases_of(version))
 
-    def _mcp_add(self, version: Version, meta: Callable[[], Item]) -> Server:
+    def _mcp_add(self, version: Version, parts: list[Put], new_server: Item) -> Server:
         """Write a new version, and its server when there is none."""
 
         def decide(server: Server) -> Change:
+            self.table.write(parts)
             change = self._mcp_status_change(server, None, version.latest())
             change.writes.insert(0, Put(version.item, condition=nothing_there()))
             return change
@@ -105,17 +105,16 @@ class ServerVersions(LatestVersions):
             try:
                 return self._mcp_servers.change(version.place, decide, NoServerError)
             except NoServerError:
-                fresh = meta()
-                change = decide(Server(version.place, fresh))
+                change = Change() if parts else decide(Server(version.place, new_server))
             except TransactionCancelled as cancelled:
                 if is_refused(cancelled, 1):
                     raise version_exists(version.place.name, version.version) from cancelled
                 raise
-            try:
-                new = {**fresh, **change.set}
-                return self._mcp_servers.create(version.place, new, change.writes)
-            except NameTakenError:
-                continue  # somebody else has just created the server
+            meta = {**new_server, **change.set}
+            with suppress(NameTakenError):  # somebody else has just created the server
+                server = self._mcp_servers.create(version.place, meta, change.writes)
+                if not parts:  # these can be written only now that there is a server
+                    return server
         raise too_busy(version.place.name)
 
     # --- reading --------------------------------------------------------------------------------
