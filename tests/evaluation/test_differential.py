@@ -352,4 +352,5 @@ def test_random_calls_have_the_same_answers(stores, seed):
     with ExitStack() as patched:
         for module in MODULES:
             patched.enter_context(mock.patch(f"{module}.get_current_time_millis", now))
-        Difference(*stores, clock, seed).run()
+        ours, theirs = stores
+        Difference(ours, theirs, clock, seed).run()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import evaluation
 
 # What keys are made of, what stands next to it in order, and characters of every width.
 NASTY = '#$%&!~/ \x00"a0ZzF_é\u0800\uffff\U0001f600\U0010ffff'
@@ -62,6 +63,11 @@ EXPERIMENT_PARTITION = (
     Maker(keys.trace_spans, (_text,)),
     Maker(keys.trace_spans_part, (_text, parts)),
     Maker(keys.trace_assessment, (_text, _text)),
+    Maker(evaluation.trace_issue, (_text, _text)),
+    Maker(evaluation.dataset_entry, (_text,)),
+    Maker(evaluation.scorer, (_text,)),
+    Maker(evaluation.scorer_version, (_text, versions)),
+    Maker(evaluation.issue, (_text,)),
     Maker(keys.metric_rank, (_text, doubles, _text)),
     Maker(keys.param_rank, (_text, _text, _text)),
     Maker(keys.fts, (_text, _text, _text, _text)),
@@ -81,6 +87,7 @@ WORKSPACE_PARTITION = (
     Maker(lambda name: keys.model_name_guard(name).sk, (_text,)),
     Maker(lambda webhook_id: keys.webhook_key(webhook_id).sk, (_text,)),
     Maker(lambda name: keys.role_name_guard(name).sk, (_text,)),
+    Maker(evaluation.dataset_entry, (_text,)),
 )
 USER_PARTITION = (
     Maker(keys.user_meta, ()),
@@ -101,6 +108,14 @@ CONFIG_PARTITION = (
     Maker(keys.workspace_entry, (_text,)),
     Maker(keys.user_entry, (versions,)),
 )
+DATASET_PARTITION = (
+    Maker(evaluation.dataset_meta, ()),
+    Maker(evaluation.dataset_schema, ()),
+    Maker(evaluation.dataset_tag, (_text,)),
+    Maker(evaluation.dataset_experiment, (_text,)),
+    Maker(evaluation.dataset_input, (_text,)),
+    Maker(evaluation.dataset_record, (_text,)),
+)
 RUN_LINK_PARTITION = (Maker(keys.model_run_link, (_text, versions)),)
 PARTITIONS = {
     "experiment": EXPERIMENT_PARTITION,
@@ -111,6 +126,7 @@ PARTITIONS = {
     "config": CONFIG_PARTITION,
     "role": ROLE_PARTITION,
     "grants": GRANT_PARTITION,
+    "evaluation dataset": DATASET_PARTITION,
 }
 PARTITION_KEYS = (
     Maker(keys.experiment_pk, (_text,)),
@@ -120,6 +136,9 @@ PARTITION_KEYS = (
     Maker(keys.user_pk, (_text,)),
     Maker(keys.role_pk, (versions,)),
     Maker(keys.resource_grants_pk, (_text, _text)),
+    Maker(evaluation.dataset_pk, (_text,)),
+    Maker(lambda scorer_id: evaluation.scorer_locator_key(scorer_id).pk, (_text,)),
+    Maker(lambda issue_id: evaluation.issue_locator_key(issue_id).pk, (_text,)),
 )
 
 

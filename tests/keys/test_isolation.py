@@ -10,8 +10,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.keys import Range
+from mlflow_dynamodbstore.keys import Range, evaluation
 from tests.keys.strategies import (
+    DATASET_PARTITION,
     EXPERIMENT_PARTITION,
     MODEL_PARTITION,
     PARTITION_KEYS,
@@ -67,6 +68,7 @@ TRACE_CHILDREN = (
     keys.trace_spans,
     keys.trace_spans_part,
     keys.trace_assessment,
+    evaluation.trace_issue,
 )
 MODEL_CHILDREN = (
     keys.logged_model_tag,
@@ -117,6 +119,10 @@ IN_EXPERIMENT = {
     "trace tags": Owned(keys.trace_tags, (keys.trace_tag,)),
     "spans": Owned(keys.trace_all_spans, (keys.trace_spans, keys.trace_spans_part)),
     "assessments": Owned(keys.trace_assessments, (keys.trace_assessment,)),
+    "evaluation datasets": Owned(lambda: evaluation.DATASETS, (evaluation.dataset_entry,), ()),
+    "scorers": Owned(lambda: evaluation.SCORERS, (evaluation.scorer,), ()),
+    "scorer versions": Owned(evaluation.scorer_versions, (evaluation.scorer_version,)),
+    "issues": Owned(lambda: evaluation.ISSUES, (evaluation.issue,), ()),
     "metric ranks": Owned(keys.metric_ranks, (keys.metric_rank,)),
     "param ranks": Owned(keys.param_ranks, (keys.param_rank,)),
     "param value": Owned(keys.param_ranks_of, (keys.param_rank,), TWO),
@@ -142,9 +148,15 @@ IN_MODEL = {
     "alias changes": Owned(keys.model_alias_changes, (keys.model_alias_change,)),
     "all alias changes": Owned(keys.model_alias_changes, (keys.model_alias_change,), ()),
 }
+IN_DATASET = {
+    "dataset tags": Owned(lambda: evaluation.DATASET_TAGS, (evaluation.dataset_tag,), ()),
+    "users": Owned(lambda: evaluation.DATASET_EXPERIMENTS, (evaluation.dataset_experiment,), ()),
+    "records": Owned(lambda: evaluation.DATASET_RECORDS, (evaluation.dataset_record,), ()),
+}
 RANGES = [
     *(pytest.param(owned, EXPERIMENT_PARTITION, id=name) for name, owned in IN_EXPERIMENT.items()),
     *(pytest.param(owned, MODEL_PARTITION, id=name) for name, owned in IN_MODEL.items()),
+    *(pytest.param(owned, DATASET_PARTITION, id=name) for name, owned in IN_DATASET.items()),
 ]
 
 

@@ -1,7 +1,7 @@
 """Lists of the experiments that have something, so that nobody asks all the others for it.
 
-An experiment is listed from its first issue or scorer on, for as long as it is there. Workspaces are
-not mentioned, so that nothing has to follow when an experiment moves to another.
+An experiment is listed from its first issue or scorer on, for as long as it is there. Workspaces
+are not mentioned, so that nothing has to follow when an experiment moves to another.
 """
 
 from __future__ import annotations
