@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.exceptions import MlflowException
+from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.auth.cache import Recent, fresh_answers
-from mlflow_dynamodbstore.auth.lookups import remembering
+from mlflow_dynamodbstore.auth.lookups import fill_readable, remembering
 from tests.table.fakes import FakeTime
 
 
@@ -78,3 +81,39 @@ def test_that_there_is_no_run_is_not_remembered(store, lookups):
 
 def test_all_else_is_the_stores_own(store, lookups):
     assert lookups.search_runs() == "searched"
+
+
+# --- pages of MCP servers -------------------------------------------------------------------------
+
+
+class Servers:
+    """A tracking store with servers 0 to 9, whose page tokens name the last row."""
+
+    def __init__(self):
+        self.fetched = []
+
+    def search_mcp_servers(self, max_results, page_token):
+        self.fetched.append(max_results)
+        first = int(page_token.removeprefix("after ")) + 1
+        rows = list(range(first, 10))[:max_results]
+        more = bool(rows) and rows[-1] < 9
+        return PagedList(rows, f"after {rows[-1]}" if more else None)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 10])
+def test_pages_of_servers_are_filled_up_with_what_may_be_read(size):
+    """As if the others were not there; only the last page may be short."""
+    readable = {0, 3, 4, 8, 9}
+    store = Servers()
+    lookups = remembering(lambda: store, Recent(clock=FakeTime()))()
+
+    def fetch(token):
+        return lookups.search_mcp_servers(max_results=size, page_token=token)
+
+    pages, token = [], "after -1"
+    while token:
+        page: list[Any] = []
+        token = fill_readable(readable.__contains__, page, size, token, fetch, int, int)
+        pages.append(page)
+    assert [row for page in pages for row in page] == sorted(readable)
+    assert {len(page) for page in pages[:-1]} <= {size}

@@ -62,6 +62,16 @@ def test_a_check_that_finds_runs_elsewhere_is_noticed(copy):
     refused(copy, r"_run_requirement\(\) does not use _get_tracking_store\(\)")
 
 
+def test_searches_of_servers_that_are_filled_up_elsewhere_are_noticed(copy):
+    copy._filter_search_mcp_servers = lambda username, body, request: body
+    refused(copy, r"_filter_search_mcp_servers\(\) does not use _backfill_readable_mcp_results")
+
+
+def test_searches_of_servers_that_are_filled_up_in_another_way_are_noticed(copy):
+    copy._backfill_readable_mcp_results = lambda can_read, rows: None
+    refused(copy, r"_backfill_readable_mcp_results\(\) takes other arguments")
+
+
 def test_a_new_method_of_mlflows_store_is_noticed(copy, monkeypatch):
     monkeypatch.setattr(SqlAlchemyStore, "list_teams", lambda self: [], raising=False)
     refused(copy, r"its store has list_teams\(\), ours has not")

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import requests
 
+from mlflow_dynamodbstore.auth.cache import SECONDS
 from mlflow_dynamodbstore.auth.passwords import FAILURES
 from tests.auth.server import USER_PASSWORD, Caller
 
@@ -23,6 +24,12 @@ def make_experiment(admin):
 def make_model(admin):
     name = uuid.uuid4().hex
     admin.must("2.0/mlflow/registered-models/create", name=name)
+    return name
+
+
+def make_server(admin):
+    name = f"com.example/{uuid.uuid4().hex}"
+    admin.must("3.0/mlflow/mcp-servers", name=name)
     return name
 
 
@@ -85,16 +92,32 @@ def test_searches_show_what_a_caller_may_read_at_once_and_nothing_else(admin, cl
             "next_page_token"
         )
 
-    before = set(all_pages(experiments, 100)), set(all_pages(models, 100))
+    searches = (experiments, models)
+    before = [set(all_pages(search, 100)) for search in searches]
     made = [(make_experiment(admin), make_model(admin)) for _ in range(7)]
     hidden = [made[number] for number in (1, 2, 5)]
-    for experiment, model in hidden:
-        grant(admin, cleo.name, "experiment", experiment, "DENY")
-        grant(admin, cleo.name, "registered_model", model, "DENY")
-    shown = [pair for pair in made if pair not in hidden]
-    found = all_pages(experiments, size), all_pages(models, size)
-    assert sorted(found[0]) == sorted(before[0] | {experiment for experiment, _ in shown})
-    assert sorted(found[1]) == sorted(before[1] | {model for _, model in shown})
+    for things in hidden:
+        for kind, thing in zip(("experiment", "registered_model"), things, strict=True):
+            grant(admin, cleo.name, kind, thing, "DENY")
+    shown = [things for things in made if things not in hidden]
+    for number, search in enumerate(searches):
+        found = all_pages(search, size)
+        assert sorted(found) == sorted(before[number] | {things[number] for things in shown})
+
+
+def test_searches_of_mcp_servers_show_what_was_granted(admin, cleo):
+    def servers(size, token):
+        more = {"page_token": token} if token else {}
+        found = cleo.get("3.0/mlflow/mcp-servers", max_results=size, **more).json()
+        return [row["name"] for row in found["mcp_servers"]], found.get("next_page_token")
+
+    made = [make_server(admin) for _ in range(7)]
+    shown = [made[number] for number in (0, 3, 4, 6)]
+    for server in shown:
+        grant(admin, cleo.name, "mcp_server", server, "READ")
+    time.sleep(SECONDS)  # these are asked for outside Flask, see docs/auth.md
+    for size in (1, 2, 3, 100):
+        assert sorted(all_pages(servers, size)) == sorted(shown), size
 
 
 def test_a_grant_holds_at_once_and_a_revocation_within_seconds_in_all_processes(admin, ada):

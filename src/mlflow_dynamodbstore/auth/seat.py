@@ -19,13 +19,15 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.auth.cache import fresh_answers
 from mlflow_dynamodbstore.auth.lists import fill_page, listing_of, missing_filters
-from mlflow_dynamodbstore.auth.lookups import remembering
+from mlflow_dynamodbstore.auth.lookups import fill_readable, remembering
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 
 READERS = ("authenticate_request_basic_auth", "bootstrap_admin_user", "create_admin_user")
 """Functions of the app that must find the store in the variable."""
 HOOKS = ("_before_request", "_after_request")
 LOOKUP = "_get_tracking_store"
+FILLER = "_backfill_readable_mcp_results"
+MCP_FILTERS = ("_filter_search_mcp_servers", "_filter_search_mcp_endpoints")
 READING_POSTS = ("/search", "/batchGetInfos", "/get-latest-versions")
 """How the paths of POST requests end that change nothing."""
 BAD_REQUEST = 400
@@ -37,6 +39,7 @@ def take_seat(auth: ModuleType, store: DynamoDBAuthStore) -> None:
     check_seat(auth)
     vars(auth)["store"] = store
     vars(auth)[LOOKUP] = remembering(vars(auth)[LOOKUP], store.recent)
+    vars(auth)[FILLER] = fill_readable
     vars(auth)["_before_request"] = _doubting_denials(vars(auth)["_before_request"])
     vars(auth)["_after_request"] = _reading_anew(auth, vars(auth)["_after_request"])
 
@@ -65,6 +68,12 @@ def _problems_of_module(auth: ModuleType) -> Iterator[str]:
             yield f"create_app() does not use {name}()"
     if not _reads(auth, "_run_requirement", LOOKUP):
         yield f"_run_requirement() does not use {LOOKUP}()"
+    for name in MCP_FILTERS:
+        if not _reads(auth, name, FILLER):
+            yield f"{name}() does not use {FILLER}()"
+    filler = vars(auth).get(FILLER, fill_readable)
+    if _parameters(filler) != _parameters(fill_readable):
+        yield f"{FILLER}() takes other arguments"
     for name in missing_filters(auth):
         yield f"{name}() is not among its AFTER_REQUEST_HANDLERS"
 
