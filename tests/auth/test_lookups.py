@@ -103,17 +103,20 @@ class Servers:
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 10])
 def test_pages_of_servers_are_filled_up_with_what_may_be_read(size):
     """As if the others were not there; only the last page may be short."""
-    readable = {0, 3, 4, 8, 9}
+    readable = {"0", "3", "4", "8", "9"}
     store = Servers()
     lookups = remembering(lambda: store, Recent(clock=FakeTime()))()
 
     def fetch(token):
         return lookups.search_mcp_servers(max_results=size, page_token=token)
 
-    pages, token = [], "after -1"
+    pages = []
+    token: str | None = "after -1"
     while token:
-        page: list[Any] = []
-        token = fill_readable(readable.__contains__, page, size, token, fetch, int, int)
+        page: list[dict[str, Any]] = []
+        token = fill_readable(
+            readable.__contains__, page, size, token, fetch, str, lambda row: {"name": str(row)}
+        )
         pages.append(page)
-    assert [row for page in pages for row in page] == sorted(readable)
+    assert [row["name"] for page in pages for row in page] == sorted(readable)
     assert {len(page) for page in pages[:-1]} <= {size}
