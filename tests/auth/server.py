@@ -21,7 +21,7 @@ from tests.engines import free_port
 
 ADMIN, ADMIN_PASSWORD = "root", "the admin's password"
 USER_PASSWORD = "the user's password"
-START_SECONDS = 120.0
+START_SECONDS = 200.0
 STOP_SECONDS = 20.0
 CONFIGURATION = f"""\
 [mlflow]
