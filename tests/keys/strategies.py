@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.keys import evaluation
+from mlflow_dynamodbstore.keys.traces import trace_issue
 
 # What keys are made of, what stands next to it in order, and characters of every width.
 NASTY = '#$%&!~/ \x00"a0ZzF_é\u0800\uffff\U0001f600\U0010ffff'
@@ -63,7 +64,7 @@ EXPERIMENT_PARTITION = (
     Maker(keys.trace_spans, (_text,)),
     Maker(keys.trace_spans_part, (_text, parts)),
     Maker(keys.trace_assessment, (_text, _text)),
-    Maker(evaluation.trace_issue, (_text, _text)),
+    Maker(trace_issue, (_text, _text)),
     Maker(evaluation.dataset_entry, (_text,)),
     Maker(evaluation.scorer, (_text,)),
     Maker(evaluation.scorer_version, (_text, versions)),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.keys import Range, evaluation
+from mlflow_dynamodbstore.keys.traces import trace_issue
 from tests.keys.strategies import (
     DATASET_PARTITION,
     EXPERIMENT_PARTITION,
@@ -68,7 +69,7 @@ TRACE_CHILDREN = (
     keys.trace_spans,
     keys.trace_spans_part,
     keys.trace_assessment,
-    evaluation.trace_issue,
+    trace_issue,
 )
 MODEL_CHILDREN = (
     keys.logged_model_tag,
