@@ -48,12 +48,12 @@ class Assessments(TracesBase):
                 )
             return _with(_overridden(item, made), made)
 
-        self._change_trace(self._assessed_trace(trace_id), created)
+        self._guessing(
+            self._known_trace(trace_id),
+            lambda known: self._change_trace(known, created),
+            lambda: self._change_trace(self._trace_item(trace_id), created),
+        )
         return entity(made, trace_id)
-
-    def _assessed_trace(self, trace_id: str) -> Item:
-        known = self._known_trace(trace_id)
-        return self._trace_item(trace_id) if known is None else known
 
     def get_assessment(self, trace_id: str, assessment_id: str) -> Assessment:
         return entity(self._find_assessment(trace_id, assessment_id), trace_id)

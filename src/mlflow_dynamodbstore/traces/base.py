@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.items import TracePlace, place_of
@@ -28,11 +29,16 @@ from mlflow_dynamodbstore.tracking.items import experiment_id_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+T = TypeVar("T")
+
 IMAGES_KEPT = 1000
 LARGEST_IMAGE = 8 * 1024
 EXPERIMENT_SECONDS = 5.0
 MOST_TRIES = 50
 TRACE_FOLDER_NAME = "traces"
+
+EXISTS = Attr("generation").exists()
+"""That there is a trace's own item."""
 
 
 @dataclass(frozen=True)
@@ -101,19 +107,41 @@ class TracesBase(TrackingBase):
 
     def _find_trace(self, trace_id: str) -> Item | None:
         """A trace's own item, or None when the active workspace has no such trace."""
-        if self._trace_homes.get(trace_id) is not None:
+        return self._at_trace(trace_id, lambda place: self.table.get(place.key))
+
+    def _at_trace(self, trace_id: str, act: Callable[[TracePlace], T | None]) -> T | None:
+        """What there is where a trace lies, or None when the active workspace has no such trace.
+
+        One that is not where it is remembered to be may have moved, or been written anew.
+        """
+        remembered = self._trace_homes.get(trace_id) is not None
+        for _ in range(2 if remembered else 1):
             place = self._find_trace_place(trace_id)
-            item = None if place is None else self.table.get(place.key)
-            if item is not None:
-                return item
-            self._forget_trace(trace_id)  # it may have moved, or been written anew
-        place = self._find_trace_place(trace_id)
-        return None if place is None else self.table.get(place.key)
+            found = None if place is None else act(place)
+            if found is not None:
+                return found
+            self._forget_trace(trace_id)
+        return None
+
+    def _update_trace(self, trace_id: str, update: Update) -> None:
+        """Change a trace, whatever it is; raises when the active workspace has no such trace."""
+
+        def updated(place: TracePlace) -> bool | None:
+            try:
+                self.table.update(place.key, update, condition=EXISTS)
+            except ConditionFailed:
+                return None
+            return True
+
+        done = self._at_trace(trace_id, updated)
+        self._trace_images.forget(trace_id)
+        if not done:
+            raise TraceNotFound(trace_id)
 
     def _find_trace_place(self, trace_id: str) -> TracePlace | None:
         """Where a trace lies or lay, or None when the active workspace has no such trace."""
         home = self._trace_homes.get(trace_id)
-        if home is None:
+        if home is None or not self._is_in_workspace(home):
             found = self.table.get(keys.trace_locator_key(trace_id))
             if found is None:
                 return None
@@ -122,21 +150,36 @@ class TracesBase(TrackingBase):
         return TracePlace(home, trace_id) if self._is_in_workspace(home) else None
 
     def _find_trace_items(self, trace_ids: Iterable[str]) -> dict[str, Item]:
-        """The own items of many traces, by id; in two batches of requests."""
+        """The own items of many traces, by id; in two batches of requests.
+
+        Those that are not where they are remembered to be take two more.
+        """
         wanted = list(dict.fromkeys(trace_ids))
-        homes = {trace_id: self._trace_homes.get(trace_id) for trace_id in wanted}
-        locators = {
-            keys.trace_locator_key(trace_id): trace_id
-            for trace_id, home in homes.items()
-            if home is None
+        homes = {one: home for one in wanted if (home := self._trace_homes.get(one)) is not None}
+        unknown = [one for one in wanted if one not in homes]
+        found = self._traces_at({**homes, **self._locate_traces(unknown)})
+        if moved := [one for one in homes if one not in found]:
+            for one in moved:
+                self._forget_trace(one)
+            found.update(self._traces_at(self._locate_traces(moved)))
+        return found
+
+    def _locate_traces(self, trace_ids: Iterable[str]) -> dict[str, str]:
+        """The experiments that hold traces, by the ids of these."""
+        locators = {keys.trace_locator_key(trace_id): trace_id for trace_id in trace_ids}
+        homes = {
+            locators[key]: str(found["experiment_id"])
+            for key, found in self.table.get_many(locators).items()
         }
-        for key, found in self.table.get_many(locators).items():
-            homes[locators[key]] = str(found["experiment_id"])
-            self._trace_homes.put(locators[key], str(found["experiment_id"]))
+        for trace_id, home in homes.items():
+            self._trace_homes.put(trace_id, home)
+        return homes
+
+    def _traces_at(self, homes: Mapping[str, str]) -> dict[str, Item]:
         places = {
             TracePlace(home, trace_id).key: trace_id
             for trace_id, home in homes.items()
-            if home is not None and self._is_in_workspace(home)
+            if self._is_in_workspace(home)
         }
         return {places[key]: item for key, item in self.table.get_many(places).items()}
 
@@ -161,6 +204,21 @@ class TracesBase(TrackingBase):
         if item is None or not self._is_in_workspace(place_of(item).experiment_id):
             return None
         return item
+
+    def _guessing(
+        self, guess: Item | None, act: Callable[[Item], T], otherwise: Callable[[], T]
+    ) -> T:
+        """What comes of acting on a trace as it was a moment ago, or else of looking for it.
+
+        Whatever is refused then may be refused for what has long been deleted, moved or begun
+        anew by another process, so that no such refusal is the last word.
+        """
+        if guess is not None:
+            try:
+                return act(guess)
+            except MlflowException:
+                self._forget_trace(place_of(guess).trace_id)
+        return otherwise()
 
     def _experiments_in_workspace(self) -> list[str]:
         """The ids of all experiments of the active workspace."""

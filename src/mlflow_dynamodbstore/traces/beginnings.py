@@ -16,8 +16,8 @@ from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.base import TracesBase
+from mlflow_dynamodbstore.traces import items, merging
+from mlflow_dynamodbstore.traces.base import TraceNotFound, TracesBase
 from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
 
 _FREE = Attr("PK").not_exists()
@@ -79,6 +79,11 @@ class Beginnings(TracesBase):
         new = TracePlace(experiment_id, old.trace_id)
         if old == new:
             return item
+        current = self.table.get(old.key)  # all of it is written anew, so no memory will do
+        if current is None:
+            raise TraceNotFound(old.trace_id)
+        item = current
+        merging.check_takes_info(item)
         query = Query(old.pk, where=keys.trace_children(old.trace_id).on())
         below = list(self.table.items(query))
         note = self.table.get(old.session_note)

@@ -35,14 +35,17 @@ class TraceInfos(Beginnings):
         self._note_trace_metadata(place.experiment_id, trace_info.trace_metadata)
         tags = {**trace_info.tags, **self._artifact_tag(experiment, place.trace_id)}
         tags.pop(TraceTagKey.TRACE_NAME, None)
-        item = self._begun_already(place, trace_info)
-        if item is None:
+
+        def restart(item: Item) -> Item:
+            merging.check_takes_info(item)
+            item = self._moved_trace(item, place.experiment_id)
+            return self._change_trace(item, lambda found: _restarted(found, trace_info, tags))
+
+        def start() -> Item:
             item, begun = self._start_new(place, trace_info, tags)
-            if begun:
-                return record(self.table, item).to_info()
-        merging.check_takes_info(item)
-        item = self._moved_trace(item, place.experiment_id)
-        item = self._change_trace(item, lambda found: _restarted(found, trace_info, tags))
+            return item if begun else restart(item)
+
+        item = self._guessing(self._begun_already(place, trace_info), restart, start)
         return record(self.table, item).to_info()
 
     def _begun_already(self, place: TracePlace, info: TraceInfo) -> Item | None:

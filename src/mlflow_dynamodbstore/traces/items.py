@@ -8,14 +8,17 @@ the facts about spans) is changed only while ``generation`` is what it was when 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from secrets import randbits
 from typing import NamedTuple
 
+from boto3.dynamodb.conditions import Attr
 from mlflow.tracing.constant import TraceMetadataKey
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.keys.traces import trace_issue
-from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.contract import Patch, Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
@@ -32,6 +35,9 @@ INLINE_TEXT = 1024
 
 OUTSIDE = "outside"
 """Attribute that says: some tag or assessment is too long, and stands in an item of its own."""
+
+GENERATION_BITS = 48
+"""The size of the random number that a trace's changes are counted from."""
 
 _INDEX_ATTRIBUTES = ("gsi1pk", "gsi1sk", "lsi1sk", "lsi2sk", "lsi3sk", "lsi4sk", "lsi5sk")
 
@@ -85,7 +91,8 @@ def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
         "SK": place.key.sk,
         VERSION: MLFLOW_TABLE.versions.current(FAMILY),
         "created": created,
-        "generation": 1,
+        # Not from 1: whoever remembers a deleted trace of this id must not take this one for it.
+        "generation": randbits(GENERATION_BITS),
     }
     if keys.trace_id_of(place.key.sk) is None:
         item["trace_id"] = place.trace_id  # too long for the key
@@ -155,6 +162,15 @@ def ttl_of(item: Item) -> int | None:
     """When a trace expires."""
     ttl: int | None = item.get(TTL)
     return ttl
+
+
+def dated(
+    some: Iterable[Key], ttl: int | None, noticed: Mapping[str, int] | None = None
+) -> list[Patch]:
+    """How to give items another expiry, or none; those that are gone stay so."""
+    when = Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})
+    update = replace(when, add=dict(noticed or {}))
+    return [Patch(key, update, condition=Attr("PK").exists()) for key in some]
 
 
 class TagWrites(NamedTuple):

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities.model_registry import PromptVersion
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import MAX_TRACE_LINKS_PER_REQUEST
 
 from mlflow_dynamodbstore.table.contract import Patch
-from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.traces.base import TraceNotFound, TracesBase
+from mlflow_dynamodbstore.traces.base import EXISTS, TracesBase
 from mlflow_dynamodbstore.traces.items import PROMPT_LINK, RUN_LINK, TracePlace, place_of
-
-_EXISTS = Attr("generation").exists()
 
 
 class TraceLinks(TracesBase):
@@ -40,15 +36,8 @@ class TraceLinks(TracesBase):
     def link_prompts_to_trace(self, trace_id: str, prompt_versions: list[PromptVersion]) -> None:
         if not prompt_versions:
             return
-        place = self._find_trace_place(trace_id)
-        if place is None:
-            raise TraceNotFound(trace_id)
         named = {f"{PROMPT_LINK}{prompt.name}/{prompt.version}": True for prompt in prompt_versions}
-        try:
-            self.table.update(place.key, Update(set=named), condition=_EXISTS)
-        except ConditionFailed as refused:
-            raise TraceNotFound(trace_id) from refused
-        self._trace_images.forget(trace_id)
+        self._update_trace(trace_id, Update(set=named))
 
     def _linkable_traces(self, trace_ids: list[str]) -> list[TracePlace]:
         """Those traces that exist in this workspace; MLflow passes over the others."""
@@ -56,6 +45,6 @@ class TraceLinks(TracesBase):
 
     def _link_traces(self, places: list[TracePlace], update: Update) -> None:
         # One that is refused has been deleted meanwhile, and needs no link.
-        self.table.write([Patch(place.key, update, condition=_EXISTS) for place in places])
+        self.table.write([Patch(place.key, update, condition=EXISTS) for place in places])
         for place in places:
             self._trace_images.forget(place.trace_id)

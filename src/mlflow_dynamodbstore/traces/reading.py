@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.infos import TraceInfos
+from mlflow_dynamodbstore.traces.items import TracePlace
 from mlflow_dynamodbstore.traces.records import (
     TraceRecord,
     merged_spans,
@@ -66,25 +67,18 @@ class TraceReading(TraceInfos, XRaySpans):
 
     def _trace_with_spans(self, trace_id: str) -> TraceRecord:
         """A trace with its spans."""
-        found = self._everything_of_trace(trace_id)
-        if found is None and self._trace_homes.get(trace_id) is not None:
-            self._forget_trace(trace_id)  # it may have moved
-            found = self._everything_of_trace(trace_id)
+        found = self._at_trace(trace_id, self._everything_of_trace)
         if found is None:
-            self._forget_trace(trace_id)
             raise MlflowException(
                 f"Trace with ID {trace_id} is not found.", RESOURCE_DOES_NOT_EXIST
             )
         if self._fetch_missing_spans([found.item]):
-            return self._everything_of_trace(trace_id) or found
+            return self._everything_of_trace(found.place) or found
         return found
 
-    def _everything_of_trace(self, trace_id: str) -> TraceRecord | None:
+    def _everything_of_trace(self, place: TracePlace) -> TraceRecord | None:
         """A trace and all its items, which one query brings, or None when there is none."""
-        place = self._find_trace_place(trace_id)
-        if place is None:
-            return None
-        query = Query(place.pk, where=keys.trace_and_children(trace_id).on())
+        query = Query(place.pk, where=keys.trace_and_children(place.trace_id).on())
         found = {self.table.schema.key_of(item): item for item in self.table.items(query)}
         if place.key not in found:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from boto3.dynamodb.conditions import Attr
@@ -10,12 +10,13 @@ from boto3.dynamodb.conditions import Attr
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.policies import DAY, TRACE_RETENTION
 from mlflow_dynamodbstore.reviews.attachments import attachments
-from mlflow_dynamodbstore.table.contract import Patch, Query
+from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.table.versions import VERSION, Upgraded
+from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.base import Change, TraceNotFound
 from mlflow_dynamodbstore.traces.items import place_of, ttl_of
 from mlflow_dynamodbstore.traces.paths import Traces
@@ -87,7 +88,9 @@ class TraceRetention(TraceSearch):
         belongings = [*below, *attached, keys.trace_locator_key(place.trace_id)]
         if self.table.get(place.session_note) is not None:
             belongings.append(place.session_note)
-        self.table.write(_dated(belongings, ttl), then=_dated([place.key], ttl))
+        # Whoever is about to add to it must notice that what is added lives longer.
+        own = items.dated([place.key], ttl or None, noticed={"generation": 1})
+        self.table.write(items.dated(belongings, ttl or None), then=own)
         self._forget_trace(place.trace_id)
 
     def _modernise(self, item: Item) -> None:
@@ -122,8 +125,3 @@ def _renewed(item: Item, days: int) -> int | None:
         return NEVER
     then = int(item["created"]) + days * DAY
     return then if then > now else None
-
-
-def _dated(some: Sequence[Key], ttl: int) -> list[Patch]:
-    update = Update(remove=(TTL,)) if ttl == NEVER else Update(set={TTL: ttl})
-    return [Patch(key, update, condition=_EXISTS) for key in some]

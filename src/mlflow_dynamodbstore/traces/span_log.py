@@ -14,12 +14,14 @@ from dataclasses import replace
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Span
 from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import facts, items, merging, span_batches
-from mlflow_dynamodbstore.traces.base import Change, TraceNotFound
+from mlflow_dynamodbstore.traces.base import Change
 from mlflow_dynamodbstore.traces.beginnings import Beginnings
 from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, batch_of
@@ -42,14 +44,11 @@ class SpanLog(Beginnings):
         return spans
 
     def _log_span_batch(self, location: str, trace_id: str, batch: SpanBatch) -> None:
-        known = self._known_trace(trace_id)
-        if known is not None:
-            try:
-                self._join_spans(known, batch)
-            except TraceNotFound:
-                self._begin_with_spans(location, trace_id, batch)  # it was deleted: it begins anew
-        else:
-            self._begin_with_spans(location, trace_id, batch)
+        self._guessing(
+            self._known_trace(trace_id),
+            lambda known: self._join_spans(known, batch),
+            lambda: self._begin_with_spans(location, trace_id, batch),
+        )
 
     def _begin_with_spans(self, location: str, trace_id: str, batch: SpanBatch) -> None:
         """Begin a trace with its first spans, or join it where it turns out to be."""
@@ -94,10 +93,17 @@ class SpanLog(Beginnings):
     def _join_spans(self, item: Item, batch: SpanBatch) -> None:
         """Add spans to a trace that exists."""
         merging.check_takes_spans(item)
-        self._merge_spans(item, batch, self._write_span_batch(item, batch))
+        number, written = self._write_span_batch(item, batch)
+        try:
+            after = self._merge_spans(item, batch, number)
+        except MlflowException:
+            self.table.write([Delete(key) for key in written])
+            raise
+        if ttl_of(after) != ttl_of(item):  # it has been given another expiry meanwhile
+            self.table.write(items.dated(written, ttl_of(after)))
 
-    def _write_span_batch(self, item: Item, batch: SpanBatch) -> int:
-        """Write spans to the next free item of their trace; gives its number."""
+    def _write_span_batch(self, item: Item, batch: SpanBatch) -> tuple[int, list[Key]]:
+        """Write spans to the next free item of their trace; gives its number and its keys."""
         place, ttl = place_of(item), ttl_of(item)
         number = int(item.get("batches", 0)) + 1
         while True:
@@ -109,10 +115,10 @@ class SpanLog(Beginnings):
                 self.table.write(large.removal(spans.item, span_batches.SPANS))
                 number += 1
             else:
-                return number
+                return number, [self.table.schema.key_of(put.item) for put in [spans, *parts]]
 
-    def _merge_spans(self, item: Item, batch: SpanBatch, number: int = 0) -> None:
-        """Let spans that are written count."""
+    def _merge_spans(self, item: Item, batch: SpanBatch, number: int = 0) -> Item:
+        """Let spans that are written count; gives the trace as it then is."""
 
         def merged(found: Item) -> Change:
             merging.check_takes_spans(found)
@@ -120,7 +126,7 @@ class SpanLog(Beginnings):
             counted = max(found.get("batches", 0), number)
             return replace(made, after={**made.after, "batches": counted}) if counted else made
 
-        self._change_trace(item, merged)
+        return self._change_trace(item, merged)
 
 
 def _with_batch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boto3.dynamodb.conditions import Attr
+from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.store.tracking.utils.trace_analytics import validate_trace_name
@@ -11,14 +11,11 @@ from mlflow.utils.validation import _validate_trace_tag
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Patch, Put
-from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.base import Change, TraceNotFound, TracesBase
+from mlflow_dynamodbstore.traces.base import EXISTS, Change, TraceNotFound, TracesBase
 from mlflow_dynamodbstore.traces.items import TracePlace, ttl_of
-
-_EXISTS = Attr("generation").exists()
 
 
 class TraceTags(TracesBase):
@@ -26,22 +23,32 @@ class TraceTags(TracesBase):
 
     def set_trace_tag(self, trace_id: str, key: str, value: str) -> None:
         key, value = _validate_trace_tag(key, value)
-        place, ttl = self._trace_place_and_ttl(trace_id)
         if key == TraceTagKey.TRACE_NAME:
             validate_trace_name(value)
-            self._rename_trace(place, value)
+            named = {"name": value, "lsi4sk": keys.lsi4_trace(trace_id, value)}
+            self._update_trace(trace_id, Update(set=named))
             return
+        self._guessing(
+            self._known_trace(trace_id),
+            lambda known: self._tag_trace(known, key, value, EXISTS & _expires(ttl_of(known))),
+            lambda: self._tag_trace(self._located_trace(trace_id), key, value, EXISTS),
+        )
+
+    def _tag_trace(self, trace: Item, key: str, value: str, condition: ConditionBase) -> None:
+        """Set a tag where a trace lies, with the expiry it has."""
+        place, ttl = items.place_of(trace), ttl_of(trace)
         # The tag's own item first: the trace may name it only once it is there.
         tag = items.tag_item(place, key, value, ttl)
         attributes = items.tag_writes(place, {key: value}, ttl).attributes
         # Whoever is about to add spans must notice that they have moved elsewhere.
         noticed = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
-        changed = Patch(place.key, Update(set=attributes, add=noticed), condition=_EXISTS)
-        outcomes = self.table.write([Put(tag)], then=[changed])
-        self._trace_images.forget(trace_id)
-        if outcomes[-1].status != "applied":
-            self.table.delete(place.tag(key))
-            raise TraceNotFound(trace_id)
+        changed = Patch(place.key, Update(set=attributes, add=noticed), condition=condition)
+        outcome = self.table.write([Put(tag)], then=[changed])[-1]
+        self._trace_images.forget(place.trace_id)
+        if outcome.status != "applied":
+            if outcome.image is None:
+                self.table.delete(place.tag(key))
+            raise TraceNotFound(place.trace_id)
 
     def delete_trace_tag(self, trace_id: str, key: str) -> None:
         removed = ("name", "lsi4sk") if key == TraceTagKey.TRACE_NAME else (items.TAG + key,)
@@ -58,22 +65,15 @@ class TraceTags(TracesBase):
         item = self._change_trace(self._trace_item(trace_id), without)
         self.table.delete(items.place_of(item).tag(key))
 
-    def _rename_trace(self, place: TracePlace, name: str) -> None:
-        self._trace_images.forget(place.trace_id)
-        index = keys.lsi4_trace(place.trace_id, name)
-        try:
-            self.table.update(
-                place.key, Update(set={"name": name, "lsi4sk": index}), condition=_EXISTS
-            )
-        except ConditionFailed as refused:
-            raise TraceNotFound(place.trace_id) from refused
-
-    def _trace_place_and_ttl(self, trace_id: str) -> tuple[TracePlace, int | None]:
-        """Where a trace lies and when it expires, which its locator tells too."""
-        known: Item | None = self._known_trace(trace_id)
-        if known is not None:
-            return items.place_of(known), ttl_of(known)
+    def _located_trace(self, trace_id: str) -> Item:
+        """Where a trace lies and when it expires, which its locator tells."""
         found = self.table.get(keys.trace_locator_key(trace_id))
         if found is None or not self._is_in_workspace(str(found["experiment_id"])):
             raise TraceNotFound(trace_id)
-        return TracePlace(str(found["experiment_id"]), trace_id), ttl_of(found)
+        key = TracePlace(str(found["experiment_id"]), trace_id).key
+        return {"PK": key.pk, "SK": key.sk, "trace_id": trace_id, TTL: ttl_of(found)}
+
+
+def _expires(ttl: int | None) -> ConditionBase:
+    """That a trace expires at a time, or never."""
+    return Attr(TTL).not_exists() if ttl is None else Attr(TTL).eq(ttl)
