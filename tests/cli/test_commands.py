@@ -132,7 +132,7 @@ def test_primary_metric_show_and_backfill(run, store, monkeypatch):
         "complete": False,
     }
     assert "No primary metric" in run("primary-metric", "backfill").stdout
-    run("config", "set", "primary_metric", "loss")
+    assert "primary-metric backfill" in run("config", "set", "primary_metric", "loss").stdout
     assert "waits for" in run("primary-metric", "show").stdout
     assert run.json("primary-metric", "backfill")["entries"] == 1
     assert run.json("primary-metric", "show")["complete"] is True

@@ -11,7 +11,7 @@ from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place, pass_place
 from mlflow_dynamodbstore.cli.renewal import renew_traces, say_renewed
 from mlflow_dynamodbstore.lifecycle.settings import SETTINGS, STATE, setting
-from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.policies import PRIMARY_METRIC, TRACE_RETENTION
 
 
 @click.group(cls=Group)
@@ -73,6 +73,8 @@ def set_(place: Place, name: str, value: str, json: bool) -> None:
     output.say(f"{name} = [bold]{_shown(read)}[/]")
     if renewed is not None:
         say_renewed(renewed)
+    if name == PRIMARY_METRIC:
+        output.say("`primary-metric backfill` brings the index to it; nothing changes before.")
 
 
 def _meaning(name: str) -> str:
