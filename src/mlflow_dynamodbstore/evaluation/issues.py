@@ -61,7 +61,7 @@ class Issues(TrackingBase):
         created_by: str | None = None,
     ) -> Issue:
         home = experiment_id_of(self._experiment_item(experiment_id, {LifecycleStage.ACTIVE}))
-        if source_run_id is not None and self._find_place(source_run_id) is None:
+        if source_run_id is not None and self._find_run(source_run_id) is None:
             raise run_not_found(source_run_id)
         now = get_current_time_millis()
         issue_id = ID_PREFIX + ids.new_id(home, now)

@@ -28,6 +28,7 @@ V = TypeVar("V")
 
 WORKSPACE_CACHE_SECONDS = 5.0
 ADMISSION_SECONDS = 10.0
+FACTS_SECONDS = 60.0
 PLACES_KEPT = 10_000
 
 
@@ -59,7 +60,7 @@ class Recent(Generic[K, V]):
 
 
 class RunFacts(NamedTuple):
-    """What never changes about a run."""
+    """What never changes about a run, unless it is removed for good and imported elsewhere."""
 
     place: RunPlace
     start_time: int | None
@@ -81,7 +82,7 @@ class TrackingBase(WorkspaceAwareMixin):
         self.policies = Policies(table)
         self.artifact_root_uri = artifact_root_uri
         self._workspace_of: Recent[str, str] = Recent(PLACES_KEPT, WORKSPACE_CACHE_SECONDS)
-        self._known_facts: Recent[str, RunFacts] = Recent(PLACES_KEPT, float("inf"))
+        self._known_facts: Recent[str, RunFacts] = Recent(PLACES_KEPT, FACTS_SECONDS)
         self._admitted: Recent[str, RunPlace] = Recent(PLACES_KEPT, ADMISSION_SECONDS)
 
     def _now_ms(self) -> int:
@@ -175,7 +176,7 @@ class TrackingBase(WorkspaceAwareMixin):
         return experiment_id_of(page.items[0]) if page.items else None
 
     def _facts(self, run_id: str) -> RunFacts:
-        """What never changes about a run; read once."""
+        """What never changes about a run; read once a minute."""
         facts = self._known_facts.get(run_id)
         if facts is None or not self._is_in_workspace(facts.place.experiment_id):
             facts = _facts_of(self._run_item(run_id))

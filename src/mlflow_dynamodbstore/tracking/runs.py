@@ -134,6 +134,7 @@ class Runs(TrackingBase):
             item = self.table.update(run.key, update, condition=active, returns="new")
         except ConditionFailed as error:
             if error.old is None:
+                self._known_facts.forget(run.run_id)
                 raise run_not_found(run.run_id) from error
             check_run_is_active(run.run_id, error.old)
             raise
