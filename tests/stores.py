@@ -14,6 +14,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.engines import dynoxide_server, find_dynoxide
 from tests.table.fakes import FakeTime, patient_retry
 
 ARTIFACTS = "s3://bucket/root"
@@ -36,6 +37,18 @@ def everything_in(table: Table) -> list[Item]:
         page = table.scan(Scan(cursor=page.cursor))
         items += page.items
     return items
+
+
+@contextmanager
+def uri_on(engine: str, folder: Path) -> Iterator[str]:
+    """Where a new table may be: in a file (``embedded``), or on ``dynoxide`` if it is installed."""
+    if engine == "embedded":
+        yield f"dynamodb:///{folder}/mlflow.ddb?synchronous=NORMAL"
+        return
+    if find_dynoxide() is None:
+        pytest.skip("dynoxide is not installed: tools/install_dynoxide.sh")
+    with dynoxide_server() as address:
+        yield f"dynamodb://{address}/mlflow"
 
 
 @contextmanager

@@ -7,7 +7,6 @@ to the same limits. The documentation shows them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,7 +16,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import Meter, MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.engines import dynoxide_server, find_dynoxide
+from tests.stores import uri_on
 from tests.traces.making import make_info, trace_id
 
 RECORDS, DATASETS, SCORERS, ISSUES, TRACES = 490, 30, 10, 20, 20
@@ -42,14 +41,8 @@ def questions(first: int, count: int) -> list[dict[str, Any]]:
 def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
-    if request.param == "embedded":
-        folder: Path = tmp_path_factory.mktemp("costs")
-        yield furnished(f"dynamodb:///{folder}/costs.ddb?synchronous=NORMAL")
-        return
-    if find_dynoxide() is None:
-        pytest.skip("dynoxide is not installed: tools/install_dynoxide.sh")
-    with dynoxide_server() as address:
-        yield furnished(f"dynamodb://{address}/costs")
+    with uri_on(request.param, tmp_path_factory.mktemp("costs")) as uri:
+        yield furnished(uri)
 
 
 def furnished(uri: str) -> Place:

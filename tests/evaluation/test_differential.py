@@ -16,7 +16,7 @@ from mlflow.entities.assessment import IssueReference
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-from tests.evaluation.conftest import LAGGING
+from tests.lagging import LAGGING
 from tests.stores import open_tracking_store
 from tests.table.fakes import FakeTime
 from tests.traces.making import make_info, trace_id

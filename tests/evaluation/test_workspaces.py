@@ -13,7 +13,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
-from tests.evaluation.conftest import LAGGING
+from tests.lagging import LAGGING
 from tests.stores import everything_in, open_tracking_store, refused
 from tests.table.fakes import FakeTime
 

@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.stores import open_tracking_store
-from tests.table.fakes import FakeTime
+from tests.lagging import other, store, time
 
-# Nothing of the gateway may depend on a global index, so here they show a write an hour late.
-LAGGING = "synchronous=NORMAL&index_lag=3600"
+__all__ = ["other", "store", "time"]
 
 
 @pytest.fixture(autouse=True)
 def passphrase(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_CRYPTO_KEK_PASSPHRASE", "a passphrase for tests")
-
-
-@pytest.fixture
-def time() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
-def store(tmp_path: Path, time: FakeTime) -> Iterator[DynamoDBTrackingStore]:
-    opened = open_tracking_store(tmp_path, time, options=LAGGING)
-    yield opened
-    opened.table.close()
-
-
-@pytest.fixture
-def other(tmp_path: Path, time: FakeTime) -> Iterator[DynamoDBTrackingStore]:
-    """The same data as another process sees it: with none of the store's memories."""
-    opened = open_tracking_store(tmp_path, time, options=LAGGING)
-    yield opened
-    opened.table.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,9 +10,9 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.engines import dynoxide_server, find_dynoxide
 from tests.mcp.making import ACTIVE, DEPRECATED, FILES, add, sort_keys_of
 from tests.mcp.workers import created_by_processes
+from tests.stores import uri_on
 
 PROCESSES = 6
 EACH = 8
@@ -21,13 +20,8 @@ EACH = 8
 
 @pytest.fixture(params=["embedded", "dynoxide"])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "embedded":
-        yield f"dynamodb:///{tmp_path}/mlflow.ddb?synchronous=NORMAL"
-        return
-    if find_dynoxide() is None:
-        pytest.skip("dynoxide is not installed (tools/install_dynoxide.sh installs it with npm)")
-    with dynoxide_server() as host:
-        yield f"dynamodb://{host}/{uuid.uuid4().hex}"
+    with uri_on(request.param, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

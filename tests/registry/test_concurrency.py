@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
 
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
-from tests.engines import dynoxide_server, find_dynoxide
 from tests.registry.workers import answer_of
+from tests.stores import uri_on
 
 PROCESSES = 8
 EACH = 10
@@ -21,13 +20,8 @@ EACH = 10
 
 @pytest.fixture(params=["embedded", "dynoxide"])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "embedded":
-        yield f"dynamodb:///{tmp_path}/mlflow.ddb?synchronous=NORMAL"
-        return
-    if find_dynoxide() is None:
-        pytest.skip("dynoxide is not installed (tools/install_dynoxide.sh installs it with npm)")
-    with dynoxide_server() as host:
-        yield f"dynamodb://{host}/{uuid.uuid4().hex}"
+    with uri_on(request.param, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

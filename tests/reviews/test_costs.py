@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,8 +13,8 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import Meter, MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.engines import dynoxide_server, find_dynoxide
 from tests.reviews.making import ask, line_up, pages
+from tests.stores import uri_on
 from tests.traces.making import make_info, trace_id
 
 LONG = 300
@@ -51,14 +50,8 @@ def metered(uri: str) -> Metered:
 def costs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Metered]:
-    folder: Path = tmp_path_factory.mktemp("costs")
-    if request.param == "embedded":
-        yield metered(f"dynamodb:///{folder}/costs.ddb?synchronous=NORMAL")
-        return
-    if find_dynoxide() is None:
-        pytest.skip("dynoxide is not installed: tools/install_dynoxide.sh")
-    with dynoxide_server() as address:
-        yield metered(f"dynamodb://{address}/costs")
+    with uri_on(request.param, tmp_path_factory.mktemp("costs")) as uri:
+        yield metered(uri)
 
 
 def test_what_is_left_of_a_long_queue(costs):

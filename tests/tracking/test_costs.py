@@ -7,7 +7,6 @@ held to the same limits. ``make bench`` measures the same operations.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.engines import dynoxide_server, find_dynoxide
+from tests.stores import uri_on
 
 # requests, read units, write units
 LIMITS = {
@@ -41,14 +40,8 @@ SIZE = 150
 def bench(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bench]:
-    folder: Path = tmp_path_factory.mktemp("costs")
-    if request.param == "embedded":
-        yield metered(f"dynamodb:///{folder}/costs.ddb?synchronous=NORMAL")
-        return
-    if find_dynoxide() is None:
-        pytest.skip("dynoxide is not installed: tools/install_dynoxide.sh")
-    with dynoxide_server() as address:
-        yield metered(f"dynamodb://{address}/costs")
+    with uri_on(request.param, tmp_path_factory.mktemp("costs")) as uri:
+        yield metered(uri)
 
 
 def metered(uri: str) -> Bench:
