@@ -90,6 +90,8 @@ class Table:
         self._guards = not hasattr(engine, "expiry_clock")
         if not self._guards:
             engine.expiry_clock = clock  # type: ignore[attr-defined]  # optional, see Engine
+        # Whether there is nothing to add to what the engine does.
+        self._is_direct = not self._guards and getattr(engine, "never_loses_answers", False)
         self._alive: tuple[int, ConditionBase] = (0, _alive_at(0))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_lock = Lock()
@@ -268,7 +270,7 @@ class Table:
 
     def _write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         """Send many writes until each has been applied or refused."""
-        if not self._guards and getattr(self.engine, "never_loses_answers", False):
+        if self._is_direct:
             # Nothing can come back but what became of each.
             direct = self.engine.apply_many(writes)
             for outcome in direct:
@@ -446,6 +448,8 @@ class Table:
         raise last
 
     def _retrying(self, request: Callable[[], T]) -> T:
+        if self._is_direct:
+            return request()
         for attempt in self.retry.attempts():
             try:
                 answer = request()

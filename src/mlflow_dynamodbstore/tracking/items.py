@@ -30,11 +30,11 @@ class RunPlace(NamedTuple):
         return keys.run_key(self.experiment_id, self.run_id)
 
     def child(self, sk: str, name: str, attributes: dict[str, Value]) -> Item:
-        """An item of this run, named by what a user wrote."""
-        item: Item = {"PK": self.pk, "SK": sk, **attributes}
+        """An item of this run, named by what a user wrote; its attributes are made into it."""
+        attributes["PK"], attributes["SK"] = keys.experiment_pk(self.experiment_id), sk
         if is_cut(sk):
-            item[NAME] = name
-        return item
+            attributes[NAME] = name
+        return attributes
 
     def tag(self, name: str, value: str) -> Item:
         return self.child(keys.run_tag(self.run_id, name), name, {"value": value})

@@ -27,7 +27,9 @@ class Lag:
         self._seconds = seconds
         self._clock = clock
 
-    def note(self, connection: sqlite3.Connection, key: Key, before: Item | None) -> None:
+    def note(
+        self, connection: sqlite3.Connection, key: tuple[str, str], before: Item | None
+    ) -> None:
         """Note what an item was before the write that the same transaction does."""
         due = self._clock() + self._seconds
         image = None if before is None else pack(before)

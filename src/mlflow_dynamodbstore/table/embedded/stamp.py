@@ -20,9 +20,10 @@ from mlflow_dynamodbstore.table.errors import BadTableURI, SchemaMismatch, Table
 
 T = TypeVar("T")
 
-# Pages of 8 KB hold items of up to 2 KB whole; smaller ones cut them, larger ones make every
-# commit write more.
-_FRESH = ("PRAGMA page_size = 8192",)
+# A logged metric is a row in the midst of many, and a commit writes every page it touched whole.
+# Pages of 8 KB would hold items of up to 2 KB in one piece and make files a quarter smaller, but
+# log_batch of ten metrics takes 11 % longer with them and writes 220 KB instead of 135.
+_FRESH = ("PRAGMA page_size = 4096",)
 
 
 def prepare(path: Path, layout: Layout, *, create: bool) -> None:

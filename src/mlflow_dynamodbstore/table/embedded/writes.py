@@ -54,7 +54,7 @@ class Prepared:
     """A write that has been checked as far as it can be without the item it meets."""
 
     write: TransactWrite
-    key: Key
+    key: tuple[str, str]
     judge: Predicate | None
     row: Row | None = None  # of a Put
     size: int = 0
@@ -70,7 +70,7 @@ class Batch:
     layout: Layout
     puts: list[Row] = field(default_factory=list)
     rewrites: list[Row] = field(default_factory=list)
-    deletes: list[Key] = field(default_factory=list)
+    deletes: list[tuple[str, str]] = field(default_factory=list)
 
     def copy(self) -> Batch:
         return Batch(self.layout, [*self.puts], [*self.rewrites], [*self.deletes])
@@ -106,7 +106,6 @@ class Writer:
     ) -> None:
         self._file = file
         self._layout = layout
-        self._key_of = layout.schema.key_of
         self._lag = lag
         self._collection_limit = collection_limit
         self._clock = clock
@@ -214,7 +213,7 @@ class Writer:
         if not isinstance(write, Patch):
             raise InvalidRequest(f"{type(write).__name__} leaves no item")
         schema = self._layout.schema
-        base = old or {schema.pk: prepared.key.pk, schema.sk: prepared.key.sk}
+        base = old or dict(zip((schema.pk, schema.sk), prepared.key, strict=True))
         try:
             new = write.update.apply(base)
         except TypeError as error:
@@ -249,22 +248,21 @@ class Writer:
         return outcomes
 
     def _planned(self, prepared: Prepared, old: Item | None, batch: Batch) -> Outcome:
-        write = prepared.write
-        if prepared.judge is not None and not prepared.judge(old or {}):
+        write, judge, row, new = prepared.write, prepared.judge, prepared.row, None
+        if judge is not None and not judge(old or {}):
             return Outcome("refused", old)
-        if isinstance(write, Put) and prepared.row is not None:
-            batch.put(prepared.row, old)
-            return Outcome("applied", None if write.returns == "none" else old)
         if isinstance(write, Delete):
             batch.deletes.append(prepared.key)
-            return Outcome("applied", old if write.returns == "old" else None)
-        try:
-            row, _, new = self._after(prepared, old)
-        except TableError as error:
-            return Outcome("failed", error=error)
-        batch.put(row, old)
+        elif row is not None:
+            batch.put(row, old)
+        else:
+            try:
+                row, _, new = self._after(prepared, old)
+            except TableError as error:
+                return Outcome("failed", error=error)
+            batch.put(row, old)
         returns = "none" if isinstance(write, Check) else write.returns
-        return Outcome("applied", {"none": None, "old": old, "new": new}[returns])
+        return Outcome("applied", None if returns == "none" else old if returns == "old" else new)
 
     def _seen(self, item: Item | None) -> Item | None:
         """The item that a write meets; one that has expired is not there."""
@@ -275,7 +273,7 @@ class Writer:
         return item
 
     def _standing(
-        self, connection: sqlite3.Connection, keys: Sequence[Key]
+        self, connection: sqlite3.Connection, keys: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], Item]:
         """The items at these keys."""
         of_partition: dict[str, list[str]] = defaultdict(list)
@@ -325,18 +323,20 @@ class Writer:
         return True
 
     def _check_room(
-        self, connection: sqlite3.Connection, key: Key, old: Item | None, size: int
+        self, connection: sqlite3.Connection, key: tuple[str, str], old: Item | None, size: int
     ) -> None:
         if self._collection_limit is None:
             return
         growth = size - (0 if old is None else item_size(old))
-        (used,) = connection.execute(self._layout.partition_size, (key.pk,)).fetchone()
+        (used,) = connection.execute(self._layout.partition_size, key[:1]).fetchone()
         if growth > 0 and used + growth > self._collection_limit:
             raise CollectionFull(
-                f"the partition {key.pk!r} would pass its limit of {self._collection_limit} bytes"
+                f"the partition {key[0]!r} would pass its limit of {self._collection_limit} bytes"
             )
 
-    def _note(self, connection: sqlite3.Connection, key: Key, before: Item | None) -> None:
+    def _note(
+        self, connection: sqlite3.Connection, key: tuple[str, str], before: Item | None
+    ) -> None:
         if self._lag is not None:
             self._lag.note(connection, key, before)
 
@@ -348,8 +348,9 @@ class Writer:
             if write.returns == "new":
                 raise InvalidRequest("a put returns the old item or none: you have the new one")
             row, size = self._row(write.item)
+            key: tuple[str, str] = row[:2]  # type: ignore[assignment]  # a row begins with it
             blind = None if self._must_see(write) else self._layout.put_for(row)
-            return Prepared(write, self._key_of(write.item), judge, row, size, blind)
+            return Prepared(write, key, judge, row, size, blind)
         check_key(write.key)
         if isinstance(write, Delete):
             if write.returns == "new":
