@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from mlflow.entities import Metric, Param
@@ -11,12 +12,28 @@ from mlflow.utils.validation import _validate_batch_log_data
 
 from mlflow_dynamodbstore.tracking.checks import check_metrics, checked_params
 
-NAMES = ["loss", "a/b", "a//b", "..", "", "é", "a b", "a#b", "a" * 250, "a" * 251, None, 5, True]
+NAMES: list[Any] = [
+    "loss",
+    "a/b",
+    "a//b",
+    "..",
+    "",
+    "é",
+    "a b",
+    "a#b",
+    "a" * 250,
+    "a" * 251,
+    None,
+    5,
+    True,
+]
+VALUES: list[Any] = [math.nan, 1, True, None, "1", [1]]
+NUMBERS: list[Any] = [-1, 1.5, None, "1", True]
 METRICS = [
     *(Metric(name, 1.0, 1, 1) for name in NAMES),
-    *(Metric("loss", value, 1, 1) for value in [math.nan, 1, True, None, "1", [1]]),
-    *(Metric("loss", 1.0, time, 1) for time in [-1, 1.5, None, "1", True]),
-    *(Metric("loss", 1.0, 1, step) for step in [-1, 1.5, None, "1", True]),
+    *(Metric("loss", value, 1, 1) for value in VALUES),
+    *(Metric("loss", 1.0, time, 1) for time in NUMBERS),
+    *(Metric("loss", 1.0, 1, step) for step in NUMBERS),
 ]
 PARAMS = [
     *(Param(name, "v") for name in NAMES),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
+import sqlite3
 import threading
 import time as real_time
 
 import pytest
+from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.embedded.expiry import BATCH
 from mlflow_dynamodbstore.table.embedded.sweeper import Sweeper
-from mlflow_dynamodbstore.table.errors import Unavailable
+from mlflow_dynamodbstore.table.errors import TransactionCancelled, Unavailable
 from mlflow_dynamodbstore.table.values import Key
 from tests.table.embedded.opened import KEY, item, open_file
 
@@ -156,3 +158,61 @@ def test_sweeping_disturbs_nobody(embedded, rounds):
     assert errors == []
     assert len(embedded.query(Query("kept")).items) == rounds
     assert embedded.query(Query("p")).items == []
+
+
+# --- notes of what will expire ------------------------------------------------------------------
+
+
+def notes(engine):
+    return engine._file.read(lambda c: c.execute("SELECT * FROM expiries").fetchall())
+
+
+def test_a_run_has_one_note_an_hour(embedded):
+    """However many items of a group expire in an hour, one note speaks of them all."""
+    points = [Put(item(sk=f"R#1#MHIST#loss#{n}", ttl=NOW + n)) for n in range(10)]
+    embedded.apply_many(points)
+    embedded.apply(Put(item(sk="R#1#MHIST#loss#10", ttl=NOW + 10)))
+    embedded.transact([Put(item(sk="R#2", ttl=NOW))], "token")
+    hour = NOW // 3600
+    assert notes(embedded) == [(hour, "p", "R#1"), (hour, "p", "R#2")]
+
+
+def test_notes_go_when_their_hour_is_over(embedded):
+    """A note stays while something of its hour is still to come, and goes afterwards."""
+    embedded.apply_many([Put(item(sk="R#1#a", ttl=NOW)), Put(item(sk="R#1#b", ttl=NOW + 1))])
+    assert embedded.sweep(NOW) == 1
+    assert len(notes(embedded)) == 1
+    assert embedded.sweep(NOW + 3600) == 1
+    assert notes(embedded) == []
+
+
+def test_redated_items_are_noted(embedded):
+    """Items that get an expiry later are found too, and lose it without being removed."""
+    embedded.apply_many([Put(item(sk="R#1")), Put(item(sk="R#2"))])
+    embedded.redate([Key("p", "R#1"), Key("p", "R#2")], NOW)
+    embedded.redate([Key("p", "R#2")], None)
+    assert embedded.sweep(NOW) == 1
+    assert [i["SK"] for i in embedded.query(Query("p")).items] == ["R#2"]
+
+
+def test_a_write_that_came_to_nothing_left_no_note(embedded):
+    """What a transaction noted is forgotten with it, and noted again by the next."""
+    refused = Put(item(sk="x"), condition=Attr("PK").exists())
+    with pytest.raises(TransactionCancelled):
+        embedded.transact([Put(item(sk="R#1", ttl=NOW)), refused], "token")
+    assert notes(embedded) == []
+    embedded.apply(Put(item(sk="R#1", ttl=NOW)))
+    assert embedded.sweep(NOW) == 1
+
+
+def test_a_file_with_an_index_of_expiries_gets_notes(opened, path):
+    """The first files had an index instead; it is replaced when such a file is opened."""
+    first = opened()
+    first.apply_many([Put(item(sk="R#1", ttl=NOW)), Put(item(sk="R#2"))])
+    first.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE expiries")
+        connection.execute("CREATE INDEX expiry ON items (ttl) WHERE ttl IS NOT NULL")
+    engine = opened()
+    assert notes(engine) == [(NOW // 3600, "p", "R#1")]
+    assert engine.sweep(NOW) == 1

@@ -1,13 +1,22 @@
-"""Take out of the file what nobody can see any more."""
+"""Take out of the file what nobody can see any more.
+
+Nearly everything that expires does so long after it was written: the history of a metric after a
+year. An index of all these times would double what it takes to log a metric. Instead there is a
+*note* for each hour in which something of a group expires, a group being the items of a partition
+whose sort keys begin with the same two words (a run, a trace). A note is written together with
+the first item it speaks of; when its hour has come, the group is looked through.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import Layout
-from mlflow_dynamodbstore.table.embedded.writes import TOKEN_SECONDS
+from mlflow_dynamodbstore.table.embedded.layout import TTL_COLUMN, Layout, Row
 from mlflow_dynamodbstore.table.values import Key
 
 # Small, so that a foreground write never waits long for its turn.
@@ -16,15 +25,113 @@ BATCH = 100
 # DynamoDB takes a time further back for a mistake, and leaves the item alone.
 OLDEST = 5 * 365 * 86400
 
+TOKEN_SECONDS = 600
+HOUR = 3600
+MOST_REMEMBERED = 10_000
+
+_AFTER_ALL_TEXT = "\U0010ffff"
+_IN_GROUP = "pk = ? AND sk >= ? AND sk < ?"
 _EXPIRED = "ttl IS NOT NULL AND ttl <= ? AND ttl > ?"
+_ADD = "INSERT OR IGNORE INTO expiries VALUES (?, ?, ?)"
+
+
+class Note(NamedTuple):
+    """That something of a group expires in an hour."""
+
+    hour: int
+    pk: str
+    group: str
+
+    @classmethod
+    def of(cls, pk: str, sk: str, ttl: int) -> Note:
+        return cls(ttl // HOUR, pk, "#".join(sk.split("#", 2)[:2]))
+
+    @property
+    def range(self) -> tuple[str, str, str]:
+        """The partition of the group, and where it begins and ends there."""
+        return self.pk, self.group, self.group + _AFTER_ALL_TEXT
+
+
+class Notes:
+    """Writes notes, and remembers which ones there are already.
+
+    Only whoever holds the lock of writers may use it, and must say when a transaction came to
+    nothing.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._known: set[Note] = set()
+
+    def write(self, connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
+        """Note those that expire among rows that the same transaction writes."""
+        for row in rows:
+            ttl = row[TTL_COLUMN]
+            if ttl is not None:
+                self._write(connection, Note.of(row[0], row[1], ttl))  # type: ignore[arg-type]
+
+    def write_for(self, connection: sqlite3.Connection, keys: Iterable[Key], ttl: int) -> None:
+        """Note items that the same transaction gives another expiry."""
+        for pk, sk in keys:
+            self._write(connection, Note.of(pk, sk, ttl))
+
+    def _write(self, connection: sqlite3.Connection, note: Note) -> None:
+        # An hour that has begun may be done with by the time that its items are written.
+        if note not in self._known or note.hour <= self._clock() // HOUR:
+            connection.execute(_ADD, note)
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            self._known.add(note)
+
+    def forget(self) -> None:
+        """Forget everything: what was written last may not be there."""
+        self._known.clear()
+
+
+def note_all(connection: sqlite3.Connection) -> None:
+    """Note everything in the file that expires, for a file that has an index of it instead."""
+    rows = connection.execute("SELECT pk, sk, ttl FROM items WHERE ttl IS NOT NULL")
+    connection.executemany(_ADD, {Note.of(*row) for row in rows})
 
 
 def remove_expired(file: File, layout: Layout, lag: Lag | None, now: float) -> int:
     """Remove items whose time has come, a few at a time, and say how many they were."""
     ages = (int(now), int(now) - OLDEST)
-    find = f"SELECT pk, sk FROM items WHERE {_EXPIRED} LIMIT {BATCH}"  # noqa: S608 - constants
     total = 0
-    while keys := file.read(lambda connection: connection.execute(find, ages).fetchall()):
+    for note in _due(file, int(now) // HOUR):
+        total += _remove_group(file, layout, lag, note, ages)
+        if (note.hour + 1) * HOUR <= now:
+            _settle(file, note, ages[1])
+    return total
+
+
+def _due(file: File, hour: int) -> Iterator[Note]:
+    """The notes of hours that have begun."""
+    find = (
+        "SELECT hour, pk, beginning FROM expiries WHERE hour <= ? "
+        "AND (hour, pk, beginning) > (?, ?, ?) ORDER BY hour, pk, beginning LIMIT ?"
+    )
+    found = [Note(-(2**63), "", "")]
+    while found:
+        values = (hour, *found[-1], BATCH)
+        rows = file.read(partial(_fetch, find, values))
+        found = [Note(*row) for row in rows]
+        yield from found
+
+
+def _fetch(
+    sql: str, values: tuple[str | int, ...], connection: sqlite3.Connection
+) -> list[tuple[Any, ...]]:
+    return connection.execute(sql, values).fetchall()
+
+
+def _remove_group(
+    file: File, layout: Layout, lag: Lag | None, note: Note, ages: tuple[int, int]
+) -> int:
+    find = f"SELECT pk, sk FROM items WHERE {_IN_GROUP} AND {_EXPIRED} LIMIT {BATCH}"  # noqa: S608
+    values = (*note.range, *ages)
+    total = 0
+    while keys := file.read(partial(_fetch, find, values)):
         removed = file.write(lambda connection: _remove(connection, layout, lag, keys, ages))
         total += removed
         if not removed:  # all of them were renewed meanwhile
@@ -32,11 +139,22 @@ def remove_expired(file: File, layout: Layout, lag: Lag | None, now: float) -> i
     return total
 
 
+def _settle(file: File, note: Note, oldest: int) -> None:
+    """Remove a note, unless something that it speaks of is still there."""
+    left = f"SELECT 1 FROM items WHERE {_IN_GROUP} AND ttl >= ? AND ttl < ? AND ttl > ?"  # noqa: S608
+    remove = (
+        "DELETE FROM expiries WHERE (hour, pk, beginning) = (?, ?, ?) "  # noqa: S608 - constants
+        f"AND NOT EXISTS ({left})"
+    )
+    hour = (note.hour * HOUR, (note.hour + 1) * HOUR)
+    file.write_one(remove, (*note, *note.range, *hour, oldest))
+
+
 def _remove(
     connection: sqlite3.Connection,
     layout: Layout,
     lag: Lag | None,
-    keys: list[tuple[str, str]],
+    keys: list[tuple[Any, ...]],
     ages: tuple[int, int],
 ) -> int:
     removed = 0

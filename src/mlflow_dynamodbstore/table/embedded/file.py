@@ -45,6 +45,7 @@ class File:
         self._opened = opened  # called whenever a connection was opened
         self._settings = (*_SETTINGS, f"PRAGMA synchronous = {synchronous}")
         self._pool = Pool(self._connect)
+        self.undone: Callable[[], None] = lambda: None  # called when a write came to nothing
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some reading. What ``work`` reads in several statements may change between them."""
@@ -62,7 +63,7 @@ class File:
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some writing, all or none of it; it is durable when this returns."""
-        return self._written(lambda connection: in_transaction(connection, "BEGIN IMMEDIATE", work))
+        return self._written(lambda connection: self._all_or_none(connection, work))
 
     def write_one(self, statement: str, values: Sequence[Any]) -> None:
         """Do one writing statement, which is a transaction of its own."""
@@ -81,6 +82,15 @@ class File:
             raise explain(error, self.path) from error
         finally:
             self._pool.give(connection)
+
+    def _all_or_none(
+        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]
+    ) -> T:
+        try:
+            return in_transaction(connection, "BEGIN IMMEDIATE", work)
+        except BaseException:
+            self.undone()
+            raise
 
     def _connect(self) -> sqlite3.Connection:
         try:

@@ -26,12 +26,24 @@ FORMAT = 1
 Row = tuple[str | int | bytes | None, ...]
 
 UNINDEXED_COLUMNS = 5
+TTL_COLUMN = -3  # the last ones of every row are its ttl, size and body
+
+# What will expire when; see expiry.py.
+EXPIRIES = (
+    "CREATE TABLE IF NOT EXISTS expiries (hour INTEGER NOT NULL, pk TEXT NOT NULL, "
+    "beginning TEXT NOT NULL, PRIMARY KEY (hour, pk, beginning)) WITHOUT ROWID"
+)
 _INT64 = 1 << 63
 
 
 def is_expiry(ttl: Value) -> bool:
     """Whether the value of ``ttl`` is a time at which an item expires, and no other value."""
     return type(ttl) is int and -_INT64 <= ttl < _INT64
+
+
+def expires(row: Row | None) -> bool:
+    """Whether a row has an expiry."""
+    return row is not None and row[TTL_COLUMN] is not None
 
 
 def expiry_size(ttl: int | None) -> int:
@@ -152,7 +164,7 @@ class Layout:
         )
         for index in self.schema.indexes:
             yield self._index_definition(index)
-        yield "CREATE INDEX expiry ON items (ttl) WHERE ttl IS NOT NULL"
+        yield EXPIRIES
         # Images that lagging global indexes still show; see lag.py.
         yield "CREATE TABLE pending (pk TEXT, sk TEXT, due REAL NOT NULL, before BLOB)"
         yield "CREATE INDEX pending_due ON pending (due)"

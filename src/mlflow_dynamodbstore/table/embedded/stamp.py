@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from mlflow_dynamodbstore.table.embedded.expiry import note_all
 from mlflow_dynamodbstore.table.embedded.file import connect, in_transaction, patiently
-from mlflow_dynamodbstore.table.embedded.layout import APPLICATION_ID, FORMAT, Layout
+from mlflow_dynamodbstore.table.embedded.layout import APPLICATION_ID, EXPIRIES, FORMAT, Layout
 from mlflow_dynamodbstore.table.embedded.trouble import explain
 from mlflow_dynamodbstore.table.errors import BadTableURI, SchemaMismatch, TableMissing
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 # A logged metric is a row in the midst of many, and a commit writes every page it touched whole.
 # Pages of 8 KB would hold items of up to 2 KB in one piece and make files a quarter smaller, but
-# log_batch of ten metrics takes 11 % longer with them and writes 220 KB instead of 135.
+# log_batch of ten metrics takes 6 % longer with them and writes 130 KB instead of 80.
 _FRESH = ("PRAGMA page_size = 4096",)
 
 
@@ -40,6 +41,7 @@ def prepare(path: Path, layout: Layout, *, create: bool) -> None:
                     raise _missing(path)
                 _transaction(connection, "BEGIN IMMEDIATE", lambda c: _make(c, path, layout))
             _use_log(connection, path)
+            _use_notes(connection)
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -129,6 +131,20 @@ def _use_log(connection: sqlite3.Connection, path: Path) -> None:
             f"the file system of {path} offers no shared memory, which many processes need; "
             "name a file on a local disk"
         )
+
+
+def _use_notes(connection: sqlite3.Connection) -> None:
+    """Let notes tell what will expire in a file of the first days, which has an index of it."""
+    find = "SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = 'expiry'"
+
+    def change(connection: sqlite3.Connection) -> None:
+        if connection.execute(find).fetchone():
+            connection.execute(EXPIRIES)
+            note_all(connection)
+            connection.execute("DROP INDEX expiry")
+
+    if patiently(lambda: connection.execute(find).fetchone()):
+        _transaction(connection, "BEGIN IMMEDIATE", change)
 
 
 def _missing(path: Path) -> TableMissing:

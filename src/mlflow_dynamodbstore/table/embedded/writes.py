@@ -23,9 +23,10 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.embedded.codec import fingerprint
+from mlflow_dynamodbstore.table.embedded.expiry import TOKEN_SECONDS, Notes
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import Layout, Row, expiry_size
+from mlflow_dynamodbstore.table.embedded.layout import Layout, Row, expires, expiry_size
 from mlflow_dynamodbstore.table.embedded.requests import (
     check_distinct,
     check_key,
@@ -45,7 +46,6 @@ from mlflow_dynamodbstore.table.errors import (
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 
-TOKEN_SECONDS = 600
 MOST_VARIABLES = 500
 
 
@@ -83,7 +83,8 @@ class Batch:
         else:
             self.rewrites.append(rewrite)
 
-    def run(self, connection: sqlite3.Connection) -> None:
+    def run(self, connection: sqlite3.Connection, notes: Notes) -> None:
+        notes.write(connection, self.puts)
         of_statement: dict[str, list[Row]] = defaultdict(list)
         for row in self.puts:
             of_statement[self.layout.put_for(row)].append(row)
@@ -112,13 +113,18 @@ class Writer:
         self.expiry_clock: Callable[[], float] | None = None
         # Whether a write must see the old item even when nobody asked for it.
         self.is_watchful = lag is not None or collection_limit is not None
+        self._notes = Notes(self._now)
+        file.undone = self._notes.forget
 
-    # --- the three ways to write ----------------------------------------------------------------
+    def _now(self) -> float:
+        return (self.expiry_clock or self._clock)()
+
+    # --- the ways to write ----------------------------------------------------------------------
 
     def apply(self, write: Write) -> Item | None:
         """Do one write."""
         prepared = self._prepare(write)
-        if prepared.blind is not None:
+        if prepared.blind is not None and not expires(prepared.row):
             self._file.write_one(prepared.blind, prepared.row or prepared.key)
             return None
         return self._file.write(lambda connection: self._do(connection, prepared)[0])
@@ -177,7 +183,13 @@ class Writer:
             check_key(key)
         size = expiry_size(ttl)
         rows = [(ttl, size, *key) for key in keys]
-        self._file.write(lambda connection: connection.executemany(self._layout.redate, rows))
+
+        def work(connection: sqlite3.Connection) -> None:
+            if ttl is not None:
+                self._notes.write_for(connection, keys, ttl)
+            connection.executemany(self._layout.redate, rows)
+
+        self._file.write(work)
 
     # --- inside a transaction -------------------------------------------------------------------
 
@@ -202,6 +214,7 @@ class Writer:
         new_row, size, new = self._after(prepared, old)
         self._check_room(connection, key, old, size)
         self._note(connection, key, stands)
+        self._notes.write(connection, [new_row])
         connection.execute(self._layout.put_for(new_row), new_row)
         return {"none": None, "old": old, "new": new}[write.returns], size
 
@@ -244,7 +257,7 @@ class Writer:
         for n, prepared in seeing:
             old = self._seen(standing.get(prepared.key))
             outcomes.append((n, self._planned(prepared, old, batch)))
-        batch.run(connection)
+        batch.run(connection, self._notes)
         return outcomes
 
     def _planned(self, prepared: Prepared, old: Item | None, batch: Batch) -> Outcome:
