@@ -17,6 +17,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from tests.lagging import LAGGING
+from tests.sql import empty_database
 from tests.stores import open_tracking_store
 from tests.table.fakes import FakeTime
 from tests.traces.making import make_info, trace_id
@@ -337,7 +338,7 @@ def issue_seen(issue: Any) -> dict[str, Any]:
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     folder: Path = tmp_path_factory.mktemp("difference")
     ours = open_tracking_store(folder, FakeTime(), options=LAGGING)
-    yield ours, SqlAlchemyStore(f"sqlite:///{folder}/mlflow.db", str(folder))
+    yield ours, SqlAlchemyStore(empty_database(folder), str(folder))
     ours.table.close()
 
 

@@ -27,6 +27,7 @@ from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.sql import empty_database
 
 pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
 
@@ -347,7 +348,7 @@ def outcome(store: Any, method: str, args: tuple[Any, ...], more: dict[str, Any]
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("sql")
-    return SqlAlchemyStore(f"sqlite:///{folder}/theirs.db", str(folder))
+    return SqlAlchemyStore(empty_database(folder), str(folder))
 
 
 def test_same_answers_as_mlflows_sql_store(tmp_path: Path, theirs: Any) -> None:

@@ -15,7 +15,7 @@ from tests.registry.workers import answer_of
 from tests.stores import uri_on
 
 PROCESSES = 8
-EACH = 10
+EACH = 5
 
 
 @pytest.fixture(params=["embedded", "dynoxide"])

@@ -24,6 +24,7 @@ from mlflow.genai.label_schemas.label_schemas import (
 )
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
+from tests.sql import empty_database
 from tests.table.fakes import FakeTime
 
 STEPS = 70
@@ -280,7 +281,7 @@ def plain(found: Any) -> Any:
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlAlchemyStore]:
     folder: Path = tmp_path_factory.mktemp("sql")
-    store = SqlAlchemyStore(f"sqlite:///{folder}/mlflow.db", f"{folder}/artifacts")
+    store = SqlAlchemyStore(empty_database(folder), f"{folder}/artifacts")
     yield store
     store._dispose_engine()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from boto3.dynamodb.conditions import Attr
+from hypothesis import settings
 
 from mlflow_dynamodbstore.table.contract import Check, Delete, Engine, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import (
@@ -32,7 +33,10 @@ from tests.table.fakes import FakeTime, patient_retry
 from tests.table.suite.samples import fill, item, token, walk
 
 ABSENT = Attr("PK").not_exists()
-SEEDS = range(5)
+# `make fuzz` tries more of them.
+SEEDS = range(max(2, settings().max_examples // 100))
+
+pytestmark = pytest.mark.hypothesis
 
 
 def faulty(engine: Engine, seed: int, **rates: Any) -> FaultyEngine:

@@ -19,7 +19,7 @@ PROGRAM = Path(__file__).parent / "programs" / "agent.py"
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("program")
-    with running_server(folder / "data") as server:
+    with running_server(folder / "data", workers=1) as server:
         command = [sys.executable, str(PROGRAM)]
         subprocess.run(command, check=True, cwd=folder, env=environment(server.url), timeout=120)
         yield MlflowClient(server.url)

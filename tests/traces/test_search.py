@@ -14,6 +14,7 @@ from mlflow_dynamodbstore.search.filters import Comparison
 from mlflow_dynamodbstore.traces.filters import parse_filter
 from mlflow_dynamodbstore.traces.paths import able_paths
 from mlflow_dynamodbstore.traces.search import parse_order
+from tests.sql import empty_database
 from tests.traces.making import NOON, feedback, make_info, make_prompt, make_span, trace_id, usage
 
 SESSION = "mlflow.trace.session"
@@ -191,7 +192,7 @@ def both(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("both")
     ours = open_tracking_store(folder, FakeTime())
-    return Both(ours, SqlAlchemyStore(f"sqlite:///{folder}/mlflow.db", str(folder)))
+    return Both(ours, SqlAlchemyStore(empty_database(folder), str(folder)))
 
 
 @pytest.mark.parametrize("term", TERMS)

@@ -31,6 +31,7 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.engines import dynoxide_server, find_dynoxide
+from tests.sql import empty_database
 
 pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
 
@@ -239,7 +240,7 @@ def folder() -> Any:
 
 @pytest.fixture(scope="module")
 def theirs(folder: Path) -> Any:
-    return SqlAlchemyStore(f"sqlite:///{folder}/theirs.db", str(folder))
+    return SqlAlchemyStore(empty_database(folder), str(folder))
 
 
 @pytest.mark.parametrize("option", ["synchronous=NORMAL", "synchronous=NORMAL&index_lag=2"])

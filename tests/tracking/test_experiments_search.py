@@ -18,6 +18,7 @@ from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking import experiments
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.sql import empty_database
 from tests.stores import open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
@@ -150,7 +151,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBTrackingS
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlAlchemyStore]:
     folder: Path = tmp_path_factory.mktemp("theirs")
     with clock_at(999):
-        store = SqlAlchemyStore(f"sqlite:///{folder}/mlflow.db", "s3://bucket/root")
+        store = SqlAlchemyStore(empty_database(folder), "s3://bucket/root")
     fill(store)
     yield store
     store._dispose_engine()

@@ -17,6 +17,7 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow_dynamodbstore.table.contract import Page, Query
 from mlflow_dynamodbstore.tracking import logged_models
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.sql import empty_database
 from tests.stores import open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
@@ -57,7 +58,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     """Our store and MLflow's, with the same models made at the same moments."""
     folder = tmp_path_factory.mktemp("both")
     ours = open_tracking_store(folder, FakeTime())
-    theirs = SqlAlchemyStore(f"sqlite:///{folder}/theirs.db", str(folder))
+    theirs = SqlAlchemyStore(empty_database(folder), str(folder))
     with pytest.MonkeyPatch.context() as patch:
         now = [1000]
         patch.setattr(logged_models, "get_current_time_millis", lambda: now[0])

@@ -128,7 +128,7 @@ def test_the_attribute_at_fault_is_named(engine):
         engine.apply(Put(item("p", "s", innocent=1, culprit=object())))
 
 
-@on_one_table
+@settings(on_one_table, max_examples=settings().max_examples // 2)
 @given(keys=st.lists(texts.filter(bool), min_size=1, max_size=8, unique=True))
 def test_any_text_is_a_key(engine, keys):
     """Keys may hold any characters, and sort by their UTF-8 bytes."""
