@@ -54,7 +54,9 @@ def test_a_path_can_be_forced(plan):
 
 
 def test_a_path_that_cannot_answer_is_refused(plan):
-    with pytest.raises(ValueError, match="ByText cannot answer this search; ByTime, ByPartition can"):
+    with pytest.raises(
+        ValueError, match="ByText cannot answer this search; ByTime, ByPartition can"
+    ):
         plan(path="ByText")
 
 
