@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from mlflow.entities import ExperimentTag, Metric, Param, RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
@@ -19,9 +20,11 @@ from mlflow_dynamodbstore.tracking.run_search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.stores import ARTIFACTS
 
-SECONDS = 5.0
+SECONDS = settings().max_examples / 20  # `make fuzz` takes longer
 WRITERS = 3
 FIELD = {"levels": ["word"], "complete": True}
+
+pytestmark = pytest.mark.hypothesis
 
 
 class Writer(threading.Thread):
