@@ -9,6 +9,7 @@ from pathlib import Path
 from bench import plots, report
 from bench.auth import ADDED_GOAL_MS, Checked
 from bench.contract import Figure
+from bench.populations import MOST_COPIED_WHOLE
 from bench.stores import DYNAMODB, EMBEDDED, SQLITE
 from bench.targets import TARGETS, Target, Units, dollars
 from bench.through_http import CLIENTS, WORKERS, Served
@@ -117,6 +118,11 @@ def _growth(growth: Mapping[int, Measured]) -> Iterator[str]:
         return
     yield "## As an experiment grows"
     yield "Milliseconds, and on DynamoDB requests / read units, with so many runs in it."
+    if max(growth) > MOST_COPIED_WHOLE:
+        yield (
+            f"Beyond {MOST_COPIED_WHOLE:,} runs dynoxide holds only the items that searches read, "
+            "without the params, tags and history of each run: it takes too long to fill."
+        )
     yield "![Search by a metric while an experiment grows](images/bench-growth.svg)"
     sizes = list(growth)
     rows = []
