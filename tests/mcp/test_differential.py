@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
@@ -27,6 +27,7 @@ from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.differences import Refused, joined, term
 from tests.sql import empty_database
 
 pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
@@ -47,22 +48,17 @@ URL = st.sampled_from(["https://a", "https://b/x", " "])
 WHICH = st.integers(0, 5)
 SET = st.just(NOT_SET)
 
-COMPARATOR = st.sampled_from(["=", "!=", "LIKE", "ILIKE", ">"])
-PATTERN = st.sampled_from(["a.b/one", "A%", "%o%", "active", "draft", "", "v", "text"])
-
-
-def term(left: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.builds(lambda name, how, value: f"{name} {how} '{value}'", left, COMPARATOR, PATTERN)
-
-
-def joined(*terms: st.SearchStrategy[str]) -> st.SearchStrategy[str | None]:
-    several = st.lists(st.one_of(terms), min_size=1, max_size=3, unique=True)
-    return st.none() | several.map(" AND ".join)
+COMPARATORS = ["=", "!=", "LIKE", "ILIKE", ">"]
+PATTERNS = ["a.b/one", "A%", "%o%", "active", "draft", "", "v", "text"]
 
 
 TIMES = st.sampled_from(["created_at > 1700000001000", "last_updated_at <= 1700000003000"])
 SERVER_FILTER = joined(
-    term(st.sampled_from(["name", "display_name", "status", "tags.k", "tags.`x.y`"])),
+    term(
+        st.sampled_from(["name", "display_name", "status", "tags.k", "tags.`x.y`"]),
+        COMPARATORS,
+        PATTERNS,
+    ),
     TIMES,
     st.sampled_from(["has_access_endpoints = 'true'", "has_access_endpoints = 'False'"]),
     st.sampled_from(["name IN ('a.b/one', 'c.d/three')", "status IN ('draft')", "status = 1"]),
@@ -94,13 +90,6 @@ VERSION_ORDER = st.sampled_from(
     [None, ["created_at DESC"], ["last_updated_at"], ["created_at", "`version` DESC"]]
 )
 ENDPOINT_ORDER = st.sampled_from([None, ["`server_name` DESC"], ["created_at DESC"], ["url"]])
-
-
-class Refused(NamedTuple):
-    """An error, as far as both stores must agree on it."""
-
-    code: str
-    message: str
 
 
 class Difference(RuleBasedStateMachine):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
@@ -35,6 +35,7 @@ from mlflow.store.model_registry.sqlalchemy_store import SqlAlchemyStore
 from mlflow_dynamodbstore.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.search.name_index import MODEL_NAME
+from tests.differences import Refused, joined, term
 from tests.registry.helpers import check_repeats
 from tests.sql import empty_database
 
@@ -52,25 +53,25 @@ STAGE = st.sampled_from(["None", "staging", "Production", "ARCHIVED", "nonsense"
 SOURCE = st.sampled_from(["s3://b/1", "s3://b/2", "", "models:/a/1", "models:/ab/2"])
 RUN = st.none() | st.sampled_from(["r1", "r2", "R1", "#"])
 
-COMPARATOR = st.sampled_from(["=", "!=", "LIKE", "ILIKE"])
-PATTERN = st.sampled_from(["a", "A%", "%b%", "_", "é%", "", "v", "V%", "true", "r1", "R%", "s3%"])
+COMPARATORS = ["=", "!=", "LIKE", "ILIKE"]
+PATTERNS = ["a", "A%", "%b%", "_", "é%", "", "v", "V%", "true", "r1", "R%", "s3%"]
 
 
-def term(left: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.builds(lambda name, how, value: f"{name} {how} '{value}'", left, COMPARATOR, PATTERN)
-
-
-NAME_TERM = term(st.just("name")) | st.sampled_from(
+NAME_TERM = term(st.just("name"), COMPARATORS, PATTERNS) | st.sampled_from(
     ["name IN ('a', 'ab')", "name NOT IN ('a')", "name = 'é#x%'", "name LIKE 'é#%'"]
 )
-TAG_TERM = term(st.sampled_from(["tags.k", "tag.`k 2`", "tags.`x.y`"])) | st.sampled_from(
+TAG_TERM = term(
+    st.sampled_from(["tags.k", "tag.`k 2`", "tags.`x.y`"]), COMPARATORS, PATTERNS
+) | st.sampled_from(
     [
         f"tags.`{IS_PROMPT_TAG_KEY}` {comparator} '{value}'"
         for comparator in ("=", "!=")
         for value in ("true", "false", "v")
     ]
 )
-VERSION_TERM = term(st.sampled_from(["run_id", "source_path"])) | st.sampled_from(
+VERSION_TERM = term(
+    st.sampled_from(["run_id", "source_path"]), COMPARATORS, PATTERNS
+) | st.sampled_from(
     [
         "run_id IN ('r1', 'r2')",
         "run_id NOT IN ('r1')",
@@ -82,11 +83,6 @@ VERSION_TERM = term(st.sampled_from(["run_id", "source_path"])) | st.sampled_fro
         "version_number > 1.5",
     ]
 )
-
-
-def joined(*terms: st.SearchStrategy[str]) -> st.SearchStrategy[str | None]:
-    several = st.lists(st.one_of(terms), min_size=1, max_size=3, unique=True)
-    return st.none() | several.map(" AND ".join)
 
 
 MODEL_FILTER = joined(NAME_TERM, TAG_TERM)
@@ -104,13 +100,6 @@ VERSION_ORDER = st.sampled_from(
         ["name", "version_number ASC"],
     ]
 )
-
-
-class Refused(NamedTuple):
-    """An error, as far as both stores must agree on it."""
-
-    code: str
-    message: str
 
 
 class Difference(RuleBasedStateMachine):
