@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -141,3 +142,36 @@ def test_what_is_remembered_of_a_trace_changes_nothing(
 
 def left_of_it(store: DynamoDBTrackingStore) -> list[Any]:
     return [item for item in everything_in(store.table) if TRACE in str(item)]
+
+
+LONG = Random(0).randbytes(10_000).hex()
+
+ADDING: dict[str, Act] = {
+    "log_spans": lambda store: store.log_spans(HERE, make_spans(TRACE, 5)[3:]),
+    "start_trace": lambda store: store.start_trace(make_info(TRACE, HERE, tags={"long": LONG})),
+    "set_trace_tag": lambda store: store.set_trace_tag(TRACE, "long", LONG),
+    "create_assessment": lambda store: store.create_assessment(
+        feedback(TRACE, "good", LONG, create_time_ms=1, last_update_time_ms=1)
+    ),
+}
+
+
+@pytest.mark.parametrize("add", ADDING)
+@pytest.mark.parametrize("days", [0, 90])
+def test_what_is_added_lives_as_long_as_a_trace_that_another_process_prolonged(
+    tmp_path: Path, add: str, days: int
+) -> None:
+    time = FakeTime()
+    store, other = stores = [open_tracking_store(tmp_path, time) for _ in range(2)]
+    store.create_experiment("here")
+    store.log_spans(HERE, make_spans(TRACE, 3))
+    time.now += 86_400
+    other.renew_trace_expiry([HERE], days=days)
+    before = len(left_of_it(other))
+    ADDING[add](store)
+    found = left_of_it(other)
+    assert len(found) > before
+    assert len({item.get("ttl") for item in found}) == 1
+    assert ("ttl" in found[0]) == bool(days)
+    for opened in stores:
+        opened.table.close()
