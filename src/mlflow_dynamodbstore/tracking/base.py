@@ -130,6 +130,16 @@ class TrackingBase(WorkspaceAwareMixin):
             self._workspace_of.put(experiment_id, workspace)
         return workspace == self._get_active_workspace()
 
+    def _in_all_experiments(self, lifecycle: keys.Range) -> Iterator[Item]:
+        """What LSI1 holds of a lifecycle stage in each experiment of the active workspace."""
+        where = lifecycle.on("lsi1sk")
+        queries = [
+            Query(keys.experiment_pk(experiment_id), where=where, index="LSI1")
+            for experiment_id in self._experiment_ids()
+        ]
+        for found in self.table.map(lambda query: list(self.table.items(query)), queries):
+            yield from found
+
     # --- what other parts of the store do when something is deleted ------------------------------
 
     def _delete_assessments_of_run(self, run_id: str) -> None:

@@ -211,19 +211,11 @@ class LoggedModels(LoggedModelSearch, Gate):
     def _get_deleted_logged_models(self, older_than: int = 0) -> list[str]:
         """The ids of logged models deleted at least ``older_than`` milliseconds ago."""
         latest = get_current_time_millis() - older_than
-        queries = [
-            Query(
-                keys.experiment_pk(experiment_id),
-                where=keys.logged_models_by_lifecycle(LifecycleStage.DELETED).on("lsi1sk"),
-                index="LSI1",
-            )
-            for experiment_id in self._experiment_ids()
-        ]
-        found = self.table.map(lambda query: list(self.table.items(query)), queries)
         return [
             model_place_of(item).model_id
-            for items in found
-            for item in items
+            for item in self._in_all_experiments(
+                keys.logged_models_by_lifecycle(LifecycleStage.DELETED)
+            )
             if item["updated"] <= latest
         ]
 

@@ -234,19 +234,9 @@ class Runs(TrackingBase):
     def _get_deleted_runs(self, older_than: int = 0) -> list[str]:
         """The ids of runs deleted at least ``older_than`` milliseconds ago, in every experiment."""
         latest = self._now_ms() - older_than
-        queries = [
-            Query(
-                keys.experiment_pk(experiment_id),
-                where=keys.runs_by_lifecycle(LifecycleStage.DELETED).on("lsi1sk"),
-                index="LSI1",
-            )
-            for experiment_id in self._experiment_ids()
-        ]
-        found = self.table.map(lambda query: list(self.table.items(query)), queries)
         return [
             run_id_of(item)
-            for items in found
-            for item in items
+            for item in self._in_all_experiments(keys.runs_by_lifecycle(LifecycleStage.DELETED))
             if isinstance(at := item.get("deleted_time"), int) and at <= latest
         ]
 
