@@ -7,6 +7,7 @@ DATA    ?= data
 WORKERS ?= 2
 TABLE   ?=
 TESTS   ?= tests
+IMAGES  ?= docs/images
 # Two processes by default: most tests wait for a disk or a server rather than for the processor.
 JOBS    ?= 2
 
@@ -26,10 +27,9 @@ serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, POR
 test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
-e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and keep pictures of them
-	@command -v "$${CHROMIUM:-chromium}" >/dev/null || { \
-		echo "no browser found: apt install chromium, or set CHROMIUM" >&2; exit 1; }
-	SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser
+e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and keep pictures of them (IMAGES)
+	@sh tools/install_chromium.sh
+	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest tests/browser
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) -m hypothesis $(TESTS)

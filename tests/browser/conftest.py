@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.processes import running_server
+from tests.browser.demo import Demo, run_demo
+from tests.e2e.processes import Server, running_server
 
 if TYPE_CHECKING:
     from tests.browser.sample import Sample
@@ -29,10 +30,13 @@ FLAGS = (
 SETTINGS = """
 localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true');
 localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false');
+localStorage.setItem('mlflow.detectIssues.guidanceShown_v1', 'true');
 localStorage.setItem('mlflow.workflowType_v1', '"%s"');
 """
-# Evaluation datasets are not stored yet; the page of traces asks for them and does without.
-NOT_STORED_YET = "/mlflow/datasets/search"
+# A server without users answers 404 to these, whatever its store; the pages ask all the same.
+OF_USERS = ("/mlflow/users/current", "/mlflow/users/list")
+# What MLflow's pages say when they cannot show something.
+COMPLAINTS = ("Page Not Found", "Something went wrong", "An error occurred", "Failed to")
 PATIENCE_MS = 30_000
 
 
@@ -63,8 +67,16 @@ class Browsed:
             self.page.wait_for_timeout(1500)  # charts move into their place
             self.page.screenshot(path=Path(folder) / f"ui-{name}.png")
 
+    def complaints(self) -> list[str]:
+        """What the page says about errors, in its text and in its banners."""
+        text = self.page.inner_text("body")
+        banners = [banner.inner_text() for banner in self.page.get_by_role("alert").all()]
+        return [said for said in COMPLAINTS if said in text] + [
+            banner for banner in banners if "error" in banner.lower()
+        ]
+
     def _note(self, response: Any) -> None:
-        if response.status >= 500 and NOT_STORED_YET not in response.url:
+        if response.status >= 400 and not response.url.endswith(OF_USERS):
             self.troubles.append(f"{response.status} {response.url}")
 
 
@@ -82,33 +94,54 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def served(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Sample]]:
-    """The address of a server on an embedded table, and what was put into it."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server that `make serve` starts, on an embedded table."""
+    with running_server(tmp_path_factory.mktemp("browser") / "data") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def demo(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """What `mlflow demo` has put into the server, and what it said meanwhile."""
+    return run_demo(server.url, tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="session")
+def sample(server: Server) -> Sample:
+    """What was put into the server for the pages to show."""
     from tests.browser.sample import fill
 
-    data = tmp_path_factory.mktemp("browser") / "data"
-    with running_server(data) as server:
-        yield server.url, fill(server.url)
+    return fill(server.url)
+
+
+@pytest.fixture(scope="session")
+def halves(chromium: Any) -> Iterator[Callable[[str], Any]]:
+    """A browser's profile for each of MLflow's two halves, which loads the UI's scripts once."""
+    kept: dict[str, Any] = {}
+
+    def profile(half: str) -> Any:
+        if half not in kept:
+            kept[half] = chromium.new_context(viewport={"width": 1280, "height": 800})
+            kept[half].add_init_script(SETTINGS % half)
+        return kept[half]
+
+    yield profile
+    for context in kept.values():
+        context.close()
 
 
 @pytest.fixture
-def sample(served: tuple[str, Sample]) -> Sample:
-    return served[1]
-
-
-@pytest.fixture
-def browse(chromium: Any, served: tuple[str, Sample]) -> Callable[[str], Any]:
-    """Opens a browser that knows nothing, in one of MLflow's two halves."""
+def browse(halves: Callable[[str], Any], server: Server) -> Callable[[str], Any]:
+    """Opens a page in one of MLflow's two halves."""
 
     @contextmanager
     def opened(half: str = "machine_learning") -> Iterator[Browsed]:
-        context = chromium.new_context(viewport={"width": 1280, "height": 800})
-        context.add_init_script(SETTINGS % half)
-        seen = Browsed(context.new_page(), served[0])
+        seen = Browsed(halves(half).new_page(), server.url)
         try:
             yield seen
+            assert not seen.complaints()
         finally:
-            context.close()
+            seen.page.close()
         assert not seen.troubles
 
     return opened

@@ -36,6 +36,15 @@ class Server:
     def table(self) -> str:
         return embedded_table(self.data)
 
+    @property
+    def log(self) -> str:
+        """What the server and its workers have said so far."""
+        return log_of(self.data).read_text()
+
+
+def log_of(data: Path) -> Path:
+    return data.with_suffix(".log")
+
 
 def environment(tracking_uri: str) -> dict[str, str]:
     """This process's environment, but for where MLflow keeps things."""
@@ -101,7 +110,7 @@ def mlflow_command(*arguments: str, tracking_uri: str) -> str:
 def running_server(data: Path, workers: int = 2) -> Iterator[Server]:
     """The server that `make serve` starts, on a free port."""
     port = free_port()
-    log = data.with_suffix(".log")
+    log = log_of(data)
     with log.open("w") as output:
         process = subprocess.Popen(
             [
