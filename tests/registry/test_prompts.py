@@ -18,8 +18,9 @@ LINKED = "mlflow.linkedPrompts"
 
 
 @pytest.fixture
-def uri(tmp_path: Path) -> Iterator[str]:
-    """A table that MLflow is told to use for everything."""
+def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A table that MLflow is told to use for everything; artifacts go where the test runs."""
+    monkeypatch.chdir(tmp_path)
     uri = f"dynamodb:///{tmp_path}/mlflow.ddb?synchronous=NORMAL"
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
