@@ -20,11 +20,8 @@ SHARED_ITEMS = 8
 @pytest.mark.requires("parallel_processes")
 def test_four_processes_lose_no_increment(engine):
     """Four processes that add to shared items, each on condition, lose nothing between them."""
-    each = (
-        INCREMENTS if engine.uri.startswith("dynamodb:///") else INCREMENTS // 5
-    )  # a server is slower
     workers = [
-        start("increment", engine.uri, f"{SHARED_ITEMS}", f"{each}", f"{seed}")
+        start("increment", engine.uri, f"{SHARED_ITEMS}", f"{INCREMENTS}", f"{seed}")
         for seed in range(PROCESSES)
     ]
     done: Counter[str] = Counter()
@@ -32,5 +29,5 @@ def test_four_processes_lose_no_increment(engine):
         answer, _ = worker.communicate()
         assert worker.returncode == 0
         done.update(json.loads(answer))
-    assert done.total() == PROCESSES * each
+    assert done.total() == PROCESSES * INCREMENTS
     assert {one["SK"]: one["n"] for one in walk(engine, Query("shared"))} == dict(done)
