@@ -26,8 +26,10 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# What a user has clicked away once, and the half of MLflow that a page belongs to.
+# A page knows nothing but what a user has clicked away once, and the half of MLflow it belongs to.
 SETTINGS = """
+localStorage.clear();
+sessionStorage.clear();
 localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true');
 localStorage.setItem('mlflow.assistant.panelOpen_v1', 'false');
 localStorage.setItem('mlflow.detectIssues.guidanceShown_v1', 'true');

@@ -55,6 +55,14 @@ def test_a_metric_has_a_chart(browse, sample):
         seen.keep("chart")
 
 
+def test_the_metrics_of_all_runs_have_charts(browse, sample):
+    with browse() as seen:
+        page = seen.open(f"/experiments/{sample.experiment_id}/runs?compareRunsMode=CHART")
+        seen.sees("12 matching runs", "accuracy", "loss")
+        page.locator(".scatterlayer .trace path.js-line").first.wait_for(state="attached")
+        seen.keep("charts")
+
+
 def test_runs_are_compared(browse, sample):
     with browse() as seen:
         runs, experiments = json.dumps(sample.runs[:3]), json.dumps([sample.experiment_id])
