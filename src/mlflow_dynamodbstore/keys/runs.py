@@ -131,6 +131,11 @@ def run_tail(run_id: str) -> Range:
     return Range(run_outputs(run_id).low, run_tags(run_id).high)
 
 
+def run_but_history(run_id: str) -> tuple[Range, Range]:
+    """Everything below a run but its history."""
+    return Range(run_children(run_id).low, run_head(run_id).high), run_tail(run_id)
+
+
 def run_metrics(run_id: str) -> Range:
     """The latest metrics of a run."""
     return children(join(run(run_id), "METRIC"))

@@ -150,8 +150,8 @@ class Engine(Protocol):
     Four attributes are optional: ``waits_on_network`` (true where reading side by side is
     faster), ``never_loses_answers`` (true where a call that failed was not applied),
     ``expiry_clock`` (set by a table to its clock: writes then meet no expired item) and
-    ``redate`` (a function of keys and a ``ttl`` or None, where the expiry of items can be changed
-    without writing them anew).
+    ``redate`` (a function of a partition, ranges of sort keys, and a ``ttl`` or None, where the
+    expiry of items can be changed without reading them and writing them anew).
     """
 
     schema: Schema

@@ -29,6 +29,7 @@ from threading import Lock
 from typing import TypeVar
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
+from boto3.dynamodb.conditions import Key as KeyCondition
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_GET,
@@ -194,16 +195,19 @@ class Table:
             outcomes += self._write_all(then)
         return outcomes
 
-    def redate(self, items: Sequence[Item], ttl: int | None) -> None:
-        """Let items, as they were just read, expire at another time, or never.
+    def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
+        """Let the items of a partition in some ranges of sort keys, both ends included, expire at
+        another time, or never.
 
         Nobody else may be changing them. Raises as :meth:`write` does.
         """
         change = getattr(self.engine, "redate", None)
         if change is not None:
-            change([self.schema.key_of(item) for item in items], ttl)
+            change(partition, ranges, ttl)
             return
-        bare = ({name: value for name, value in item.items() if name != TTL} for item in items)
+        queries = [Query(partition, KeyCondition(self._sk).between(*one)) for one in ranges]
+        found = self.map(lambda query: list(self.items(query)), queries)
+        bare = ({n: v for n, v in item.items() if n != TTL} for some in found for item in some)
         self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in bare])
 
     def transact(self, writes: Sequence[TransactWrite]) -> None:

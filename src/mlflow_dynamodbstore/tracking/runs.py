@@ -13,9 +13,9 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, _get_run_name_from_tags
 from mlflow.utils.name_utils import _generate_random_name
 from mlflow.utils.uri import append_to_uri_path
 
-from mlflow_dynamodbstore import ids, keys, large
+from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
-from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, Write
+from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
@@ -201,16 +201,7 @@ class Runs(TrackingBase):
 
     def _redate_children(self, item: Item, ttl: int | None) -> None:
         """Give a run's items this expiry, or none; history keeps the expiry of its own."""
-        key, run_id = self.table.schema.key_of(item), run_id_of(item)
-        self.table.redate(sealing.children(self.table, key, run_id), ttl)
-        self.table.write(self._dated_parts(item, ttl))
-
-    def _dated_parts(self, item: Item, ttl: int | None) -> list[Write]:
-        expiry = Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})
-        return [
-            Patch(key, expiry, condition=Attr("PK").exists())
-            for key in large.part_keys(item, sealing.SUMMARY)
-        ]
+        self.table.redate(str(item["PK"]), keys.run_but_history(run_id_of(item)), ttl)
 
     # --- for `mlflow gc` ------------------------------------------------------------------------
 

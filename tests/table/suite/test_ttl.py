@@ -168,18 +168,22 @@ def test_items_get_another_expiry(table, time):
     later = int(time.now) + 10
     table.put(item("p", "s", n=5, text="x", ttl=int(time.now) + 5, **EVERY_INDEX))
     table.put(item("p", "t", n=6))
-    table.redate(table.query(Query("p")).items, later)
+    table.put(item("p", "u", n=7))
+    table.put(item("q", "s", n=8))
+    table.redate("p", [("a", "s"), ("t", "t")], later)
+    assert table.get(Key("p", "u")) == item("p", "u", n=7)
+    assert table.get(Key("q", "s")) == item("q", "s", n=8)
     assert table.get(KEY) == item("p", "s", n=5, text="x", ttl=later, **EVERY_INDEX)
     assert table.get(Key("p", "t")) == item("p", "t", n=6, ttl=later)
     assert table.query(Query("p", index="LSI1")).items[0]["ttl"] == later
     time.now += 10
-    assert table.query(Query("p")).items == []
+    assert [found["SK"] for found in table.query(Query("p")).items] == ["u"]
 
 
 def test_items_lose_their_expiry(table, time):
     """Redating to never takes the expiry away, also for whoever asks whether there is one."""
     table.put(item("p", "s", n=5, ttl=int(time.now) + 5))
-    table.redate([table.get(KEY)], None)
+    table.redate("p", [("s", "s")], None)
     time.now += 10
     assert table.get(KEY) == item("p", "s", n=5)
     table.update(KEY, Update(set={"n": 6}), condition=Attr("ttl").not_exists())

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import TTL_COLUMN, Layout, Row
+from mlflow_dynamodbstore.table.embedded.layout import Layout
 from mlflow_dynamodbstore.table.values import Key
 
 # Small, so that a foreground write never waits long for its turn.
@@ -46,6 +46,11 @@ class Note(NamedTuple):
     def of(cls, pk: str, sk: str, ttl: int) -> Note:
         return cls(ttl // HOUR, pk, "#".join(sk.split("#", 2)[:2]))
 
+    def speaks_of(self, pk: str, sk: str, ttl: int) -> bool:
+        """Whether this is the note for an item; False may also mean that nobody looked closely."""
+        same_hour = ttl // HOUR == self.hour and pk == self.pk
+        return same_hour and sk.startswith(self.group) and sk[len(self.group) :].startswith("#")
+
     @property
     def range(self) -> tuple[str, str, str]:
         """The partition of the group, and where it begins and ends there."""
@@ -63,17 +68,26 @@ class Notes:
         self._clock = clock
         self._known: set[Note] = set()
 
-    def write(self, connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    def write(self, connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
         """Note those that expire among rows that the same transaction writes."""
-        for row in rows:
-            ttl = row[TTL_COLUMN]
-            if ttl is not None:
-                self._write(connection, Note.of(row[0], row[1], ttl))  # type: ignore[arg-type]
+        last = None
+        for pk, sk, *_, ttl, _, _ in rows:
+            if ttl is None or (last is not None and last.speaks_of(pk, sk, ttl)):
+                continue  # the points of one call are of one run, and expire together
+            last = Note.of(pk, sk, ttl)
+            self._write(connection, last)
 
-    def write_for(self, connection: sqlite3.Connection, keys: Iterable[Key], ttl: int) -> None:
-        """Note items that the same transaction gives another expiry."""
-        for pk, sk in keys:
-            self._write(connection, Note.of(pk, sk, ttl))
+    def write_range(
+        self, connection: sqlite3.Connection, pk: str, low: str, high: str, ttl: int
+    ) -> None:
+        """Note the items of a range, which the same transaction gives another expiry."""
+        ends = Note.of(pk, low, ttl), Note.of(pk, high, ttl)
+        if ends[0] == ends[1]:
+            self._write(connection, ends[0])
+            return
+        inside = "SELECT sk FROM items WHERE pk = ? AND sk BETWEEN ? AND ?"
+        for note in {Note.of(pk, sk, ttl) for (sk,) in connection.execute(inside, (pk, low, high))}:
+            self._write(connection, note)
 
     def _write(self, connection: sqlite3.Connection, note: Note) -> None:
         # An hour that has begun may be done with by the time that its items are written.

@@ -82,7 +82,8 @@ class Layout:
         self.rewrite = "UPDATE items SET size = ?, body = ? WHERE pk = ? AND sk = ?"
         self.get = "SELECT ttl, body FROM items WHERE pk = ? AND sk = ?"
         self.redate = (
-            "UPDATE items SET ttl = ?, size = size + ? - expiry_size(ttl) WHERE pk = ? AND sk = ?"
+            "UPDATE items SET ttl = ?, size = size + ? - expiry_size(ttl) "
+            "WHERE pk = ? AND sk BETWEEN ? AND ?"
         )
         self.delete = "DELETE FROM items WHERE pk = ? AND sk = ?"
         self.partition_size = "SELECT total(size) FROM items WHERE pk = ?"

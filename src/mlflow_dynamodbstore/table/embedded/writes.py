@@ -10,6 +10,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from mlflow_dynamodbstore.table.conditions import Predicate, predicate
 from mlflow_dynamodbstore.table.contract import (
@@ -44,7 +45,7 @@ from mlflow_dynamodbstore.table.errors import (
     TransactionCancelled,
 )
 from mlflow_dynamodbstore.table.sizes import item_size
-from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.table.values import TTL, Item
 
 MOST_VARIABLES = 500
 
@@ -85,13 +86,14 @@ class Batch:
 
     def run(self, connection: sqlite3.Connection, notes: Notes) -> None:
         notes.write(connection, self.puts)
-        of_statement: dict[str, list[Row]] = defaultdict(list)
+        of_statement: dict[str, list[Any]] = defaultdict(list)
         for row in self.puts:
             of_statement[self.layout.put_for(row)].append(row)
         of_statement[self.layout.rewrite] = self.rewrites
+        of_statement[self.layout.delete] = self.deletes
         for statement, rows in of_statement.items():
-            connection.executemany(statement, rows)
-        connection.executemany(self.layout.delete, self.deletes)
+            if rows:
+                connection.executemany(statement, rows)
 
 
 class Writer:
@@ -177,17 +179,15 @@ class Writer:
 
         self._file.write(work)
 
-    def redate(self, keys: Sequence[Key], ttl: int | None) -> None:
-        """Change the expiry of items; those that are not there are none the worse for it."""
-        for key in keys:
-            check_key(key)
+    def redate(self, pk: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
+        """Change the expiry of all items in some ranges of a partition."""
         size = expiry_size(ttl)
-        rows = [(ttl, size, *key) for key in keys]
 
         def work(connection: sqlite3.Connection) -> None:
-            if ttl is not None:
-                self._notes.write_for(connection, keys, ttl)
-            connection.executemany(self._layout.redate, rows)
+            for low, high in ranges:
+                if ttl is not None:
+                    self._notes.write_range(connection, pk, low, high, ttl)
+                connection.execute(self._layout.redate, (ttl, size, pk, low, high))
 
         self._file.write(work)
 
