@@ -29,7 +29,7 @@ test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
 
 e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and keep pictures of them (IMAGES)
 	@sh tools/install_chromium.sh
-	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest tests/browser
+	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) -m hypothesis $(TESTS)
