@@ -46,7 +46,7 @@ format: $(VENV)/.dev ## rewrite the code in the project's style
 bench: $(VENV)/.bench dynoxide ## measure against MLflow's SQL store, in 5 minutes (SIZES)
 	$(BIN)/python -m bench --docs docs $(if $(SIZES),--sizes $(SIZES))
 
-bench-full: $(VENV)/.bench dynoxide ## the same with PostgreSQL and 50,000 runs, in some hours (SIZES)
+bench-full: $(VENV)/.bench dynoxide ## the same with PostgreSQL and 50,000 runs, in half an hour (SIZES)
 	$(BIN)/python -m bench --full --docs docs $(if $(SIZES),--sizes $(SIZES))
 
 docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an error
