@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# Dollars per unit times a million operations: on demand, us-east-1.
-READ_PRICE = 0.125
-WRITE_PRICE = 0.625
+from mlflow_dynamodbstore.prices import READ_PRICE, WRITE_PRICE
 
 Units = tuple[float, float, float]
 

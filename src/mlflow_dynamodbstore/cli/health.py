@@ -12,8 +12,9 @@ from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.exits import FINDINGS
 from mlflow_dynamodbstore.cli.place import Place, pass_place
 from mlflow_dynamodbstore.lifecycle.doctor import Doctor, Level
-from mlflow_dynamodbstore.lifecycle.survey import PRICE_PER_GB, Survey, readable
+from mlflow_dynamodbstore.lifecycle.survey import Survey, readable
 from mlflow_dynamodbstore.lifecycle.walk import Walk
+from mlflow_dynamodbstore.prices import PRICE_PER_GB, in_dollars
 
 COLOURS = {
     Level.OK: "green",
@@ -90,16 +91,12 @@ def _show(survey: Survey, price_per_gb: float) -> None:
             amount.expiring,
             readable(amount.bytes),
             readable(amount.index_bytes),
-            _dollars(amount.monthly(price_per_gb)),
+            in_dollars(amount.monthly(price_per_gb)),
         )
         for entity, amount in [*ranked, ("total", survey.total)]
     ]
     columns = ("kind", "items", "expiring", "table", "indexes", "a month")
     output.grid("Contents", columns, rows, numbers=columns[1:])
-
-
-def _dollars(amount: float) -> str:
-    return "< $0.01" if amount < 0.01 else f"${amount:,.2f}"
 
 
 def _level(level: Level) -> str:

@@ -29,6 +29,7 @@ CONFIG_PK = "CONFIG"
 WORKSPACE_META = "WS#META"
 USER_META = "U#META"
 USER_FAILURES = "U#FAILED"
+FILLING = "FILL#STATE"
 EXPERIMENT_NAMES = children("EXPNAME")
 MODEL_NAMES = children("RMNAME")
 USER_EXPERIMENT_PERMISSIONS = children("U#PERM")
@@ -185,3 +186,13 @@ def sequence(name: str) -> str:
 def sequence_key(name: str) -> Key:
     """The whole key of a counter."""
     return Key(CONFIG_PK, sequence(name))
+
+
+def filling() -> str:
+    """The sort key of the note about what fills a table that is not complete yet."""
+    return FILLING
+
+
+def filling_key() -> Key:
+    """The whole key of that note."""
+    return Key(CONFIG_PK, FILLING)

@@ -72,6 +72,7 @@ _WORKSPACE_KINDS: Mapping[str, str] = {
     "WS": "Workspace",
     "WEBHOOK": "Webhook",
     "ROLENAME": "Role name",
+    "FILL": "Unfinished filling",
 }
 
 

@@ -249,6 +249,7 @@ _ACCESS = (
     Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check, ("webhook",)),
     Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
     Pattern(
+    Pattern("SK", "FILL#STATE", "Unfinished filling", access.filling),
         "SK",
         "<sk>#PART#<generation>#<part>",
         "Part of a large value",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.keys.anatomy import UNKNOWN, anatomy
+from mlflow_dynamodbstore.prices import PRICE_PER_GB
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
@@ -16,8 +17,6 @@ from mlflow_dynamodbstore.tracking.records import TERMINAL_STATUSES
 
 OVERHEAD = 100
 """Bytes that DynamoDB adds to each item, and to each entry of an index, when it bills storage."""
-PRICE_PER_GB = 0.25
-"""Dollars a month for a GB in the table class Standard in us-east-1, beyond the free 25 GB."""
 GB = 1024**3
 COLLECTION_LIMIT = 10 * GB
 UNENDED_SECONDS = 24 * 3600
@@ -92,7 +91,7 @@ class Survey:
     def _add(self, item: Item) -> None:
         entity = anatomy(item).entity
         self.outdated += isinstance(item, Upgraded)
-        own, local, global_ = self._sizes(item)
+        own, local, global_ = stored_sizes(self.schema, item)
         self.by_entity[entity].add(Amount(1, own, local + global_, int(TTL in item)))
         pk = str(item["PK"])
         if pk.startswith("EXP#"):
@@ -102,15 +101,6 @@ class Survey:
             if len(self.unended_examples) < EXAMPLES:
                 self.unended_examples.append(str(keys.run_id_of(str(item["SK"]))))
 
-    def _sizes(self, item: Item) -> tuple[int, int, int]:
-        """Bytes in the table, in its local indexes and in its global ones."""
-        entries = {True: 0, False: 0}
-        for index in self.schema.indexes:
-            entry = projected(self.schema, index, item)
-            if entry is not None:
-                entries[index.is_local] += item_size(entry) + OVERHEAD
-        return item_size(item) + OVERHEAD, entries[True], entries[False]
-
     def _is_unended(self, run: Item) -> bool:
         opened = run.get("opened", 0)
         return (
@@ -118,3 +108,13 @@ class Survey:
             and run.get("lifecycle") == "active"
             and self.now - opened > UNENDED_SECONDS
         )
+
+
+def stored_sizes(schema: Schema, item: Item) -> tuple[int, int, int]:
+    """The bytes that an item takes in the table, in its local indexes and in its global ones."""
+    entries = {True: 0, False: 0}
+    for index in schema.indexes:
+        entry = projected(schema, index, item)
+        if entry is not None:
+            entries[index.is_local] += item_size(entry) + OVERHEAD
+    return item_size(item) + OVERHEAD, entries[True], entries[False]

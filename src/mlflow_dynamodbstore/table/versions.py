@@ -52,6 +52,11 @@ def upgrade_of(item: Item) -> Item:
     return {n: value for n, value in item.items() if n not in stored or stored[n] != value}
 
 
+def family_of(pk: str, sk: str) -> str:
+    """The family of an item, by its key."""
+    return f"{pk.partition('#')[0]}/{sk.partition('#')[0]}"
+
+
 class Versions:
     """The versions of a table's families; one that is not named has never changed."""
 
@@ -78,7 +83,7 @@ class Versions:
         version = item.get(VERSION, 1)
         if version == 1 and not sk.startswith(self._changed):
             return item  # most items, and the reason why this costs next to nothing
-        family = f"{pk.partition('#')[0]}/{sk.partition('#')[0]}"
+        family = family_of(pk, sk)
         newest = self._current.get(family, 1)
         if version == newest:
             return item
