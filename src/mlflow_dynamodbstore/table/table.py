@@ -57,7 +57,7 @@ from mlflow_dynamodbstore.table.errors import (
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import TTL, Item, Key
+from mlflow_dynamodbstore.table.values import TTL, Item, Key, is_expired
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -364,7 +364,7 @@ class Table:
     # --- expiry ---------------------------------------------------------------------------------
 
     def _is_expired(self, item: Item | None) -> bool:
-        return item is not None and _expires_by(item, self.clock())
+        return item is not None and is_expired(item, self.clock())
 
     def _visible(self, item: Item | None) -> Item | None:
         return None if item is None or self._is_expired(item) else self._clean(item)
@@ -374,7 +374,7 @@ class Table:
         now, pk, sk, read = self.clock(), self._pk, self._sk, self._read
         visible = []
         for item in items:
-            if not _expires_by(item, now):
+            if not is_expired(item, now):
                 item.pop(WRITE_TOKEN, None)
                 visible.append(read(item[pk], item[sk], item) if whole else item)
         return visible
@@ -493,11 +493,6 @@ def _conditioned(write: TransactWrite, condition: ConditionBase) -> TransactWrit
 
 def _alive_at(now: int) -> ConditionBase:
     return Attr(TTL).not_exists() | Attr(TTL).gt(now)
-
-
-def _expires_by(item: Item, now: float) -> bool:
-    ttl = item.get(TTL)
-    return ttl is not None and type(ttl) is int and ttl <= now  # a bool is no time
 
 
 def _with_token(write: TransactWrite, token: str | None) -> Write:

@@ -17,6 +17,12 @@ TTL = "ttl"
 """Attribute with the second (Unix time) from which an item is gone."""
 
 
+def is_expired(item: Item, now: float) -> bool:
+    """Whether the time has come from which an item is gone."""
+    ttl = item.get(TTL)
+    return ttl is not None and type(ttl) is int and ttl <= now  # a bool is no time
+
+
 class Key(NamedTuple):
     """The primary key of an item."""
 
