@@ -28,6 +28,11 @@ _GENERATION = re.compile("[0-9a-f]{12}")
 _NUMBER = re.compile("[0-9]{4}")
 
 
+_EXPERIMENT_KINDS: Mapping[str, str] = {
+    "TAG": "Experiment tag",
+    "NAME_REV": "Reversed name",
+    "RESEALED": "Mark of resealing",
+}
 _RUN_KINDS: Mapping[str, str] = {
     "METRIC": "Latest metric",
     "MHIST": "Metric history",
@@ -67,12 +72,12 @@ _CONFIG_KINDS: Mapping[str, str] = {
     "WS": "Entry of a workspace",
     "UID": "Entry of a user",
     "KEY": "Check of a key",
+    "FILL": "Unfinished filling",
 }
 _WORKSPACE_KINDS: Mapping[str, str] = {
     "WS": "Workspace",
     "WEBHOOK": "Webhook",
     "ROLENAME": "Role name",
-    "FILL": "Unfinished filling",
 }
 
 
@@ -138,7 +143,7 @@ def _in_experiment(pk: str, words: list[str], item: Item) -> Anatomy | None:
 def _of_experiment(meta: Key, words: list[str]) -> Anatomy | None:
     if words[1] == "META":
         return Anatomy("Experiment")
-    entity = {"TAG": "Experiment tag", "NAME_REV": "Reversed name"}.get(words[1])
+    entity = _EXPERIMENT_KINDS.get(words[1])
     return None if entity is None else Anatomy(entity, (meta,))
 
 

@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.table.values import Key
 
 EXPERIMENT_META = "E#META"
 EXPERIMENT_NAME_REV = "E#NAME_REV"
+EXPERIMENT_RESEALED = "E#RESEALED"
 EXPERIMENT_TAGS = children("E#TAG")
 DATASETS = children("D")
 DATASET_CONTEXTS = children("DCTX")
@@ -52,6 +53,11 @@ def experiment_meta() -> str:
 def experiment_name_rev() -> str:
     """The sort key of an experiment's reversed name."""
     return EXPERIMENT_NAME_REV
+
+
+def experiment_resealed() -> str:
+    """The sort key of the mark that some run of an experiment was sealed again."""
+    return EXPERIMENT_RESEALED
 
 
 def experiment_tag(key: str) -> str:

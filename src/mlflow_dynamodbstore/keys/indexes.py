@@ -32,7 +32,9 @@ from mlflow_dynamodbstore.keys.base import (
 Attributes = dict[str, str]
 
 LIVE_RUNS = children("LIVE")
-"""In LSI5: the runs that are being written."""
+"""In LSI5: the runs that are being written, behind the mark of those sealed again."""
+RESEALED = children("LIVE#")
+"""In LSI5: the mark that runs were sealed again; no run has an id that begins so."""
 
 
 # --- GSI1: where an id lies ---------------------------------------------------------------------
@@ -225,6 +227,11 @@ def lsi4_trace(trace_id: str, name: str) -> str:
 def lsi5_live(run_id: str) -> str:
     """A run that is being written, among all such."""
     return join("LIVE", bounded(run_id, ID))
+
+
+def lsi5_resealed(mark: str) -> str:
+    """That a run was sealed again: a mark that is another after each time, before all live runs."""
+    return join("LIVE", "", bounded(mark, WORD))
 
 
 def lsi5_run(run_id: str, key: str, value: float) -> str:

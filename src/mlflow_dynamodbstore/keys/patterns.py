@@ -49,6 +49,7 @@ _EXPERIMENT = (
     Pattern("SK", "E#META", "Experiment", experiments.experiment_meta),
     Pattern("SK", "E#TAG#<key>", "Experiment tag", experiments.experiment_tag, ("team",)),
     Pattern("SK", "E#NAME_REV", "Reversed name", experiments.experiment_name_rev),
+    Pattern("SK", "E#RESEALED", "Mark of resealing", experiments.experiment_resealed),
     Pattern("SK", "D#<dataset_hash>", "Dataset", experiments.dataset, ("9f2c",)),
     Pattern(
         "SK",
@@ -248,8 +249,8 @@ _ACCESS = (
     Pattern("SK", "SEQ#<name>", "Counter", access.sequence, ("experiment",)),
     Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check, ("webhook",)),
     Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
-    Pattern(
     Pattern("SK", "FILL#STATE", "Unfinished filling", access.filling),
+    Pattern(
         "SK",
         "<sk>#PART#<generation>#<part>",
         "Part of a large value",
@@ -372,6 +373,7 @@ _LOCAL = (
         (_TRACE, "call-3", _TIME),
     ),
     Pattern("lsi5sk", "LIVE#<run_id>", "Live run", indexes.lsi5_live, (_RUN,)),
+    Pattern("lsi5sk", "LIVE##<mark>", "Mark of resealing", indexes.lsi5_resealed, ("5d1c",)),
     Pattern(
         "lsi5sk", "M#<key>#<value>#<run_id>", "Sealed run", indexes.lsi5_run, (_RUN, "loss", 0.5)
     ),

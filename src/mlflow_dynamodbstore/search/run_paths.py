@@ -35,6 +35,10 @@ class ReadsTooMuch(Exception):
     """The path that is being read turns out to need more than the one held in reserve."""
 
 
+class SealedAgain(Exception):
+    """A run was sealed again while LSI5 was read, and may stand where the reader has passed."""
+
+
 @dataclass
 class Runs:
     """The runs of one experiment in some lifecycle stages, read through one table.
@@ -54,6 +58,7 @@ class Runs:
     looked: int = 0
     found: int = 0
     _live: list[RunRecord] | None = None
+    _mark: str | None = None
     _counted: dict[Range, list[Item]] = field(default_factory=dict)
 
     @property
@@ -67,14 +72,26 @@ class Runs:
         reopened in between from its RANK items.
         """
         if self._live is None:
-            self._live = self.records(self.table.items(self._live_query()))
+            found = list(self.table.items(self._live_query()))
+            self._mark = _mark_in(found)
+            self._live = self.records(item for item in found if "lifecycle" in item)
         return self._live
 
     def reopened(self, known: set[str]) -> list[RunRecord]:
-        """The runs that are being written now and were not known to be."""
-        query = replace(self._live_query(), keys_only=True)
-        places = (keys.ranked_run_of(str(item["lsi5sk"])) for item in self.table.items(query))
-        return self.named(run_id for run_id in places if run_id not in known)
+        """The runs that are being written now and were not known to be.
+
+        Raises ``SealedAgain`` when one may have been so only since the live ones were read. The
+        mark of that was the first to be read then, and is the last now.
+        """
+        query = replace(self._live_query(), keys_only=True, descending=True)
+        found = list(self.table.items(query))
+        mark = _mark_in(found)
+        if mark != self._mark:
+            raise SealedAgain
+        places = [str(item["lsi5sk"]) for item in found if item["lsi5sk"] != mark]
+        return self.named(
+            run_id for place in places if (run_id := keys.ranked_run_of(place)) not in known
+        )
 
     def records(self, items: Iterable[Item]) -> list[RunRecord]:
         """Runs with their contents, those of other lifecycle stages left out."""
@@ -338,6 +355,11 @@ class ByPartition(Path):
             yield from ((None, record) for record in runs.records([own]))
         else:
             yield None, RunRecord(own, RunContents.from_children(below))
+
+
+def _mark_in(live: Iterable[Item]) -> str | None:
+    """The mark that runs were sealed again, among the live ones; None while none was."""
+    return next((str(item["lsi5sk"]) for item in live if item["lsi5sk"] in keys.RESEALED), None)
 
 
 def _is_read_with(own: str, sk: str) -> bool:

@@ -60,6 +60,14 @@ class Plans:
         """Every one of them."""
         return (*self.narrow, self.base, *self.others)
 
+    def by_rank(self, path: ByMetric) -> Path:
+        """The path over RANK items that brings the same runs in the same order."""
+        return next(
+            other
+            for other in self.all()
+            if type(other) is ByMetric and (other.key, other.ordered) == (path.key, path.ordered)
+        )
+
 
 def plans(
     comparisons: Sequence[Comparison],

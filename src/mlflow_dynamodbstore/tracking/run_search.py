@@ -20,8 +20,16 @@ from mlflow_dynamodbstore.search.filters import ATTRIBUTE, METRIC, TAG, Comparis
 from mlflow_dynamodbstore.search.glimpses import glimpses
 from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.search.pages import beyond, in_order, merged, page, settled, started
+from mlflow_dynamodbstore.search.rank_paths import ByMetric
 from mlflow_dynamodbstore.search.run_choice import Choice, choose
-from mlflow_dynamodbstore.search.run_paths import START_TIME, Entry, Path, ReadsTooMuch, Runs
+from mlflow_dynamodbstore.search.run_paths import (
+    START_TIME,
+    Entry,
+    Path,
+    ReadsTooMuch,
+    Runs,
+    SealedAgain,
+)
 from mlflow_dynamodbstore.search.run_plans import Indexed, Plans, plans
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.base import TrackingBase
@@ -124,18 +132,23 @@ def run_stream(
     """The matching runs of one experiment in order, read as far as they are asked for."""
     chosen = choice or query.choice(runs)
     runs.worth = chosen.worth
+    path: Path | None = chosen.path
     last: RunRecord | None = None
-    try:
-        for record in _matching(runs, query, chosen.path, after):
-            last = record
-            yield record
-    except ReadsTooMuch:
-        assert chosen.reserve is not None
-        runs.worth = None
-        rest = _matching(runs, query, chosen.reserve, after)
+    while path is not None:
+        rows = _matching(runs, query, path, after)
         if last is not None:
-            rest = beyond(rest, query.ordering, query.ordering.position(last))
-        yield from rest
+            rows = beyond(rows, query.ordering, query.ordering.position(last))
+        try:
+            for record in rows:
+                last = record
+                yield record
+        except ReadsTooMuch:
+            runs.worth, path = None, chosen.reserve
+        except SealedAgain:
+            assert isinstance(path, ByMetric)
+            path = query.plans().by_rank(path)
+        else:
+            return
 
 
 def _matching(

@@ -17,6 +17,7 @@ never trusted alone: a search compares them with the run they name.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
@@ -178,7 +179,8 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     summary = large.store(key, SUMMARY, contents.to_summary())
     derived = set(derived_keys(key.pk, run_id, contents, rules))
     known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
-    table.write([derived_item(key) for key in sorted(derived - known)] + summary.parts)
+    marks = [_resealed(key.pk)] if before and rules.primary_metric else []
+    table.write([derived_item(key) for key in sorted(derived - known)] + summary.parts + marks)
     place = lsi5_place(run_id, contents, rules.primary_metric)
     try:
         table.update(
@@ -193,6 +195,16 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
         return False
     table.write([Delete(key) for key in sorted(known - derived)] + large.removal(marked, SUMMARY))
     return True
+
+
+def _resealed(pk: str) -> Put:
+    """The mark by which a search in LSI5 notices that a run may have gone round behind its back.
+
+    It is changed while the run is still listed as live. A search that did not see it there, and
+    finds the mark unchanged afterwards, has not missed it.
+    """
+    mark = keys.lsi5_resealed(secrets.token_hex(8))
+    return Put({"PK": pk, "SK": keys.experiment_resealed(), "lsi5sk": mark})
 
 
 def lsi5_place(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
