@@ -165,6 +165,7 @@ class ByPrimaryMetric(ByMetric):
         """
         seen = {record.run_id for record in runs.live()}
         late: list[Entry] = []
+        reached: Entry | None = None
         for items in runs.items(within, "LSI5", descending=not self.ascending):
             page = [
                 (_value(keys.primary_metric_of(str(record.item["lsi5sk"]))), record)
@@ -176,9 +177,11 @@ class ByPrimaryMetric(ByMetric):
             if page:
                 due = [entry for entry in late if not self._is_behind(entry, page[-1])]
                 late = [entry for entry in late if self._is_behind(entry, page[-1])]
-                # One that has come to stand before the page was passed on its way.
-                due = [entry for entry in due if not self._is_behind(page[0], entry)]
+                if reached is not None:
+                    # One that has come to stand before what was read was passed on its way.
+                    due = [entry for entry in due if not self._is_behind(reached, entry)]
                 yield from self._sorted(page + due) if due else page
+                reached = page[-1]
         yield from self._sorted(late)
 
     def _reopened(self, runs: Runs, seen: set[str], within: Range) -> list[Entry]:
