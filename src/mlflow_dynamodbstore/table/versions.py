@@ -69,6 +69,10 @@ class Versions:
         """The version that is written today."""
         return self._current.get(family, 1)
 
+    def all(self) -> dict[str, int]:
+        """The versions written today of the families that have changed."""
+        return dict(self._current)
+
     def upgrades(self, family: str, version: int) -> Callable[[Upgrade], Upgrade]:
         """Names the function that upgrades a family's items of a version to the next."""
 

@@ -1,0 +1,43 @@
+"""What a transfer will read and write, and what that costs, said before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mlflow_dynamodbstore.lifecycle.survey import Amount, stored_sizes
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.values import TTL
+from mlflow_dynamodbstore.table.wrappers.costs import page_units, write_units
+from mlflow_dynamodbstore.transfer.archive.sources import Sieve, Source
+
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Estimate:
+    """What a source holds, and the units it takes to read it and to write it.
+
+    The units are those of DynamoDB; a file takes none.
+    """
+
+    amount: Amount = field(default_factory=Amount)
+    expired: int = 0
+    read_units: float = 0.0
+    write_units: int = 0
+
+
+def estimate(
+    source: Source, schema: Schema, now: float, progress: Progress = lambda _: None
+) -> Estimate:
+    """Read a source whole and add up what moving it takes."""
+    found, sieve = Estimate(), Sieve(now)
+    for items, _ in source.pages():
+        found.read_units += page_units(items, consistent=True)
+        for item in sieve.keep(items):
+            own, local, global_ = stored_sizes(schema, item)
+            found.amount.add(Amount(1, own, local + global_, int(TTL in item)))
+            found.write_units += write_units(schema, None, item)
+        progress(found.amount.items)
+    found.expired = sieve.expired
+    return found

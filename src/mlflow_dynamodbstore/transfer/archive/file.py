@@ -1,0 +1,224 @@
+"""Archives: a header, a line for each item, a trailer; compressed with gzip.
+
+A trailer says how many items there are, the sum of their digests (see
+:mod:`~mlflow_dynamodbstore.transfer.archive.tally`), and the SHA-256 of all bytes before it. A
+file under its final name is complete: until then it has another one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from mlflow_dynamodbstore import __version__
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.transfer.archive.errors import BadArchive, Refused
+from mlflow_dynamodbstore.transfer.archive.lines import content_of, item_of, line_of
+from mlflow_dynamodbstore.transfer.archive.sources import Sieve, Source
+from mlflow_dynamodbstore.transfer.archive.tally import Tally
+
+FORMAT = "mlflow-dynamodbstore archive"
+VERSION = 1
+HEADER, TRAILER = "Header", "Trailer"
+
+PAGE_ITEMS = 5_000
+PAGE_BYTES = 2 * 1024 * 1024
+LONGEST_LINE = 16 * 1024 * 1024
+"""More than an item of 400 KB can take, be it all control characters."""
+_LEVEL = 6
+
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Dumped:
+    """What was written into an archive."""
+
+    items: int
+    expired: int
+    bytes: int
+    digest: str
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def write_archive(
+    path: Path, source: Source, schema: Schema, now: float, progress: Progress = lambda _: None
+) -> Dumped:
+    """Write everything of a source into a new file. Raises ``Refused`` where there is one."""
+    if path.exists():
+        raise Refused(f"{path} is there already: name another file")
+    with _under_another_name(path) as raw:
+        sieve, tally, seen = Sieve(now), Tally(), sha256()
+        with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
+
+            def write(line: bytes) -> None:
+                seen.update(line + b"\n")
+                file.write(line + b"\n")
+
+            write(line_of(HEADER, _header(source, schema, now)))
+            for items, _ in source.pages():
+                for item in sieve.keep(items):
+                    write(tally.add(item))
+                progress(tally.total)
+            trailer = {
+                "items": tally.total,
+                "families": dict(tally.items),
+                "digest": tally.digest,
+                "sha256": seen.hexdigest(),
+            }
+            file.write(line_of(TRAILER, trailer) + b"\n")
+        size = raw.tell()
+    return Dumped(tally.total, sieve.expired, size, tally.digest)
+
+
+def _header(source: Source, schema: Schema, now: float) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": f"mlflow-dynamodbstore {__version__}",
+        "date": datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="seconds"),
+        "table": source.identity,
+        "schema": schema.kind,
+        "families": schema.versions.all(),
+    }
+
+
+@contextmanager
+def _under_another_name(path: Path) -> Iterator[Any]:
+    """A file that gets its name when all of it is on the disk, and goes if that does not happen."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise Refused(f"there is no folder {folder}")
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the new name survive a power cut too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Archive:
+    """A file to be read. Nothing in it is believed before :meth:`check` has read it to its end."""
+
+    path: Path
+    header: dict[str, Any] = field(default_factory=dict)
+    trailer: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> str:
+        """The digest of the file, wherever it lies and whatever it is called."""
+        return f"archive {self.trailer['sha256']}"
+
+    def check(self, progress: Progress = lambda _: None) -> None:
+        """Read all of it. Raises ``BadArchive`` for what is not a whole archive."""
+        tally = Tally()
+        for items, _ in self.pages():
+            for item in items:
+                tally.add(item)
+            progress(tally.total)
+        if (tally.total, tally.digest) != (self.trailer["items"], self.trailer["digest"]):
+            raise self._bad("its items are not those that its last line speaks of")
+
+    def pages(self, place: Value = None) -> Iterator[tuple[list[Item], Value]]:
+        """Pages of items; a place is how many came before."""
+        done = place or 0
+        items: list[Item] = []
+        used = 0
+        for number, line in enumerate(self._item_lines()):
+            if number < done:
+                continue
+            try:
+                items.append(item_of(line))
+            except ValueError as error:
+                raise self._bad(f"line {number + 2} is no item: {error}") from error
+            used += len(line)
+            if len(items) >= PAGE_ITEMS or used >= PAGE_BYTES:
+                done += len(items)
+                yield items, done
+                items, used = [], 0
+        if items:
+            yield items, done + len(items)
+
+    def _item_lines(self) -> Iterator[bytes]:
+        """The lines of the items. Header and trailer are known once all have been read."""
+        lines, seen = self._lines(), sha256()
+        first = next(lines, b"")
+        self.header = self._read_header(first)
+        seen.update(first)
+        last = next(lines, b"")
+        for line in lines:
+            seen.update(last)
+            yield last[:-1]
+            last = line
+        self.trailer = self._read_trailer(last)
+        if self.trailer["sha256"] != seen.hexdigest():
+            raise self._bad("it was changed after it was written")
+
+    def _read_header(self, line: bytes) -> dict[str, Any]:
+        try:
+            header: dict[str, Any] = content_of(line, HEADER)
+            is_ours = header["format"] == FORMAT
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._bad("its first line is not that of an archive") from error
+        if not is_ours:
+            raise self._bad("its first line is not that of an archive")
+        if header["version"] != VERSION:
+            raise self._bad(
+                f"it has the form {header['version']}, and this release knows {VERSION}: upgrade it"
+            )
+        return header
+
+    def _read_trailer(self, line: bytes) -> dict[str, Any]:
+        try:
+            trailer: dict[str, Any] = content_of(line, TRAILER)
+            _ = trailer["items"], trailer["digest"], trailer["sha256"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._bad("it has no last line that says what it holds, so it was cut") from error
+        return trailer
+
+    def _lines(self) -> Iterator[bytes]:
+        try:
+            with gzip.open(self.path, "rb") as file:
+                while line := file.readline(LONGEST_LINE):
+                    if not line.endswith(b"\n"):
+                        raise self._bad("it ends, or a line of it is too long, in the midst")
+                    yield line
+        except EOFError as error:
+            raise self._bad("it ends too early") from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise self._bad(f"it cannot be unpacked ({error})") from error
+        except OSError as error:
+            raise self._bad(str(error.strerror or error)) from error
+
+    def _bad(self, why: str) -> BadArchive:
+        return BadArchive(f"{self.path} is not a whole archive: {why}; nothing was taken from it")
