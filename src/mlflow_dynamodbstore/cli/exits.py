@@ -30,7 +30,7 @@ MEANINGS = {
     NO_TABLE: "there is no such table, or it is not one of ours",
     DENIED: "the credentials are missing, expired or not allowed to do this",
     UNAVAILABLE: "the table did not answer, or kept asking for fewer requests",
-    FINDINGS: "`doctor` found something that needs attention",
+    FINDINGS: "`doctor` found something that needs attention, or what was compared is not the same",
     INTERRUPTED: "stopped with Ctrl-C; what was done is kept",
 }
 

@@ -16,6 +16,7 @@ from mlflow_dynamodbstore.cli import (
     stack,
     tag,
     trace,
+    transfer_archive,
     ttl,
     workspace,
 )
@@ -58,6 +59,10 @@ for command in (
     primary_metric.primary_metric,
     health.doctor,
     health.stats,
+    transfer_archive.copy,
+    transfer_archive.dump,
+    transfer_archive.load,
+    transfer_archive.compare,
     tag.tag,
     trace.trace,
     alias.alias,

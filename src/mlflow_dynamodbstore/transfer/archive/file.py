@@ -217,6 +217,8 @@ class Archive:
             raise self._bad("it ends too early") from error
         except (gzip.BadGzipFile, zlib.error) as error:
             raise self._bad(f"it cannot be unpacked ({error})") from error
+        except FileNotFoundError as error:
+            raise BadArchive(f"there is no file {self.path}") from error
         except OSError as error:
             raise self._bad(str(error.strerror or error)) from error
 

@@ -28,10 +28,14 @@ MOST_AT_ONCE = 1_000
 
 @dataclass
 class Filled:
-    """How far a filling has come; ``ended`` is when it was complete."""
+    """How far a filling has come; ``ended`` is when it was complete.
+
+    ``resumed`` tells that it was begun before, ``moved`` how many items were written this time.
+    """
 
     items: int = 0
     expired: int = 0
+    moved: int = 0
     resumed: bool = False
     ended: int | None = None
 
@@ -113,6 +117,7 @@ class Filling:
             for start in range(0, len(kept), MOST_AT_ONCE):
                 self._table.write([Put(item) for item in kept[start : start + MOST_AT_ONCE]])
             self.filled.items += len(kept)
+            self.filled.moved += len(kept)
             self.filled.expired = before + self._sieve.expired
             self._note(behind)
             self._progress(self.filled)
