@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.cli import (
     tag,
     trace,
     transfer_archive,
+    transfer_sql,
     ttl,
     workspace,
 )
@@ -63,6 +64,8 @@ for command in (
     transfer_archive.dump,
     transfer_archive.load,
     transfer_archive.compare,
+    transfer_sql.import_database,
+    transfer_sql.export_database,
     tag.tag,
     trace.trace,
     alias.alias,

@@ -64,7 +64,7 @@ class AliasChanges(RegistryBase):
             change.writes.append(Delete(Key(place.pk, keys.model_alias(alias))))
         else:
             change.set[ALIAS + alias] = after.stored()
-            change.writes.append(Put(_alias_item(place, alias, after)))
+            change.writes.append(Put(alias_item(place, alias, after)))
         made = AliasChange(
             f"{model.revision + 1:0{CHANGE_DIGITS}d}", alias, now, current_user(), before, after
         )
@@ -131,7 +131,8 @@ def _target(stored: Value) -> Target | None:
     return None if stored is None else Target.of(stored)
 
 
-def _alias_item(place: Place, alias: str, target: Target) -> Item:
+def alias_item(place: Place, alias: str, target: Target) -> Item:
+    """The item of an alias."""
     item: Item = {"PK": place.pk, "SK": keys.model_alias(alias), "version": target.version}
     if target.secondary is not None:
         item.update(secondary=target.secondary, weight=target.weight)

@@ -65,7 +65,7 @@ Facts = dict[str, SpanFact]
 
 def fact_of(span: Span, attributes: Mapping[str, Any]) -> SpanFact:
     """The fact about a span, whose attributes are as they are stored."""
-    return SpanFact(
+    fact = SpanFact(
         span_id=span.span_id,
         parent_id=span.parent_id,
         name=span.name,
@@ -73,10 +73,19 @@ def fact_of(span: Span, attributes: Mapping[str, Any]) -> SpanFact:
         status=span.status.status_code.value,
         start_ns=span.start_time_ns,
         end_ns=span.end_time_ns,
-        model=bounded_model_dimension(plain_text(attributes.get(SpanAttributeKey.MODEL))),
-        provider=bounded_model_dimension(
-            plain_text(attributes.get(SpanAttributeKey.MODEL_PROVIDER))
-        ),
+    )
+    return with_attributes(fact, attributes)
+
+
+def with_attributes(fact: SpanFact, attributes: Mapping[str, Any]) -> SpanFact:
+    """A fact with what the attributes of its span, as they are stored, say."""
+    model, provider = (
+        bounded_model_dimension(plain_text(attributes.get(name)))
+        for name in (SpanAttributeKey.MODEL, SpanAttributeKey.MODEL_PROVIDER)
+    )
+    return fact._replace(
+        model=model,
+        provider=provider,
         usage=_json_of(attributes.get(SpanAttributeKey.CHAT_USAGE)),
         cost=_json_of(attributes.get(SpanAttributeKey.LLM_COST)),
     )

@@ -68,7 +68,7 @@ class Inputs(Gate):
             [
                 *(use.input() for use in uses),
                 *(use.link() for use in uses),
-                *(Put(_model_input(run, model_id)) for model_id in model_ids),
+                *(Put(model_input(run, model_id)) for model_id in model_ids),
             ]
         )
         of_inputs = zip(uses, outcomes[: len(uses)], strict=True)
@@ -78,7 +78,7 @@ class Inputs(Gate):
 
     def log_outputs(self, run_id: str, models: list[LoggedModelOutput]) -> None:
         run = place_of(self._admit(run_id))
-        outputs = {model.model_id: _model_output(run, model) for model in models}
+        outputs = {model.model_id: model_output(run, model) for model in models}
         if outputs:
             self.table.write([Put(item) for item in outputs.values()])
             self._confirm(run)
@@ -211,11 +211,13 @@ def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[Use]:
     return list(uses.values())
 
 
-def _model_input(run: RunPlace, model_id: str) -> Item:
+def model_input(run: RunPlace, model_id: str) -> Item:
+    """The item by which a run has read a logged model."""
     return run.child(keys.run_model_input(run.run_id, model_id), model_id, {})
 
 
-def _model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
+def model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
+    """The item by which a run has produced a logged model."""
     attributes: Item = {"model_id": model.model_id, "step": model.step}
     return run.child(keys.run_output(run.run_id, model.model_id), model.model_id, attributes)
 

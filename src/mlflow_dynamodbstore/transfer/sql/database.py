@@ -1,0 +1,224 @@
+"""A database with MLflow's tables, as it is opened, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from mlflow.exceptions import MlflowException
+from mlflow.store.db.base_sql_model import Base
+from mlflow.store.db.utils import (
+    _safe_initialize_tables,
+    _verify_schema,
+    create_sqlalchemy_engine,
+)
+
+# These put MLflow's tables into the metadata of their base.
+from mlflow.store.model_registry.dbmodels import models as _registry  # noqa: F401
+from mlflow.store.tracking.dbmodels import models as _tracking  # noqa: F401
+from mlflow.store.workspace.dbmodels import models as _workspaces  # noqa: F401
+
+Row = dict[str, Any]
+
+DERIVED = frozenset(
+    {
+        "alembic_version",
+        "job_locks",
+        "scheduler_leases",
+        "span_metrics",
+        "sql_assessment_daily_rollups",
+        "sql_span_cost_daily_rollups",
+        "sql_trace_metric_daily_rollups",
+        "sql_trace_rollup_rebuild_queue",
+        "trace_metrics",
+    }
+)
+"""Tables that say nothing of their own: sums of others, locks, and the version of the schema."""
+READ_AT_ONCE = 1_000
+KEYS_AT_ONCE = 100
+WRITABLE = frozenset({"sqlite", "postgresql", "mysql"})
+
+
+class Database:
+    """One database. Raises ``ValueError`` with a sentence when it cannot be used."""
+
+    def __init__(self, uri: str):
+        try:
+            url = sa.make_url(uri)
+        except sa.exc.ArgumentError as error:
+            raise ValueError(
+                f"{uri!r} is not a database URI; one is such as sqlite:///mlflow.db"
+            ) from error
+        self.place = url.render_as_string(hide_password=True)
+        self._is_new = (
+            url.get_backend_name() == "sqlite"
+            and bool(url.database)
+            and not Path(str(url.database)).exists()
+        )
+        try:
+            self.engine = create_sqlalchemy_engine(uri)
+        except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
+            raise ValueError(f"the database {self.place} cannot be opened: {error}") from error
+
+    @classmethod
+    def to_read(cls, uri: str) -> Database:
+        """A database that an MLflow server has made, of the schema of this MLflow."""
+        made = cls(uri)
+        if made._is_new or "experiments" not in made.names:
+            raise ValueError(f"there is no database of MLflow at {made.place}")
+        made._check_schema()
+        return made
+
+    @classmethod
+    def to_write(cls, uri: str) -> Database:
+        """A database that MLflow's tables are made in, unless they are there."""
+        made = cls(uri)
+        dialect = made.engine.dialect.name
+        if dialect not in WRITABLE:
+            raise ValueError(f"an export goes to SQLite, PostgreSQL or MySQL, not to {dialect}")
+        _safe_initialize_tables(made.engine)
+        made.__dict__.pop("names", None)
+        made._check_schema()
+        return made
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _check_schema(self) -> None:
+        try:
+            _verify_schema(self.engine)
+        except MlflowException as error:
+            raise ValueError(f"{self.place}: {error.message}") from error
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The tables that are there."""
+        return frozenset(sa.inspect(self.engine).get_table_names())
+
+    def table(self, name: str) -> sa.Table:
+        found: sa.Table = Base.metadata.tables[name]
+        return found
+
+    def count(self, name: str, where: Mapping[str, Any] | None = None) -> int:
+        """How many rows a table has."""
+        query = sa.select(sa.func.count()).select_from(self._any_table(name))
+        for column, value in (where or {}).items():
+            query = query.where(self.table(name).c[column] == value)
+        with self.engine.connect() as connection:
+            return int(connection.execute(query).scalar_one())
+
+    def others(self, carried: Iterable[str]) -> dict[str, int]:
+        """The tables that say something, are not carried over and are not empty."""
+        rest = sorted(self.names - DERIVED - frozenset(carried))
+        counts = {name: self.count(name) for name in rest}
+        return {name: count for name, count in counts.items() if count}
+
+    def _any_table(self, name: str) -> Any:
+        return Base.metadata.tables.get(name, sa.table(name))
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def page(
+        self, name: str, key: Sequence[str], after: tuple[Any, ...] | None, size: int
+    ) -> list[Row]:
+        """The next rows of a table in the order of some columns."""
+        table = self.table(name)
+        columns = [table.c[column] for column in key]
+        query = sa.select(table).order_by(*columns).limit(size)
+        if after is not None:
+            query = query.where(_beyond(columns, after))
+        return list(self.rows(query))
+
+    def having(
+        self,
+        name: str,
+        key: Sequence[str],
+        values: Sequence[tuple[Any, ...]],
+        where: Mapping[str, Any] | None = None,
+    ) -> Iterator[Row]:
+        """The rows of a table with one of some values in some columns."""
+        table = self.table(name)
+        columns = [table.c[column] for column in key]
+        for n in range(0, len(values), KEYS_AT_ONCE):
+            some = values[n : n + KEYS_AT_ONCE]
+            query = sa.select(table).where(_among(columns, some))
+            for column, value in (where or {}).items():
+                query = query.where(table.c[column] == value)
+            yield from self.rows(query)
+
+    def rows(self, query: sa.Select[Any]) -> Iterator[Row]:
+        """The rows of a query, which are not held all at once."""
+        with self.engine.connect() as connection:
+            streamed = connection.execution_options(stream_results=True, yield_per=READ_AT_ONCE)
+            for row in streamed.execute(query).mappings():
+                yield dict(row)
+
+    # --- writing --------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """A transaction: what is inserted in it is there at its end, or none of it."""
+        with self.engine.begin() as connection:
+            if self.engine.dialect.name == "mysql":
+                # The default experiment is number 0, which MySQL would take for "the next one".
+                connection.execute(sa.text("SET @@SESSION.sql_mode='NO_AUTO_VALUE_ON_ZERO'"))
+            yield Writing(self, connection)
+
+
+class Writing:
+    """A transaction of a database."""
+
+    def __init__(self, database: Database, connection: sa.Connection):
+        self._database = database
+        self.connection = connection
+
+    def insert(self, name: str, rows: Sequence[Row]) -> None:
+        """Add rows to a table; all of them name the same columns."""
+        if rows:
+            self.connection.execute(self._database.table(name).insert(), list(rows))
+
+    def delete(self, name: str, where: Mapping[str, Any]) -> None:
+        """Remove the rows that have some values."""
+        table = self._database.table(name)
+        query = table.delete()
+        for column, value in where.items():
+            query = query.where(table.c[column] == value)
+        self.connection.execute(query)
+
+    def number_on(self, name: str, column: str) -> None:
+        """Let a column that numbers rows go on behind the greatest number there is."""
+        if self.connection.dialect.name != "postgresql":
+            return  # the others look at the rows
+        table = self._database.table(name)
+        greatest = sa.select(sa.func.max(table.c[column])).scalar_subquery()
+        sequence = sa.func.pg_get_serial_sequence(name, column)
+        self.connection.execute(sa.select(sa.func.setval(sequence, sa.func.greatest(greatest, 1))))
+
+
+def _beyond(columns: Sequence[Any], after: tuple[Any, ...]) -> Any:
+    """That a row comes after a place in the order of some columns."""
+    ways = [
+        sa.and_(
+            *(column == value for column, value in zip(columns[:n], after, strict=False)),
+            columns[n] > after[n],
+        )
+        for n in range(len(columns))
+    ]
+    return sa.or_(*ways)
+
+
+def _among(columns: Sequence[Any], values: Sequence[tuple[Any, ...]]) -> Any:
+    if len(columns) == 1:
+        return columns[0].in_([value for (value,) in values])
+    return sa.or_(
+        *(
+            sa.and_(*(column == part for column, part in zip(columns, value, strict=True)))
+            for value in values
+        )
+    )

@@ -1,0 +1,95 @@
+"""Datasets that runs read, in a database and in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mlflow.entities import Dataset
+
+from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.inputs import CONTENTS, Use, dataset_hash
+from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of
+from mlflow_dynamodbstore.transfer.sql.database import Row
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
+from mlflow_dynamodbstore.transfer.sql.numbers import made_id
+from mlflow_dynamodbstore.transfer.sql.rows import RowSide
+
+_CONTENTS = {
+    "source_type": "dataset_source_type",
+    "source": "dataset_source",
+    "schema": "dataset_schema",
+    "profile": "dataset_profile",
+}
+
+
+def dataset_uuid(experiment_id: str, name: str, digest: str) -> str:
+    """The id that a dataset has in a database that we write."""
+    return made_id("dataset", experiment_id, name, digest)
+
+
+class DatasetRows(RowSide):
+    """Datasets in a database."""
+
+    table = "datasets"
+    key = ("experiment_id", "name", "digest")
+    columns = ("experiment_id", *_CONTENTS.values())
+
+    def own_row(self, entity: Entity) -> Row:
+        return {**super().own_row(entity), "dataset_uuid": dataset_uuid(*entity.key)}
+
+
+class DatasetItems(ItemSide):
+    """Datasets in a table: an item for each in its experiment, and parts beside large ones."""
+
+    def count(self) -> int:
+        return sum(1 for _ in self._heads())
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for heads in batched(self._heads(), AT_ONCE):
+            yield self._entities(heads)
+
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        wanted = [
+            Key(keys.experiment_pk(experiment_id), keys.dataset(dataset_hash(name, digest)))
+            for experiment_id, name, digest in (entity.key for entity in like)
+        ]
+        found = self.table.get_many(wanted)
+        return {entity.key: entity for entity in self._entities(list(found.values()))}
+
+    def write(self, entities: Sequence[Entity], source: Side) -> None:
+        del source
+        heads: list[Item] = []
+        parts: list[Item] = []
+        for entity in entities:
+            use = self._use(entity)
+            stored = use.stored()
+            parts += [put.item for put in stored.parts]
+            heads.append({**use.head, **stored.attributes})
+        self.shelf.put(parts)
+        self.shelf.put(heads)
+
+    def _use(self, entity: Entity) -> Use:
+        experiment_id, name, digest = entity.key
+        contents = {ours: entity.values[theirs] for ours, theirs in _CONTENTS.items()}
+        return Use(RunPlace(experiment_id, ""), Dataset(name=name, digest=digest, **contents), {})
+
+    def _heads(self) -> Iterator[Item]:
+        for experiment_id in self.shelf.experiment_ids():
+            query = Query(keys.experiment_pk(experiment_id), where=keys.DATASETS.on())
+            yield from (item for item in self.table.items(query) if CONTENTS in item)
+
+    def _entities(self, heads: list[Item]) -> list[Entity]:
+        contents = large.load_many(self.table, heads, CONTENTS)
+        return [_entity(head, said) for head, said in zip(heads, contents, strict=True)]
+
+
+def _entity(head: Item, contents: Value) -> Entity:
+    experiment_id = experiment_id_of(head)
+    values = {theirs: contents[ours] for ours, theirs in _CONTENTS.items()}
+    return Entity(
+        (experiment_id, head["name"], head["digest"]), {"experiment_id": experiment_id, **values}
+    )

@@ -1,0 +1,283 @@
+"""Runs in a table: finished ones are written sealed, as if they had ended here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, groupby
+
+from mlflow.entities import Dataset, LoggedModelOutput
+from mlflow.entities.lifecycle_stage import LifecycleStage
+
+from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.policies import METRIC_HISTORY_RETENTION, Rules
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import TTL, Item, Value
+from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.inputs import Use, model_input, model_output
+from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of, kind_and_name, run_id_of
+from mlflow_dynamodbstore.tracking.metrics import DISORDERED
+from mlflow_dynamodbstore.tracking.points import Point, history_item, span_of
+from mlflow_dynamodbstore.tracking.records import (
+    LIVE,
+    SEALED,
+    TERMINAL_STATUSES,
+    RunContents,
+    RunRecord,
+)
+from mlflow_dynamodbstore.tracking.runs import SCHEMA_VERSION
+from mlflow_dynamodbstore.tracking.series import ordered
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Points, Side
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, too_large
+from mlflow_dynamodbstore.transfer.sql.numbers import from_columns, in_columns
+from mlflow_dynamodbstore.transfer.sql.run_rows import POINTS_AT_ONCE
+
+STAGES = (LifecycleStage.ACTIVE, LifecycleStage.DELETED)
+SOURCE = "source"
+"""Attribute of a run with what very old runs say of the program that made them."""
+NO_SOURCE = {
+    "source_type": "UNKNOWN",
+    "source_name": "",
+    "entry_point_name": "",
+    "source_version": "",
+}
+_ITEMS_AT_ONCE = 16
+
+
+class RunItems(ItemSide):
+    """Runs in a table, with their histories."""
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        return sum(1 for _ in self._own_items(keys_only=True))
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for items in batched(self._own_items(), AT_ONCE):
+            yield self._entities(items)
+
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        found = self.table.get_many(_place(entity).key for entity in like)
+        return {entity.key: entity for entity in self._entities(list(found.values()))}
+
+    def histories(self, runs: Sequence[Entity]) -> Iterator[Points]:
+        for run in runs:
+            query = Query(_place(run).pk, where=keys.run_history(run.key[0]).on())
+            items = self.table.items(query)
+            for name, some in groupby(items, key=lambda item: kind_and_name(item)[1]):
+                for points in batched(_in_order(some), POINTS_AT_ONCE):
+                    yield Points(run.key[0], name, points)
+
+    def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
+        for experiment_id in self.shelf.experiment_ids():
+            for stage in STAGES:
+                yield from self.table.items(
+                    Query(
+                        keys.experiment_pk(experiment_id),
+                        where=keys.runs_by_lifecycle(stage).on("lsi1sk"),
+                        index="LSI1",
+                        keys_only=keys_only,
+                    )
+                )
+
+    def _entities(self, items: Sequence[Item]) -> list[Entity]:
+        records = self.table.map(lambda item: sealing.read(self.table, item), items)
+        return [_entity(record) for record in records]
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        return {
+            entity.key: refusal for entity in entities if (refusal := too_large(_children(entity)))
+        }
+
+    def write(self, entities: Sequence[Entity], source: Side) -> None:
+        # The runs last: until then nobody sees what belongs to them, and another try writes it all.
+        disordered: dict[tuple[str, str], bool] = {}
+        self.shelf.put(self._history_items(entities, source, disordered))
+        deleted = self.shelf.deleted_experiments(str(e.experiment_id) for e in entities)
+        rules = self.shelf.policies.sealing_rules()
+        now, expiry = int(self.table.clock()), self.shelf.deletion_expiry()
+        runs = [
+            NewRun(
+                entity,
+                {name for run_id, name in disordered if run_id == entity.key[0]},
+                # With a deleted experiment its runs go, too.
+                None if entity.experiment_id in deleted or not _is_deleted(entity) else expiry,
+                now,
+                rules,
+            )
+            for entity in entities
+        ]
+        below = chain.from_iterable(run.below() for run in runs)
+        self.shelf.put({(item["PK"], item["SK"]): item for item in below}.values())
+        self.shelf.put(run.own for run in runs)
+
+    def _history_items(
+        self, entities: Sequence[Entity], source: Side, disordered: dict[tuple[str, str], bool]
+    ) -> Iterator[Item]:
+        """The items of histories; notes the metrics whose times do not follow their steps."""
+        places = {entity.key[0]: _place(entity) for entity in entities}
+        ttl = self.shelf.policies.expiry(METRIC_HISTORY_RETENTION)
+        metric, latest = None, 0
+        for run_id, name, points in source.histories(entities):
+            if (run_id, name) != metric:
+                metric, latest = (run_id, name), points[0].timestamp
+            for point in points:
+                if point.timestamp < latest:
+                    disordered[run_id, name] = True
+                latest = point.timestamp
+            yield history_item(places[run_id], name, points, ttl)
+
+
+class NewRun:
+    """A run that is about to be written."""
+
+    def __init__(
+        self, entity: Entity, disordered: set[str], ttl: int | None, now: int, rules: Rules
+    ):
+        self.place = _place(entity)
+        dated: Item = {} if ttl is None else {TTL: ttl}
+        children = _children(entity, disordered)
+        self._children = [{**child, **dated} for child in children]
+        uses = _uses(entity)
+        self._links = [item for use in uses for item in (use.entry, use.link().item)]
+        self._further: list[Item] = []
+        self.own = {**_own_item(entity, now), **dated}
+        if entity.values["status"] in TERMINAL_STATUSES:
+            self._seal(ttl, rules)
+
+    def below(self) -> Iterable[Item]:
+        """All that is written before the run itself."""
+        return [*self._links, *self._children, *self._further]
+
+    def _seal(self, ttl: int | None, rules: Rules) -> None:
+        by_key = sorted(self._children, key=lambda item: str(item["SK"]))
+        contents = RunContents.from_children(by_key)
+        pk, run_id = self.place.pk, self.place.run_id
+        summary = large.store(self.place.key, sealing.SUMMARY, contents.to_summary(), ttl=ttl)
+        derived = sealing.derived_keys(pk, run_id, contents, rules)
+        self._further = [
+            *(put.item for put in summary.parts),
+            *(sealing.derived_item(key).item for key in derived),
+        ]
+        del self.own["lsi5sk"]
+        self.own.update(
+            {
+                **summary.attributes,
+                **sealing.lsi5_place(run_id, contents, rules.primary_metric),
+                "state": SEALED,
+                "generation": 2,
+            }
+        )
+
+
+def _own_item(entity: Entity, now: int) -> Item:
+    """The item of a live run."""
+    place, values = _place(entity), entity.values
+    source = {name: values[name] for name in NO_SOURCE}
+    optional = {
+        "end_time": values["end_time"],
+        "deleted_time": values["deleted_time"],
+        SOURCE: None if source == NO_SOURCE else source,
+    }
+    return {
+        "PK": place.pk,
+        "SK": place.key.sk,
+        "v": SCHEMA_VERSION,
+        "name": values["name"],
+        "status": values["status"],
+        "start_time": values["start_time"],
+        "user": values["user_id"],
+        "artifact_uri": values["artifact_uri"],
+        "lifecycle": values["lifecycle_stage"],
+        "state": LIVE,
+        "opened": now,
+        "generation": 1,
+        **{name: value for name, value in optional.items() if value is not None},
+        **keys.run_index(
+            run_id=place.run_id,
+            experiment_id=place.experiment_id,
+            lifecycle=values["lifecycle_stage"],
+            start_time=values["start_time"],
+            status=values["status"],
+            name=values["name"],
+            live=True,
+        ),
+    }
+
+
+def _children(entity: Entity, disordered: Collection[str] = ()) -> list[Item]:
+    """What a run holds beside its history, as items of their own."""
+    run, values = _place(entity), entity.values
+    latest = values["latest_metrics"]
+    return [
+        *(run.param(name, text) for name, text in values["params"].items()),
+        *(run.tag(name, text) for name, text in values["tags"].items()),
+        *(_latest(run, name, said, name in disordered) for name, said in latest.items()),
+        *(use.input().item for use in _uses(entity)),
+        *(model_input(run, model_id) for model_id in values["model_inputs"]),
+        *(
+            model_output(run, LoggedModelOutput(model_id, step))
+            for model_id, step in values["model_outputs"].items()
+        ),
+    ]
+
+
+def _latest(run: RunPlace, name: str, said: Item, disordered: bool) -> Item:
+    value = from_columns(said["value"], said["is_nan"])
+    attributes: Item = {"step": said["step"], "ts": said["timestamp"], "value": value}
+    if disordered:
+        attributes[DISORDERED] = True
+    return run.child(keys.run_metric(run.run_id, name), name, attributes)
+
+
+def _uses(entity: Entity) -> list[Use]:
+    run = _place(entity)
+    return [
+        # Its contents are moved with the dataset itself.
+        Use(run, Dataset(name=name, digest=digest, source_type="", source=""), dict(tags))
+        for (name, digest), tags in entity.values["inputs"].items()
+    ]
+
+
+def _place(entity: Entity) -> RunPlace:
+    return RunPlace(str(entity.experiment_id), str(entity.key[0]))
+
+
+def _is_deleted(entity: Entity) -> bool:
+    return bool(entity.values["lifecycle_stage"] == LifecycleStage.DELETED)
+
+
+def _in_order(items: Iterable[Item]) -> Iterator[Point]:
+    """The points of one metric's items in order, each once."""
+    pages = batched(((span_of(str(item["SK"])), item) for item in items), _ITEMS_AT_ONCE)
+    return chain.from_iterable(chunk.points for chunk in ordered(pages))
+
+
+def _entity(record: RunRecord) -> Entity:
+    item, contents = record.item, record.contents
+    values: dict[str, Value] = {
+        "experiment_id": experiment_id_of(item),
+        "name": item["name"],
+        "user_id": item["user"],
+        "status": item["status"],
+        "start_time": item["start_time"],
+        "end_time": item.get("end_time"),
+        "deleted_time": item.get("deleted_time"),
+        "lifecycle_stage": item["lifecycle"],
+        "artifact_uri": item["artifact_uri"],
+        **(item.get(SOURCE) or NO_SOURCE),
+        "params": contents.params,
+        "tags": contents.tags,
+        "latest_metrics": {name: _metric(*point) for name, point in contents.metrics.items()},
+        "inputs": {(name, digest): tags for _, name, digest, tags in contents.datasets},
+        "model_inputs": dict.fromkeys(contents.model_inputs, 0),
+        "model_outputs": dict(contents.model_outputs),
+    }
+    return Entity((run_id_of(item),), values)
+
+
+def _metric(value: float, timestamp: int, step: int) -> Item:
+    number, is_nan = in_columns(value)
+    return {"value": number, "timestamp": timestamp, "step": step, "is_nan": is_nan}

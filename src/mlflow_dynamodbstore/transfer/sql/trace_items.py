@@ -1,0 +1,226 @@
+"""Traces in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mlflow.tracing.constant import TraceMetadataKey
+
+from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.traces import assessment_records, facts, items
+from mlflow_dynamodbstore.traces.assessment_notes import notes
+from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
+from mlflow_dynamodbstore.traces.items import TracePlace
+from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
+from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
+from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
+from mlflow_dynamodbstore.transfer.sql.items import ItemSide, too_large
+from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
+
+TRACES_AT_ONCE = 50
+_ASSESSED = {
+    "name": "name",
+    "type": "assessment_type",
+    "value": "value",
+    "error": "error",
+    "created": "created_timestamp",
+    "updated": "last_updated_timestamp",
+    "source_type": "source_type",
+    "source_id": "source_id",
+    "run_id": "run_id",
+    "span_id": "span_id",
+    "rationale": "rationale",
+    "overrides": "overrides",
+    "valid": "valid",
+    "metadata": "assessment_metadata",
+}
+
+
+class TraceItems(ItemSide):
+    """Traces in a table, with their spans."""
+
+    def count(self) -> int:
+        return sum(1 for _ in self._own_items(keys_only=True))
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for some in batched(self._own_items(), TRACES_AT_ONCE):
+            yield self._entities(some)
+
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        # By their locators: a trace of the same id may lie in another experiment.
+        located = self.table.get_many(keys.trace_locator_key(entity.key[0]) for entity in like)
+        homes = {str(item["PK"]): str(item["experiment_id"]) for item in located.values()}
+        places = [
+            TracePlace(homes[pk], entity.key[0])
+            for entity in like
+            if (pk := keys.trace_locator_key(entity.key[0]).pk) in homes
+        ]
+        found = self.table.get_many(place.key for place in places)
+        return {entity.key: entity for entity in self._entities(list(found.values()))}
+
+    def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
+        for metas in self.shelf.experiments():
+            for meta in metas:
+                index = IN_TIME_ONCE if OLD_TRACES in meta else IN_TIME
+                where = keys.traces_by_time().on(f"{index.lower()}sk")
+                query = Query(str(meta["PK"]), where=where, index=index, keys_only=keys_only)
+                yield from self.table.items(query)
+
+    def _entities(self, found: Sequence[Item]) -> list[Entity]:
+        traces = with_spans(self.table, records(self.table, found))
+        known = large.load_many(self.table, found, facts.FACTS)
+        return [
+            _entity(trace, facts.unpacked(some)) for trace, some in zip(traces, known, strict=True)
+        ]
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        why = {entity.key: _refusal(entity) for entity in entities}
+        return {key: sentence for key, sentence in why.items() if sentence}
+
+    def write(self, entities: Sequence[Entity], source: Side) -> None:
+        del source
+        ttl = self.shelf.policies.expiry(TRACE_RETENTION)
+        now = int(self.table.clock())
+        made = [NewTrace(entity, now, ttl) for entity in entities]
+        # The traces last: a trace that is there is whole, and found by its id.
+        self.shelf.put(item for trace in made for item in trace.below)
+        self.shelf.put(self._gateway_notes(entities))
+        self.shelf.put(trace.own for trace in made)
+
+    def _gateway_notes(self, entities: Sequence[Entity]) -> list[Item]:
+        """That experiments hold traces of calls through the AI gateway, whose costs are summed."""
+        through = {
+            str(entity.experiment_id)
+            for entity in entities
+            if TraceMetadataKey.GATEWAY_ENDPOINT_ID in entity.values["metadata"]
+        }
+        homes = self.shelf.homes(through)
+        places = {
+            one: gateway_keys.traced_experiment_key(one, str(home["workspace"]))
+            for one, home in homes.items()
+        }
+        return [{"PK": k.pk, "SK": k.sk, "experiment_id": one} for one, k in places.items()]
+
+
+class NewTrace:
+    """A trace that is about to be written."""
+
+    def __init__(self, entity: Entity, now: int, ttl: int | None):
+        place, values = _place(entity), entity.values
+        spans = values["spans"]
+        own = items.new_trace(place, now, ttl)
+        tagged = items.tag_writes(place, values["tags"], ttl)
+        own.update(tagged.attributes)
+        self.below: list[Item] = [
+            *(put.item for put in tagged.items),
+            items.locator(place, ttl),
+        ]
+        for assessment_id, said in values["assessments"].items():
+            made = _assessment(assessment_id, said)
+            written = assessment_records.writes(place, made, ttl)
+            own.update(written.attributes)
+            self.below += [put.item for put in (*written.items, *notes(place, made, ttl))]
+        if spans:
+            known = {span_id: fact_of(span_id, said) for span_id, said in spans.items()}
+            summed = facts.stored(place.key, known, ttl)
+            own.update(summed.attributes)
+            head, parts = _batch(spans).stored(place.spans, ttl)
+            self.below += [put.item for put in (*summed.parts, *parts, head)]
+        self.own = items.indexed({**own, **_attributes(values)})
+
+
+def _attributes(values: dict[str, Any]) -> Item:
+    """What a trace says of itself, but for its tags and assessments."""
+    usage = {column: values[column] for column in USAGE if values[column] is not None}
+    optional = {
+        "duration": values["execution_time_ms"],
+        "name": values["trace_name"],
+        "session": values["session_id"],
+        "usage": usage or None,
+        **{text: values[text] for text in TEXTS},
+    }
+    return {
+        "request_time": values["timestamp_ms"],
+        "state": values["status"],
+        **{name: value for name, value in optional.items() if value is not None},
+        **{items.METADATA + key: text for key, text in values["metadata"].items()},
+        **{items.RUN_LINK + run_id: True for run_id in values["runs"]},
+        **{items.PROMPT_LINK + prompt: True for prompt in values["prompts"]},
+    }
+
+
+def _assessment(assessment_id: str, said: dict[str, Value]) -> AssessmentRecord:
+    given = {ours: said[theirs] for ours, theirs in _ASSESSED.items()}
+    return AssessmentRecord(assessment_id=assessment_id, **given)
+
+
+def _batch(spans: dict[str, dict[str, Value]]) -> SpanBatch:
+    return SpanBatch(
+        spans={
+            span_id: StoredSpan(
+                span_id, said["parent_span_id"], said["start_time_unix_nano"], said["content"]
+            )
+            for span_id, said in spans.items()
+        }
+    )
+
+
+def _refusal(entity: Entity) -> str | None:
+    values = entity.values
+    empty = [k for kind in ("tags", "metadata") for k, v in values[kind].items() if v is None]
+    if empty:
+        return f"{empty[0]!r} among its tags or metadata has no value"
+    made = NewTrace(entity, 0, None)
+    return too_large([made.own, *made.below])
+
+
+def _place(entity: Entity) -> TracePlace:
+    return TracePlace(str(entity.experiment_id), str(entity.key[0]))
+
+
+def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
+    item = trace.item
+    named = items.sorted_out(item)
+    usage = item.get("usage") or {}
+    values: dict[str, Any] = {
+        "experiment_id": trace.place.experiment_id,
+        "timestamp_ms": trace.request_time,
+        "execution_time_ms": trace.duration,
+        "status": item["state"],
+        "trace_name": item.get("name"),
+        "session_id": trace.session,
+        **{text: item.get(text) for text in TEXTS},
+        **{column: usage.get(column) for column in USAGE},
+        "tags": trace.tags,
+        "metadata": named[items.METADATA],
+        "assessments": {
+            made.assessment_id: {theirs: getattr(made, ours) for ours, theirs in _ASSESSED.items()}
+            for made in trace.assessments
+        },
+        "spans": {span.span_id: _span(span, known[span.span_id]) for span in trace.spans},
+        "runs": named[items.RUN_LINK],
+        "prompts": named[items.PROMPT_LINK],
+    }
+    return Entity((trace.place.trace_id,), values)
+
+
+def _span(span: StoredSpan, fact: facts.SpanFact) -> dict[str, Value]:
+    return {
+        "parent_span_id": span.parent_id,
+        "name": fact.name,
+        "type": fact.type,
+        "status": fact.status,
+        "start_time_unix_nano": span.start_ns,
+        "end_time_unix_nano": fact.end_ns,
+        "content": span.content,
+    }
