@@ -365,11 +365,11 @@ def test_an_interrupted_change_of_stage_is_finished_by_the_next_call(store, monk
     monkeypatch.setattr(experiments, "RUNS_AT_ONCE", 2)
     change, calls = store._change_runs, []
 
-    def change_once(*args: object) -> None:
+    def change_once(*args: object) -> object:
         calls.append(args)
         if len(calls) == 2:
             raise Interruption
-        change(*args)
+        return change(*args)
 
     monkeypatch.setattr(store, "_change_runs", change_once)
     with pytest.raises(Interruption):

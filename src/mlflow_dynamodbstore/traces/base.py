@@ -71,6 +71,7 @@ class TracesBase(TrackingBase):
     # --- experiments ----------------------------------------------------------------------------
 
     def _forget_experiment(self, experiment_id: str) -> None:
+        super()._forget_experiment(experiment_id)
         self._lately_active.forget(experiment_id)
 
     def _experiment_for_traces(self, experiment_id: str | int | None) -> Item:

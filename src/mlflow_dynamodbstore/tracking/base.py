@@ -65,6 +65,22 @@ class RunFacts(NamedTuple):
     place: RunPlace
     start_time: int | None
 
+    @classmethod
+    def of(cls, run: Item) -> RunFacts:
+        return cls(place_of(run), start_time_of(run))
+
+
+class ExperimentFacts(NamedTuple):
+    """What never changes about an experiment, unless it is removed for good and made anew."""
+
+    experiment_id: str
+    workspace: str
+    artifact_location: str
+
+    @classmethod
+    def of(cls, meta: Item) -> ExperimentFacts:
+        return cls(experiment_id_of(meta), str(meta["workspace"]), str(meta["artifact_location"]))
+
 
 class TrackingBase(WorkspaceAwareMixin):
     """The ground the entity modules stand on."""
@@ -83,6 +99,7 @@ class TrackingBase(WorkspaceAwareMixin):
         self.artifact_root_uri = artifact_root_uri
         self._workspace_of: Recent[str, str] = Recent(PLACES_KEPT, WORKSPACE_CACHE_SECONDS)
         self._known_facts: Recent[str, RunFacts] = Recent(PLACES_KEPT, FACTS_SECONDS)
+        self._known_experiments: Recent[str, ExperimentFacts] = Recent(PLACES_KEPT, float("inf"))
         self._admitted: Recent[str, RunPlace] = Recent(PLACES_KEPT, ADMISSION_SECONDS)
 
     def _now_ms(self) -> int:
@@ -99,8 +116,26 @@ class TrackingBase(WorkspaceAwareMixin):
             or item["workspace"] != self._get_active_workspace()
             or item["lifecycle"] not in stages
         ):
+            self._forget_experiment(str(number))
             raise MlflowException(f"No Experiment with id={number} exists", RESOURCE_DOES_NOT_EXIST)
+        self._note_experiment(item)
         return item
+
+    def _note_experiment(self, meta: Item) -> None:
+        """Remember an experiment, so that a run can be begun in it without reading it first."""
+        facts = ExperimentFacts.of(meta)
+        if meta["lifecycle"] == LifecycleStage.ACTIVE:
+            self._known_experiments.put(facts.experiment_id, facts)
+        else:
+            self._known_experiments.forget(facts.experiment_id)
+
+    def _experiment_guessed(self, experiment_id: str | int | None) -> ExperimentFacts:
+        """An experiment that is active, or was when it was last seen; to be confirmed later."""
+        number = _parse_experiment_id(experiment_id or self.DEFAULT_EXPERIMENT_ID)
+        known = self._known_experiments.get(str(number))
+        if known is not None and known.workspace == self._get_active_workspace():
+            return known
+        return ExperimentFacts.of(self._active_experiment(experiment_id))
 
     def _active_experiment(self, experiment_id: str | int | None) -> Item:
         item = self._experiment_item(experiment_id, {LifecycleStage.ACTIVE, LifecycleStage.DELETED})
@@ -146,7 +181,8 @@ class TrackingBase(WorkspaceAwareMixin):
         """Remove the assessments that a deleted run made; traces fill this in."""
 
     def _forget_experiment(self, experiment_id: str) -> None:
-        """Drop what is remembered of a deleted experiment; traces fill this in."""
+        """Drop what is remembered of a deleted experiment; traces have more."""
+        self._known_experiments.forget(experiment_id)
 
     # --- what other parts of the store do when something is written ------------------------------
 
@@ -189,7 +225,7 @@ class TrackingBase(WorkspaceAwareMixin):
         """What never changes about a run; read once a minute."""
         facts = self._known_facts.get(run_id)
         if facts is None or not self._is_in_workspace(facts.place.experiment_id):
-            facts = _facts_of(self._run_item(run_id))
+            facts = RunFacts.of(self._run_item(run_id))
         return facts
 
     def _find_place(self, run_id: str) -> RunPlace | None:
@@ -201,7 +237,7 @@ class TrackingBase(WorkspaceAwareMixin):
         return None if item is None else place_of(item)
 
     def _note(self, item: Item) -> None:
-        facts = _facts_of(item)
+        facts = RunFacts.of(item)
         self._known_facts.put(facts.place.run_id, facts)
 
     def _active_run_item(self, run_id: str) -> Item:
@@ -231,10 +267,6 @@ def start_time_of(run: Item) -> int | None:
     """When a run began."""
     start: int | None = run["start_time"]
     return start
-
-
-def _facts_of(item: Item) -> RunFacts:
-    return RunFacts(place_of(item), start_time_of(item))
 
 
 def run_not_found(run_id: str) -> MlflowException:

@@ -104,6 +104,7 @@ class ExperimentSearch(WorkspaceMode):
                 return None
             meta = self.table.get(Entry.of(guard).key)
             if meta is not None and meta["name"] == experiment_name:
+                self._note_experiment(meta)
                 return self._experiments([meta])[0]
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from boto3.dynamodb.conditions import Attr
+from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import Experiment, ExperimentTag
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
@@ -32,7 +32,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.table.versions import upgrade_of
-from mlflow_dynamodbstore.tracking.base import batched, start_time_of
+from mlflow_dynamodbstore.tracking.base import RunFacts, batched, start_time_of
 from mlflow_dynamodbstore.tracking.experiment_items import (
     NewExperiment,
     Tags,
@@ -126,6 +126,7 @@ class Experiments(ExperimentSearch, Runs):
             if _refused(name_taken):
                 raise _name_is_taken(new.name) from error
             raise
+        self._note_experiment(new.meta())
         self._names.enter(new.workspace, new.experiment_id, new.name)
         return True
 
@@ -226,20 +227,27 @@ class Experiments(ExperimentSearch, Runs):
         self._runs_are_there(meta, DELETED)
 
     def _delete_runs(self, meta: Item) -> bool:
-        """Give the active runs of a deleted experiment its stage; whether there were any."""
+        """Give the active runs of a deleted experiment its stage; whether to look for others.
+
+        Nothing is left to do once there is none, or when the experiment is no longer deleted.
+        """
         found = False
         for runs in batched(self._runs_in(meta, ACTIVE), RUNS_AT_ONCE):
             found = True
-            self._change_runs(runs, DELETED)
+            if not self._stays(meta, self._change_runs(runs, DELETED), DELETED):
+                return False
             self.table.map(lambda run: self._delete_assessments_of_run(run_id_of(run)), runs)
         return found
 
     def restore_experiment(self, experiment_id: str | int) -> None:
         meta = self._turned(experiment_id, DELETED, ACTIVE)
         for runs in batched(self._runs_in(meta, DELETED), RUNS_AT_ONCE):
-            for run in filter(_was_deleted_by_itself, runs):
-                self._restore(run)
-            self._change_runs([run for run in runs if not _was_deleted_by_itself(run)], ACTIVE)
+            alone = [run for run in runs if _was_deleted_by_itself(run)]
+            for run in alone:
+                self._restore(RunFacts.of(run))
+            others = [run for run in runs if not _was_deleted_by_itself(run)]
+            if not self._stays(meta, alone + self._change_runs(others, ACTIVE), ACTIVE):
+                return
         self._runs_are_there(meta, ACTIVE)
 
     def _turned(self, experiment_id: str | int, before: str, after: str) -> Item:
@@ -295,21 +303,42 @@ class Experiments(ExperimentSearch, Runs):
             Query(str(meta["PK"]), where=where, index="LSI1", limit=RUNS_AT_ONCE)
         )
 
-    def _change_runs(self, runs: Sequence[Item], stage: str) -> None:
-        """Give runs another stage, and no expiry: they stay as long as their experiment does."""
+    def _change_runs(self, runs: Sequence[Item], stage: str) -> list[Item]:
+        """Give runs another stage, and no expiry: they stay as long as their experiment does.
+
+        Returns those that had the stage they were read with. One that was deleted by itself since
+        then expires, and stays deleted.
+        """
         now = self._now_ms()
-        self.table.write(
+        outcomes = self.table.write(
             [
                 Patch(
                     self.table.schema.key_of(run),
                     _run_in_stage(run, stage, now),
-                    condition=Attr("lifecycle").eq(run["lifecycle"]),
+                    condition=_is_as_read(run),
                 )
                 for run in runs
             ]
         )
         for run in runs:
             self._admitted.forget(run_id_of(run))
+        return [run for run, done in zip(runs, outcomes, strict=True) if done.status == "applied"]
+
+    def _stays(self, meta: Item, runs: Sequence[Item], stage: str) -> bool:
+        """Whether an experiment still has the stage that some of its runs were just given.
+
+        If not, whoever turned it round may have passed these runs before: they follow it here.
+        """
+        given = stage
+        while (now := self._stage_of(meta)) not in (None, given):
+            self._change_runs([{**run, "lifecycle": given} for run in runs], str(now))
+            given = str(now)
+        return now == stage
+
+    def _stage_of(self, meta: Item) -> str | None:
+        """The stage that an experiment has now; None when it is gone."""
+        now = self.table.get(self.table.schema.key_of(meta))
+        return None if now is None else str(now["lifecycle"])
 
     def _is_on_its_way(self, meta: Item, stage: str) -> bool:
         """Whether an experiment's runs are still to be brought to a stage."""
@@ -366,7 +395,9 @@ class Experiments(ExperimentSearch, Runs):
             if in_default
             else keys.experiment_name_guard(name, workspace)
         )
-        if self.table.get(known) is not None:
+        if (found := self.table.get(known)) is not None:
+            if in_default:
+                self._note_experiment(found)
             return
         try:
             if in_default:
@@ -398,6 +429,12 @@ def _changed(table: Table, meta: Item, change: Update, item: Put | Delete) -> bo
 def _was_deleted_by_itself(run: Item) -> bool:
     """Whether a run was deleted before its experiment was, which dated its items too."""
     return TTL in run
+
+
+def _is_as_read(run: Item) -> ConditionBase:
+    """That a run still has the stage it was read with, and was not deleted by itself since."""
+    same = Attr("lifecycle").eq(run["lifecycle"])
+    return same if run["lifecycle"] == ACTIVE else same & Attr(TTL).not_exists()
 
 
 def _run_in_stage(run: Item, stage: str, now_ms: int) -> Update:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from secrets import token_hex
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Run, RunInfo, RunStatus, RunTag
@@ -22,14 +23,15 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.base import (
+    ExperimentFacts,
+    RunFacts,
     TrackingBase,
     batched,
     check_run_is_active,
     run_not_found,
-    start_time_of,
 )
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
-from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of, run_id_of
+from mlflow_dynamodbstore.tracking.items import RunPlace, place_of, run_id_of
 from mlflow_dynamodbstore.tracking.records import (
     LIVE,
     SEALED,
@@ -41,6 +43,8 @@ from mlflow_dynamodbstore.tracking.records import (
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/R")
 DELETE_PAGE = 500
+RESTORING = "restoring"
+"""Attribute of a deleted run: who is about to restore it, and takes the expiry from its items."""
 
 
 class Runs(TrackingBase):
@@ -54,47 +58,71 @@ class Runs(TrackingBase):
         tags: list[RunTag] | None,
         run_name: str | None,
     ) -> Run:
-        experiment = self._active_experiment(experiment_id)
         values = {tag.key: tag.value for tag in tags or []}
         values[MLFLOW_RUN_NAME] = name = _chosen_name(tags or [], run_name)
-        run_id = ids.new_id(experiment_id_of(experiment))
-        place = RunPlace(experiment_id_of(experiment), run_id)
-        now = self.table.clock()
-        item: Item = {
+        experiment = self._experiment_guessed(experiment_id)
+        while True:
+            item = self._new_run(experiment, user_id, start_time, name)
+            # The entity is made first: what MLflow refuses (no user, no start time) is not written.
+            run = RunRecord(item, RunContents(tags=values)).to_entity({})
+            tag_items = [place_of(item).tag(key, value) for key, value in values.items()]
+            # Tags before the run: a crash leaves tags of a run that does not exist, never a run
+            # without its tags.
+            self.table.write(
+                [Put(tag) for tag in tag_items],
+                then=[Put(item, condition=Attr("PK").not_exists())],
+            )
+            # Whoever deletes the experiment marks it first and then looks for its runs, so that
+            # one of the two sees the other. Only after the run was written it counts that the
+            # experiment is active.
+            try:
+                now = ExperimentFacts.of(self._active_experiment(experiment_id))
+            except MlflowException:
+                self._remove_new(item, tag_items)
+                raise
+            if now == experiment:
+                self._note(item)
+                return run
+            self._remove_new(item, tag_items)
+            experiment = now
+
+    def _new_run(
+        self, experiment: ExperimentFacts, user_id: str, start_time: int, name: str
+    ) -> Item:
+        """The own item of a run that begins now."""
+        run_id = ids.new_id(experiment.experiment_id)
+        place = RunPlace(experiment.experiment_id, run_id)
+        status = RunStatus.to_string(RunStatus.RUNNING)
+        return {
             "PK": place.pk,
             "SK": place.key.sk,
             "v": SCHEMA_VERSION,
             "name": name,
-            "status": RunStatus.to_string(RunStatus.RUNNING),
+            "status": status,
             "start_time": start_time,
             "user": user_id,
             "artifact_uri": append_to_uri_path(
-                str(experiment["artifact_location"]), run_id, self.ARTIFACTS_FOLDER_NAME
+                experiment.artifact_location, run_id, self.ARTIFACTS_FOLDER_NAME
             ),
             "lifecycle": LifecycleStage.ACTIVE,
             "state": LIVE,
-            "opened": int(now),
+            "opened": int(self.table.clock()),
             "generation": 1,
             **keys.run_index(
                 run_id=run_id,
                 experiment_id=place.experiment_id,
                 lifecycle=LifecycleStage.ACTIVE,
                 start_time=start_time,
-                status=RunStatus.to_string(RunStatus.RUNNING),
+                status=status,
                 name=name,
                 live=True,
             ),
         }
-        # The entity is made first: what MLflow refuses (no user, no start time) is not written.
-        run = RunRecord(item, RunContents(tags=values)).to_entity({})
-        # Tags before the run: a crash leaves tags of a run that does not exist, never a run
-        # without its tags.
-        self.table.write(
-            [Put(place.tag(key, value)) for key, value in values.items()],
-            then=[Put(item, condition=Attr("PK").not_exists())],
-        )
-        self._note(item)
-        return run
+
+    def _remove_new(self, item: Item, tag_items: Iterable[Item]) -> None:
+        """Take back a run that nobody was told of."""
+        self.table.delete(self.table.schema.key_of(item))
+        self.table.write([Delete(self.table.schema.key_of(tag)) for tag in tag_items])
 
     def get_run(self, run_id: str) -> Run:
         record = sealing.read(self.table, self._run_item(run_id))
@@ -133,9 +161,7 @@ class Runs(TrackingBase):
         try:
             item = self.table.update(run.key, update, condition=active, returns="new")
         except ConditionFailed as error:
-            if error.old is None:
-                self._known_facts.forget(run.run_id)
-                raise run_not_found(run.run_id) from error
+            self._check_exists(run, error)
             check_run_is_active(run.run_id, error.old)
             raise
         assert item is not None
@@ -144,52 +170,63 @@ class Runs(TrackingBase):
     # --- deleting and restoring -----------------------------------------------------------------
 
     def delete_run(self, run_id: str) -> None:
-        item = self._run_item(run_id)
+        facts = self._facts(run_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         # The run first: from here on writers are refused, so what follows sees all there is.
-        self._mark_deleted(item, ttl)
+        self._mark_deleted(facts, ttl)
         if ttl is not None:
-            self._redate_children(item, ttl)
+            self._date_children(facts.place, ttl)
         self._delete_assessments_of_run(run_id)
 
     def restore_run(self, run_id: str) -> None:
-        item = self._run_item(run_id)
-        if item["lifecycle"] != LifecycleStage.ACTIVE:
-            self._restore(item)
+        self._restore(self._facts(run_id))
 
-    def _restore(self, item: Item) -> None:
-        # The run last: were it first, a crash would leave an active run whose items expire.
-        if TTL in item:
-            self._redate_children(item, None)
-        self._mark_active(item)
+    def _restore(self, facts: RunFacts) -> None:
+        """Make a run active, unless it is; done again when it is deleted meanwhile.
 
-    def _mark_deleted(self, item: Item, ttl: int | None) -> None:
-        run_id = run_id_of(item)
+        The run last: were it first, a crash would leave an active run whose items expire. But it
+        says before that it is about to be active, for those who are dating its items.
+        """
+        key, deleted = facts.place.key, Attr("lifecycle").eq(LifecycleStage.DELETED)
+        token = token_hex(4)
+        about_to_be = Update(set={RESTORING: token})
+        while True:
+            try:
+                item = self.table.update(key, about_to_be, condition=deleted, returns="new")
+            except ConditionFailed as error:
+                self._check_exists(facts.place, error)
+                return  # it is active
+            if item is not None and TTL in item:
+                self._redate_children(facts.place, None)
+            try:
+                self.table.update(key, _made_active(facts), condition=Attr(RESTORING).eq(token))
+            except ConditionFailed as error:
+                self._check_exists(facts.place, error)
+            else:
+                return
+
+    def _mark_deleted(self, facts: RunFacts, ttl: int | None) -> None:
+        run, stage = facts.place, LifecycleStage.DELETED
         changes: Item = {
-            "lifecycle": LifecycleStage.DELETED,
+            "lifecycle": stage,
             "deleted_time": self._now_ms(),
-            "lsi1sk": keys.lsi1_run(run_id, LifecycleStage.DELETED, start_time_of(item)),
+            "lsi1sk": keys.lsi1_run(run.run_id, stage, facts.start_time),
         }
         if ttl is not None:
             changes[TTL] = ttl
-        self._update_existing(run_id, item, Update(set=changes))
-        self._admitted.forget(run_id)
-
-    def _mark_active(self, item: Item) -> None:
-        run_id = run_id_of(item)
-        changes: Item = {
-            "lifecycle": LifecycleStage.ACTIVE,
-            "lsi1sk": keys.lsi1_run(run_id, LifecycleStage.ACTIVE, start_time_of(item)),
-        }
-        self._update_existing(run_id, item, Update(set=changes, remove=("deleted_time", TTL)))
-
-    def _update_existing(self, run_id: str, item: Item, update: Update) -> None:
+        update = Update(set=changes, remove=(RESTORING,))
         try:
-            self.table.update(
-                self.table.schema.key_of(item), update, condition=Attr("lifecycle").exists()
-            )
+            self.table.update(run.key, update, condition=Attr("lifecycle").exists())
         except ConditionFailed as error:
-            raise run_not_found(run_id) from error
+            self._check_exists(run, error)
+            raise
+        self._admitted.forget(run.run_id)
+
+    def _check_exists(self, run: RunPlace, refused: ConditionFailed) -> None:
+        """Raise MLflow's error when a change was refused because the run is gone."""
+        if refused.old is None:
+            self._known_facts.forget(run.run_id)
+            raise run_not_found(run.run_id) from refused
 
     def _derived(self, item: Item) -> list[Key]:
         """The RANK and FTS items of a sealed run; a live one has none that count."""
@@ -199,9 +236,24 @@ class Runs(TrackingBase):
         rules = self.policies.sealing_rules()
         return list(sealing.derived_keys(item["PK"], record.run_id, record.contents, rules))
 
-    def _redate_children(self, item: Item, ttl: int | None) -> None:
+    def _date_children(self, run: RunPlace, ttl: int | None) -> None:
+        """Give the items of a run the expiry of the run, whatever becomes of this meanwhile.
+
+        Whoever restores or deletes the run in the middle may have passed the items before: so
+        the run is looked at again afterwards.
+        """
+        wanted: int | None = ttl
+        while True:
+            given = wanted
+            self._redate_children(run, given)
+            now = self.table.get(run.key)
+            wanted = given if now is None else _expiry_of_children(now)
+            if wanted == given:
+                return
+
+    def _redate_children(self, run: RunPlace, ttl: int | None) -> None:
         """Give a run's items this expiry, or none; history keeps the expiry of its own."""
-        self.table.redate(str(item["PK"]), keys.run_but_history(run_id_of(item)), ttl)
+        self.table.redate(run.pk, keys.run_but_history(run.run_id), ttl)
 
     # --- for `mlflow gc` ------------------------------------------------------------------------
 
@@ -230,6 +282,21 @@ class Runs(TrackingBase):
             for item in self._in_all_experiments(keys.runs_by_lifecycle(LifecycleStage.DELETED))
             if isinstance(at := item.get("deleted_time"), int) and at <= latest
         ]
+
+
+def _expiry_of_children(run: Item) -> int | None:
+    """When the items of a run are to expire; not at all when it is active or about to be."""
+    expiry: int | None = None if RESTORING in run else run.get(TTL)
+    return expiry
+
+
+def _made_active(facts: RunFacts) -> Update:
+    """The change that makes a deleted run active."""
+    stage = LifecycleStage.ACTIVE
+    place = keys.lsi1_run(facts.place.run_id, stage, facts.start_time)
+    return Update(
+        set={"lifecycle": stage, "lsi1sk": place}, remove=("deleted_time", TTL, RESTORING)
+    )
 
 
 def _chosen_name(tags: Iterable[RunTag], run_name: str | None) -> str:
