@@ -161,8 +161,7 @@ class Runs(TrackingBase):
         try:
             item = self.table.update(run.key, update, condition=active, returns="new")
         except ConditionFailed as error:
-            self._check_exists(run, error)
-            check_run_is_active(run.run_id, error.old)
+            check_run_is_active(run.run_id, self._in_the_way(run, error))
             raise
         assert item is not None
         return item
@@ -194,14 +193,14 @@ class Runs(TrackingBase):
             try:
                 item = self.table.update(key, about_to_be, condition=deleted, returns="new")
             except ConditionFailed as error:
-                self._check_exists(facts.place, error)
+                self._in_the_way(facts.place, error)
                 return  # it is active
             if item is not None and TTL in item:
                 self._redate_children(facts.place, None)
             try:
                 self.table.update(key, _made_active(facts), condition=Attr(RESTORING).eq(token))
             except ConditionFailed as error:
-                self._check_exists(facts.place, error)
+                self._in_the_way(facts.place, error)
             else:
                 return
 
@@ -218,15 +217,16 @@ class Runs(TrackingBase):
         try:
             self.table.update(run.key, update, condition=Attr("lifecycle").exists())
         except ConditionFailed as error:
-            self._check_exists(run, error)
+            self._in_the_way(run, error)
             raise
         self._admitted.forget(run.run_id)
 
-    def _check_exists(self, run: RunPlace, refused: ConditionFailed) -> None:
-        """Raise MLflow's error when a change was refused because the run is gone."""
+    def _in_the_way(self, run: RunPlace, refused: ConditionFailed) -> Item:
+        """The run as it was when a change was refused; raises MLflow's error when it is gone."""
         if refused.old is None:
             self._known_facts.forget(run.run_id)
             raise run_not_found(run.run_id) from refused
+        return refused.old
 
     def _derived(self, item: Item) -> list[Key]:
         """The RANK and FTS items of a sealed run; a live one has none that count."""
