@@ -24,11 +24,11 @@ from mlflow_dynamodbstore.transfer.archive.comparing import Comparison
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate, estimate
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
 from mlflow_dynamodbstore.transfer.archive.filling import (
-    Filled,
     Filling,
     require_complete,
     require_fillable,
 )
+from mlflow_dynamodbstore.transfer.archive.notes import Filled
 from mlflow_dynamodbstore.transfer.archive.sources import Source, TableSource
 
 F = TypeVar("F", bound=Callable[..., Any])

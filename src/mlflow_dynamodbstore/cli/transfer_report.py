@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.table.uri import parse
 from mlflow_dynamodbstore.transfer.archive.comparing import Comparison, Difference
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
 from mlflow_dynamodbstore.transfer.archive.file import Dumped
-from mlflow_dynamodbstore.transfer.archive.filling import Filled
+from mlflow_dynamodbstore.transfer.archive.notes import Filled
 
 
 @dataclass(frozen=True)

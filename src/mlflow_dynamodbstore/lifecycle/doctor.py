@@ -18,6 +18,7 @@ from mlflow_dynamodbstore.table.contract import Delete, Put, Query, Scan
 from mlflow_dynamodbstore.table.errors import AccessDenied, NewerItem, TableError
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.transfer.archive.notes import Note
 
 PROBE = "state.doctor"
 SLOW_SECONDS = 1.0
@@ -74,6 +75,7 @@ class Doctor:
         yield from self._connection()
         yield self._permissions()
         yield self._schema()
+        yield from self._completeness()
         yield from self._setup()
         if deep:
             yield from self._contents()
@@ -122,6 +124,15 @@ class Doctor:
         except TableError as error:
             return Finding("schema", Level.FAILURE, str(error))
         return Finding("schema", Level.OK, "keys and indexes are ours")
+
+    def _completeness(self) -> Iterator[Finding]:
+        note = Note.of(self._table)
+        if note is not None and note.is_unfinished:
+            text = (
+                f"a transfer from {note.source} was stopped after {note.filled.items:,} items: "
+                "the same command goes on with it"
+            )
+            yield Finding("completeness", Level.FAILURE, text)
 
     def _setup(self) -> Iterator[Finding]:
         state_of = getattr(self._table.engine, "state", None)

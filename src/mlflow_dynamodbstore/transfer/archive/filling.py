@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from boto3.dynamodb.conditions import Attr
 
@@ -20,47 +19,14 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.transfer.archive.errors import Refused
+from mlflow_dynamodbstore.transfer.archive.notes import Filled, Note
 from mlflow_dynamodbstore.transfer.archive.sources import Sieve, Source, TableSource, address_of
 
 MOST_AT_ONCE = 1_000
 """Items of one bulk write: a table that asks for patience is given it for each of these."""
 
 
-@dataclass
-class Filled:
-    """How far a filling has come; ``ended`` is when it was complete.
-
-    ``resumed`` tells that it was begun before, ``moved`` how many items were written this time.
-    """
-
-    items: int = 0
-    expired: int = 0
-    moved: int = 0
-    resumed: bool = False
-    ended: int | None = None
-
-
 Progress = Callable[[Filled], None]
-
-
-class Note:
-    """What a table says of its own filling."""
-
-    def __init__(self, item: Item):
-        self.source = str(item["source"])
-        self.place: Value = item["place"]
-        self.holder = str(item["holder"])
-        self.filled = Filled(item["items"], item["expired"], resumed=True, ended=item["ended"])
-
-    @classmethod
-    def of(cls, table: Table) -> Note | None:
-        """The note of a table; None for one that was not filled from elsewhere."""
-        item = table.get(keys.filling_key())
-        return None if item is None else cls(item)
-
-    @property
-    def is_unfinished(self) -> bool:
-        return self.filled.ended is None
 
 
 def require_complete(table: Table) -> None:
