@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.transfer.archive.file import write_archive
+from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from tests.engines import dynoxide_server, find_dynoxide
 from tests.table.fakes import FakeTime, patient_retry
 from tests.transfer.archive.making import populate
@@ -48,17 +51,24 @@ def opened(tmp_path: Path, time: FakeTime) -> Iterator[Open]:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with something of everything, made once."""
-    path = tmp_path_factory.mktemp("model") / "source.ddb"
-    time = FakeTime()
-    table = Table(open_engine(f"dynamodb:///{path}?synchronous=NORMAL"), clock=time)
+    """A folder with a table that has something of everything, and its archive, made once."""
+    folder = tmp_path_factory.mktemp("model")
+    uri = f"dynamodb:///{folder / 'source.ddb'}?synchronous=NORMAL"
+    table = Table(open_engine(uri), clock=FakeTime())
     populate(table)
+    write_archive(folder / "source.gz", TableSource(table), table.schema, table.clock())
     table.close()
-    return path
+    return folder
 
 
 @pytest.fixture
 def source(model: Path, tmp_path: Path, opened: Open) -> Table:
     """A table with something of everything, for one test."""
-    (tmp_path / "source.ddb").write_bytes(model.read_bytes())
+    shutil.copy(model / "source.ddb", tmp_path)
     return opened("source")
+
+
+@pytest.fixture
+def path(model: Path, source: Table, tmp_path: Path) -> Path:
+    """An archive of that table, for one test."""
+    return Path(shutil.copy(model / "source.gz", tmp_path / "table.gz"))

@@ -54,7 +54,7 @@ def rare_items(now: int) -> list[Item]:
         {"PK": pk, "SK": "T#earlier", "value": "of version 1"},
         {"PK": "NEW#area", "SK": "N#1", "value": 1},
         {"PK": pk, "SK": "X#soon", "ttl": now + 3600},
-        {"PK": pk, "SK": "X#large", "value": random.Random(1).randbytes(300_000)},
+        {"PK": pk, "SK": "X#large", "value": random.Random(1).randbytes(100_000)},
     ]
     some += [{"PK": pk, "SK": f"X#gone{n}", "ttl": now - n} for n in range(EXPIRED)]
     for place in (cleanup.POSITION, f"{run_walk.POSITION}fts"):
@@ -87,7 +87,7 @@ def _track(store: DynamoDBTrackingStore) -> None:
 
 
 def _dataset() -> DatasetInput:
-    profile = random.Random(2).randbytes(400_000).hex()  # in parts
+    profile = random.Random(2).randbytes(300_000).hex()  # in parts
     data = Dataset("mnist", "9f", "local", "{}", "{}", profile)
     return DatasetInput(data, [InputTag("mlflow.data.context", "training")])
 

@@ -39,6 +39,7 @@ def test_a_copy_in_a_file_holds_and_answers_the_same(source, opened):
     filled = copy(source, target)
     assert filled.items == filled.moved == len(lines_of(source)) > 100
     assert lines_of(target) == lines_of(source)
+    assert [line for line in lines_of(target) if b"#PART#" in line]
     assert index_answers(target) == index_answers(source)
     assert store_answers(target) == store_answers(source)
 

@@ -26,7 +26,7 @@ def _small_pages(monkeypatch):
 
 
 @pytest.fixture(params=["copy", "copy in segments", "load"])
-def sources(request, source, tmp_path, time):
+def sources(request, source, tmp_path):
     """Makes the source anew, as a process that is started again does."""
     if request.param != "load":
         segments = 3 if "segments" in request.param else 1

@@ -33,7 +33,7 @@ HEADER, TRAILER = "Header", "Trailer"
 
 PAGE_ITEMS = 5_000
 PAGE_BYTES = 2 * 1024 * 1024
-LONGEST_LINE = 16 * 1024 * 1024
+LONGEST_LINE = 8 * 1024 * 1024
 """More than an item of 400 KB can take, be it all control characters."""
 _LEVEL = 6
 
