@@ -20,9 +20,15 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "operations.md"
+PAGES = (DOCS / "moving.md", DOCS / "operations.md")
 WIDTH = "100"
-SCREENS = ("doctor", "stats", "ttl cleanup --dry-run", "ttl cleanup")
+SCREENS = (
+    "copy dynamodb:///team.ddb --verify",
+    "doctor",
+    "stats",
+    "ttl cleanup --dry-run",
+    "ttl cleanup",
+)
 
 _BLOCK = re.compile(
     r"```console\n\$ mlflow-dynamodbstore (?P<command>[^\n]*)\n(?P<screen>.*?)```", re.DOTALL
@@ -61,19 +67,25 @@ def populate(uri: str) -> None:
 def screens() -> dict[str, str]:
     """What the commands print about such a table."""
     os.environ["COLUMNS"] = WIDTH
-    made = {}
+    made, here = {}, Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         uri = f"dynamodb:///{Path(folder) / 'mlflow.ddb'}?synchronous=NORMAL"
         populate(uri)
-        for command in SCREENS:
-            result = CliRunner().invoke(main, ["--uri", uri, *command.split()])
-            made[command] = "\n".join(line.rstrip() for line in result.stdout.splitlines()) + "\n"
+        os.chdir(folder)
+        try:
+            for command in SCREENS:
+                result = CliRunner().invoke(main, ["--uri", uri, *command.split()])
+                lines = (line.rstrip() for line in result.stdout.splitlines())
+                made[command] = "\n".join(lines) + "\n"
+        finally:
+            os.chdir(here)
     return made
 
 
 def documented() -> dict[str, str]:
-    """What the page shows."""
-    return {m["command"]: m["screen"] for m in _BLOCK.finditer(PAGE.read_text())}
+    """What the pages show."""
+    found = (match for page in PAGES for match in _BLOCK.finditer(page.read_text()))
+    return {m["command"]: m["screen"] for m in found if m["command"] in SCREENS}
 
 
 def settled(screen: str) -> str:
@@ -86,17 +98,20 @@ def settled(screen: str) -> str:
 
 
 def write() -> None:
-    """Put the screens of now into the page."""
+    """Put the screens of now into the pages."""
     made = screens()
 
     def shorter(uri: re.Match[str]) -> str:
         return "dynamodb:///mlflow.ddb".ljust(len(uri[0]))
 
     def shown(found: re.Match[str]) -> str:
-        screen = re.sub(r"dynamodb:\S+", shorter, made[found["command"]])
+        if found["command"] not in made:
+            return found[0]
+        screen = re.sub(r"dynamodb:////\S+", shorter, made[found["command"]])
         return f"```console\n$ mlflow-dynamodbstore {found['command']}\n{screen}```"
 
-    PAGE.write_text(_BLOCK.sub(shown, PAGE.read_text()))
+    for page in PAGES:
+        page.write_text(_BLOCK.sub(shown, page.read_text()))
 
 
 if __name__ == "__main__":
