@@ -189,7 +189,7 @@ def sequence_key(name: str) -> Key:
 
 
 def filling() -> str:
-    """The sort key of the note about what fills a table that is not complete yet."""
+    """The sort key of the note about what a table was filled from, and how far that has come."""
     return FILLING
 
 

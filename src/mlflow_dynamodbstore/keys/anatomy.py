@@ -72,7 +72,7 @@ _CONFIG_KINDS: Mapping[str, str] = {
     "WS": "Entry of a workspace",
     "UID": "Entry of a user",
     "KEY": "Check of a key",
-    "FILL": "Unfinished filling",
+    "FILL": "Origin of the table",
 }
 _WORKSPACE_KINDS: Mapping[str, str] = {
     "WS": "Workspace",

@@ -249,7 +249,7 @@ _ACCESS = (
     Pattern("SK", "SEQ#<name>", "Counter", access.sequence, ("experiment",)),
     Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check, ("webhook",)),
     Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
-    Pattern("SK", "FILL#STATE", "Unfinished filling", access.filling),
+    Pattern("SK", "FILL#STATE", "Origin of the table", access.filling),
     Pattern(
         "SK",
         "<sk>#PART#<generation>#<part>",

@@ -6,21 +6,26 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 import stat
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import pytest
 
 from mlflow_dynamodbstore import __version__
 from mlflow_dynamodbstore.table.contract import Scan
 from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.transfer.archive import lines
 from mlflow_dynamodbstore.transfer.archive.comparing import compare
 from mlflow_dynamodbstore.transfer.archive.errors import BadArchive, Refused
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
 from mlflow_dynamodbstore.transfer.archive.filling import Filling
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from tests.transfer.archive.making import EXPIRED, ODD, lines_of, store_answers
+
+PAGE = Path(__file__).parents[3] / "docs" / "moving.md"
 
 
 def dump(table, path):
@@ -86,6 +91,13 @@ def test_a_stranger_can_read_it_as_the_page_says(path, source):
     assert odd["whole"]["L"][0] == {"N": "9" * 38}
     assert base64.b64decode(odd["bytes"]["M"]["some"]["B"]) == b"\x00\x01\xff"
     assert odd["nothing"] == {"NULL": True}
+
+
+def test_the_page_names_every_field_and_every_type(path):
+    archive = Archive(path)
+    archive.check()
+    named = set(re.findall("`([A-Za-z0-9_]+)`", PAGE.read_text()))
+    assert named >= {*archive.header, *archive.trailer, *lines._VALUES}
 
 
 # --- a file that is not whole -------------------------------------------------------------------
