@@ -186,10 +186,7 @@ def _other_histories(kind: Kind, entities: Sequence[Entity]) -> Iterator[tuple[E
     for run_id, name in sorted(here.keys() | there.keys()):
         one, other = (digests.get((run_id, name), (0, b"")) for digests in (here, there))
         if one != other:
-            yield (
-                (run_id,),
-                f"differs: history of {name}: {one[0]:,} points, not {other[0]:,} alike",
-            )
+            yield (run_id,), f"differs: history of {name}: {one[0]:,} points and {other[0]:,}"
 
 
 def _digests(side: Side, runs: Sequence[Entity]) -> dict[tuple[str, str], tuple[int, bytes]]:

@@ -1,0 +1,136 @@
+"""What a tracking store and a registry answer, put so that two stores can be compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from mlflow.entities import ViewType
+
+SEARCHES = (
+    ("", ["attributes.start_time DESC"]),
+    ("metrics.loss < 0.3", ["metrics.loss ASC"]),
+    ("params.p1 LIKE '%.1'", ["params.p1 DESC"]),
+    ("tags.n = '2'", []),
+    ("attributes.status = 'FINISHED'", ["attributes.run_name ASC"]),
+    ("dataset.name = 'wine'", []),
+)
+
+
+def answers(tracking: Any, registry: Any) -> Iterator[tuple[str, Any]]:
+    """Questions and what is answered to them."""
+    experiments = tracking.search_experiments(ViewType.ALL, max_results=100)
+    yield "experiments", sorted((_plain(e) for e in experiments), key=lambda e: e["experiment_id"])
+    ids = [e.experiment_id for e in experiments]
+    yield from _of_runs(tracking, ids)
+    yield from _of_models(tracking, ids)
+    yield from _of_traces(tracking, ids)
+    yield from _of_registry(registry)
+
+
+def _of_runs(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
+    for view in (ViewType.ACTIVE_ONLY, ViewType.DELETED_ONLY):
+        for text, order in SEARCHES:
+            found = tracking.search_runs(ids, text, view, 1000, order)
+            yield f"runs {text} {order} {view}", [run.info.run_id for run in found]
+    runs = tracking.search_runs(ids, "", ViewType.ALL, 1000)
+    for run in sorted(runs, key=lambda run: run.info.run_id):
+        run_id = run.info.run_id
+        whole = tracking.get_run(run_id)
+        yield f"run {run_id}", _run(whole)
+        for key in sorted(whole.data.metrics):
+            history = tracking.get_metric_history(run_id, key)
+            yield f"history {run_id} {key}", [_number(m.to_dictionary()) for m in history]
+        latest = {m.key: (m.step, m.timestamp) for m in whole.data._metric_objs}
+        yield f"latest {run_id}", latest
+    found = tracking._search_datasets(ids)
+    yield "datasets", sorted(str(one.to_dict()) for one in found)
+
+
+def _run(run: Any) -> Any:
+    inputs = sorted(run.inputs.dataset_inputs, key=lambda i: (i.dataset.name, i.dataset.digest))
+    return {
+        "info": dict(run.info),
+        "metrics": {k: _number({"value": v}) for k, v in run.data.metrics.items()},
+        "params": run.data.params,
+        "tags": run.data.tags,
+        "inputs": [
+            (i.dataset.to_dictionary(), sorted((t.key, t.value) for t in i.tags)) for i in inputs
+        ],
+        "model inputs": [m.model_id for m in run.inputs.model_inputs],
+        "model outputs": [(m.model_id, m.step) for m in run.outputs.model_outputs],
+    }
+
+
+def _of_models(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
+    models = tracking.search_logged_models(ids)
+    yield "logged models", [model.model_id for model in models]
+    for model in models:
+        found = tracking.get_logged_model(model.model_id)
+        yield (
+            f"logged model {model.model_id}",
+            {
+                **{k: v for k, v in found.to_dictionary().items() if k != "metrics"},
+                "tags": found.tags or {},
+                "params": found.params or {},
+                "metrics": sorted(str(dict(metric)) for metric in found.metrics or []),
+            },
+        )
+    measured = tracking.search_logged_models(ids, "metrics.auc > 0.6")
+    yield "measured models", [model.model_id for model in measured]
+
+
+def _of_traces(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
+    traces, _ = tracking.search_traces(ids, order_by=["timestamp_ms ASC"])
+    yield "traces", [trace.trace_id for trace in traces]
+    for text in ("feedback.good = 'true'", "span.name LIKE 'step%'", "trace.status = 'ERROR'"):
+        found, _ = tracking.search_traces(ids, text)
+        yield f"traces {text}", sorted(trace.trace_id for trace in found)
+    for trace in traces:
+        whole = tracking.get_trace(trace.trace_id, allow_partial=True)
+        info = whole.info.to_dict()
+        info["assessments"] = sorted(map(str, info.get("assessments", [])))
+        yield f"trace {trace.trace_id}", info
+        yield f"spans {trace.trace_id}", [span.to_dict() for span in whole.data.spans]
+
+
+def _of_registry(registry: Any) -> Iterator[tuple[str, Any]]:
+    prompts = "tags.`mlflow.prompt.is_prompt` = 'true'"
+    found = [*registry.search_registered_models(), *registry.search_registered_models(prompts)]
+    yield "models", [_model(model) for model in found]
+    versions = registry.search_model_versions(max_results=1000)
+    by_place = sorted(versions, key=lambda v: (v.name, int(v.version)))
+    yield "versions", [_version(version) for version in by_place]
+    for model in found:
+        stages = {v.current_stage: int(v.version) for v in registry.get_latest_versions(model.name)}
+        yield f"latest of {model.name}", stages
+        for alias in model.aliases:
+            version = registry.get_model_version_by_alias(model.name, alias)
+            yield f"alias {model.name} {alias}", int(version.version)
+    for version in by_place:
+        place = version.name, version.version
+        yield f"download {place}", registry.get_model_version_download_uri(*place)
+
+
+def _model(model: Any) -> Any:
+    plain = dict(model)
+    plain["latest_versions"] = sorted(_version(v)["version"] for v in model.latest_versions)
+    return {key: value for key, value in plain.items() if not key.startswith("deployment")}
+
+
+def _version(version: Any) -> Any:
+    plain = dict(version)
+    plain["version"] = int(version.version)
+    plain["aliases"] = sorted(version.aliases)
+    return {key: _plain(value) for key, value in plain.items() if key != "deployment_job_state"}
+
+
+def _number(point: dict[str, Any]) -> dict[str, Any]:
+    value = point["value"]
+    return {**point, "value": "nan" if math.isnan(value) else value}
+
+
+def _plain(value: Any) -> Any:
+    """An entity as a map; anything else as it is."""
+    return dict(value) if hasattr(value, "_properties") else value

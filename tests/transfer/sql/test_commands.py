@@ -1,0 +1,52 @@
+"""``import`` and ``export`` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner, Result
+from mlflow.entities import RunTag, ViewType
+
+from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.cli.exits import FINDINGS, USAGE
+from tests.transfer.sql.filling import Theirs
+from tests.transfer.sql.moves import stores
+
+
+def run(table, *arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["--uri", table.engine.uri, *arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_there_and_back(source: Theirs, table, tmp_path):
+    counted = json.loads(run(table, "import", source.uri, "--dry-run", "--json").stdout)
+    assert counted["found"]["runs"] == 8
+    done = json.loads(run(table, "import", source.uri, "--json").stdout)
+    assert done["moved"]["runs"]["written"] == 8
+    assert done["verified"]["runs"] == {"compared": 8, "same": 8, "different": 0, "missing": 0}
+    target = f"sqlite:///{tmp_path}/new.db"
+    back = json.loads(run(table, "export", target, "--json").stdout)
+    assert back["verified"].keys() == done["verified"].keys()
+    assert all(one["same"] == one["compared"] > 0 for one in back["verified"].values())
+
+
+def test_people_see_tables_and_sentences(source: Theirs, table):
+    run(table, "import", source.uri, "--no-verify")
+    tracking, _ = stores(table)
+    (found,) = tracking.search_runs(["1"], "tags.n = '1'", ViewType.ALL, 1)
+    tracking.set_tag(found.info.run_id, RunTag("n", "other"))
+    shown = run(table, "import", source.uri, code=FINDINGS).output
+    assert "conflicts" in shown
+    assert "is there and different: tags.n: '1', not 'other'" in " ".join(shown.split())
+
+
+def test_a_dry_export_makes_nothing(source: Theirs, table, tmp_path):
+    run(table, "import", source.uri, "--no-verify")
+    counted = run(table, "export", f"sqlite:///{tmp_path}/none.db", "--dry-run").output
+    assert "what is there" in counted
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_what_is_no_database_is_said(table):
+    assert "database" in run(table, "import", "nothing", code=USAGE).output
