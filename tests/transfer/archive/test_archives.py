@@ -135,6 +135,10 @@ CHANGES = {
     "the trailer stands twice": lambda lines: [*lines, lines[-1]],
     "nothing is there": lambda _: [],
     "only the header is there": lambda lines: lines[:1],
+    "it is of another kind of table": lambda lines: [
+        lines[0].replace(b'"mlflow"', b'"versioned"'),
+        *lines[1:],
+    ],
     "the form is newer": lambda lines: [
         lines[0].replace(b'"version":1', b'"version":2'),
         *lines[1:],
@@ -217,8 +221,21 @@ def test_a_file_that_is_there_is_not_touched(path, source):
     with pytest.raises(Refused, match="is there already"):
         dump(source, path)
     assert path.read_bytes() == before
-    with pytest.raises(Refused, match="there is no folder"):
-        dump(source, path.parent / "nowhere" / "table.gz")
+
+
+def test_a_disk_that_refuses_is_named(source, tmp_path, monkeypatch):
+    with pytest.raises(Refused, match="cannot be written: No such file or directory"):
+        dump(source, tmp_path / "nowhere" / "table.gz")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    folder = tmp_path / "new"
+    folder.mkdir()
+    with pytest.raises(Refused, match="cannot be written: No space left on device"):
+        dump(source, folder / "table.gz")
+    assert not list(folder.iterdir())
 
 
 def test_nobody_else_may_read_it(source, tmp_path):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from mlflow_dynamodbstore import __version__
-from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE, Schema
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.transfer.archive.errors import BadArchive, Refused
 from mlflow_dynamodbstore.transfer.archive.lines import content_of, item_of, line_of
@@ -98,20 +98,21 @@ def _header(source: Source, schema: Schema, now: float) -> dict[str, Any]:
 @contextmanager
 def _under_another_name(path: Path) -> Iterator[Any]:
     """A file that gets its name when all of it is on the disk, and goes if that does not happen."""
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise Refused(f"there is no folder {folder}")
-    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=folder)
+    folder, name = path.absolute().parent, ""
     try:
+        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=folder)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync_folder(folder)
+        name = ""
+        _sync_folder(folder)
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        if name:
+            Path(name).unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -190,12 +191,11 @@ class Archive:
             is_ours = header["format"] == FORMAT
         except (ValueError, TypeError, KeyError) as error:
             raise self._bad("its first line is not that of an archive") from error
-        if not is_ours:
-            raise self._bad("its first line is not that of an archive")
-        if header["version"] != VERSION:
-            raise self._bad(
-                f"it has the form {header['version']}, and this release knows {VERSION}: upgrade it"
-            )
+        if not is_ours or header.get("schema") != MLFLOW_TABLE.kind:
+            raise self._bad("its first line is not that of an archive of a table of MLflow's data")
+        form = header.get("version")
+        if form != VERSION:
+            raise self._bad(f"it has the form {form}, and this release knows the form {VERSION}")
         return header
 
     def _read_trailer(self, line: bytes) -> dict[str, Any]:
