@@ -69,7 +69,7 @@ def import_database(
     job = Job(
         "Import",
         kinds.importing(database, place.table()),
-        lambda: database.others(kinds.carried()),
+        lambda: kinds.left_in_database(database),
         json,
     )
     _do(ctx, job, verify=verify, dry_run=dry_run)

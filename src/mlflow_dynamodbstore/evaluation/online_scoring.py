@@ -62,7 +62,7 @@ class OnlineScoring(Scorers):
                 "filter_string": filter_string or None,
             }
             if self._scorer_written(
-                [changed_scorer(scorer, {ONLINE: config}), _entry(place, sample_rate)]
+                [changed_scorer(scorer, {ONLINE: config}), online_entry(place, sample_rate)]
             ):
                 return _config({**scorer, ONLINE: config})
 
@@ -141,7 +141,7 @@ def _needs_expectations(serialized: str) -> bool:
     return isinstance(scorer, InstructionsJudge) and EXPECTATIONS_FIELD in scorer.get_input_fields()
 
 
-def _entry(place: ScorerPlace, sample_rate: float) -> TransactWrite:
+def online_entry(place: ScorerPlace, sample_rate: float) -> TransactWrite:
     """The change of the list of scorers at work."""
     key = place.online
     if sample_rate <= 0:

@@ -235,7 +235,7 @@ class Scorers(ScorerEndpoints):
             writes: list[TransactWrite] = [Put(version, condition=ABSENT)]
             if before is None:
                 writes.append(Put({**scorer, **changes}, condition=ABSENT))
-                writes.append(Put(_locator(place, scorer)))
+                writes.append(Put(scorer_locator(place, scorer)))
                 listed = keys.with_scorers_key(place.experiment_id)
                 writes.append(Put({"PK": listed.pk, "SK": listed.sk}))
             else:
@@ -301,7 +301,8 @@ def _new_scorer(place: ScorerPlace) -> Item:
     }
 
 
-def _locator(place: ScorerPlace, scorer: Item) -> Item:
+def scorer_locator(place: ScorerPlace, scorer: Item) -> Item:
+    """The item that tells where a scorer lies."""
     key = keys.scorer_locator_key(str(scorer["scorer_id"]))
     return {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id, "name": place.name}
 

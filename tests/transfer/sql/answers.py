@@ -8,7 +8,7 @@ from typing import Any
 
 from mlflow.entities import ViewType
 
-SEARCHES = (
+SEARCHES: tuple[tuple[str, list[str]], ...] = (
     ("", ["attributes.start_time DESC"]),
     ("metrics.loss < 0.3", ["metrics.loss ASC"]),
     ("params.p1 LIKE '%.1'", ["params.p1 DESC"]),
@@ -27,6 +27,7 @@ def answers(tracking: Any, registry: Any) -> Iterator[tuple[str, Any]]:
     yield from _of_models(tracking, ids)
     yield from _of_traces(tracking, ids)
     yield from _of_registry(registry)
+    yield from _of_evaluation(tracking, ids)
 
 
 def _of_runs(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
@@ -99,6 +100,8 @@ def _of_registry(registry: Any) -> Iterator[tuple[str, Any]]:
     prompts = "tags.`mlflow.prompt.is_prompt` = 'true'"
     found = [*registry.search_registered_models(), *registry.search_registered_models(prompts)]
     yield "models", [_model(model) for model in found]
+    hooks = registry.list_webhooks()
+    yield "webhooks", sorted(str(_webhook(hook)) for hook in hooks)
     versions = registry.search_model_versions(max_results=1000)
     by_place = sorted(versions, key=lambda v: (v.name, int(v.version)))
     yield "versions", [_version(version) for version in by_place]
@@ -113,10 +116,41 @@ def _of_registry(registry: Any) -> Iterator[tuple[str, Any]]:
         yield f"download {place}", registry.get_model_version_download_uri(*place)
 
 
+def _of_evaluation(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
+    for experiment_id in sorted(ids):
+        issues = tracking.search_issues(experiment_id)
+        yield f"issues {experiment_id}", sorted(str(vars(issue)) for issue in issues)
+    active = [e for e in sorted(ids) if e != "3"]
+    scorers = tracking.list_scorers_across_experiments(active)
+    yield "scorers", [_scorer(scorer) for scorer in scorers]
+    versions = tracking.list_scorer_versions("1", "fluency")
+    yield "versions of a scorer", [_scorer(version) for version in versions]
+    datasets = tracking.search_datasets()
+    for dataset in sorted(datasets, key=lambda dataset: dataset.name):
+        whole = tracking.get_dataset(dataset.dataset_id)
+        plain = whole.to_dict()
+        plain["experiment_ids"] = sorted(
+            tracking.get_dataset_experiment_ids(dataset.dataset_id), key=str
+        )
+        plain.pop("records", None)
+        yield f"dataset {dataset.name}", plain
+        records, _ = tracking._load_dataset_records(dataset.dataset_id)
+        by_id = sorted(records, key=lambda record: record.dataset_record_id)
+        yield f"records of {dataset.name}", [record.to_dict() for record in by_id]
+
+
+def _scorer(scorer: Any) -> Any:
+    return {key: value for key, value in vars(scorer).items() if key != "_created_at"}
+
+
 def _model(model: Any) -> Any:
     plain = dict(model)
     plain["latest_versions"] = sorted(_version(v)["version"] for v in model.latest_versions)
     return {key: value for key, value in plain.items() if not key.startswith("deployment")}
+
+
+def _webhook(hook: Any) -> Any:
+    return {**vars(hook), "events": sorted(map(str, hook.events))}
 
 
 def _version(version: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from mlflow.entities import (
     DatasetInput,
     ExperimentTag,
     InputTag,
+    IssueSeverity,
     LoggedModelInput,
     LoggedModelOutput,
     LoggedModelParameter,
@@ -25,6 +27,7 @@ from mlflow.entities.assessment import Expectation, Feedback
 from mlflow.entities.assessment_error import AssessmentError
 from mlflow.entities.assessment_source import AssessmentSource
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
+from mlflow.entities.webhook import WebhookAction, WebhookEntity, WebhookEvent, WebhookStatus
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow.store.model_registry.sqlalchemy_store import SqlAlchemyStore as SqlRegistry
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore as SqlTracking
@@ -33,6 +36,7 @@ from mlflow.tracing.constant import SpanAttributeKey
 from tests.sql import empty_database
 from tests.traces.making import NOON, make_info, make_prompt, make_span, make_spans, trace_id
 
+URL = "https://93.184.215.14/hook"
 ARTIFACTS = "s3://bucket/root"
 LONG = "long " * 800
 ODD = "k: a/b - 50. ż"
@@ -62,6 +66,8 @@ def filled(folder: Path) -> Theirs:
     _inputs(theirs, runs, model)
     _traces(theirs, first, runs[0])
     _registry(theirs, runs[0])
+    _webhooks(theirs)
+    _evaluation(theirs, first, runs[0])
     return theirs
 
 
@@ -220,3 +226,39 @@ def _registry(theirs: Theirs, run_id: str) -> None:
     store.create_registered_model("large")
     for n in range(60):
         store.create_model_version("large", f"s3://l/{n}", run_id, [ModelVersionTag("t", LONG)])
+
+
+def _webhooks(theirs: Theirs) -> None:
+    events = [
+        WebhookEvent(WebhookEntity.MODEL_VERSION, WebhookAction.CREATED),
+        WebhookEvent(WebhookEntity.REGISTERED_MODEL, WebhookAction.CREATED),
+    ]
+    store = theirs.registry
+    store.create_webhook("hook", URL, events, "told of models", secret="quiet")
+    disabled = store.create_webhook("disabled", URL, events[:1])
+    store.update_webhook(disabled.webhook_id, status=WebhookStatus.DISABLED)
+    gone = store.create_webhook("gone", URL, events[:1])
+    store.delete_webhook(gone.webhook_id)
+
+
+def _evaluation(theirs: Theirs, experiment_id: str, run_id: str) -> None:
+    store = theirs.tracking
+    store.create_issue(experiment_id, "slow", LONG, root_causes=["a", "b"], source_run_id=run_id)
+    store.create_issue("0", "wrong", "short", severity=IssueSeverity.HIGH, created_by="ada")
+    for version in range(3):
+        store.register_scorer(experiment_id, "fluency", json.dumps({"v": version, "text": LONG}))
+    store.register_scorer("0", "other", json.dumps({"v": 1}))
+    store.delete_scorer(experiment_id, "fluency", 2)
+    used = store.create_dataset("used", {"team": "blue", "long": LONG}, [experiment_id, "0"])
+    store.create_dataset("unused")
+    records = [
+        {
+            "inputs": {"question": f"What is {n}?"},
+            "outputs": {"answer": n},
+            "expectations": {"right": True},
+            "tags": {"mlflow.user": "ada"},
+            "source": {"source_type": "TRACE", "source_data": {"trace_id": trace_id(n)}},
+        }
+        for n in range(5)
+    ]
+    store.upsert_dataset_records(used.dataset_id, [*records, {"inputs": {"long": LONG * 50}}])

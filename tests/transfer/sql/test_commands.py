@@ -9,6 +9,7 @@ from mlflow.entities import RunTag, ViewType
 
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import FINDINGS, USAGE
+from tests.sql import empty_database
 from tests.transfer.sql.filling import Theirs
 from tests.transfer.sql.moves import stores
 
@@ -25,8 +26,7 @@ def test_there_and_back(source: Theirs, table, tmp_path):
     done = json.loads(run(table, "import", source.uri, "--json").stdout)
     assert done["moved"]["runs"]["written"] == 8
     assert done["verified"]["runs"] == {"compared": 8, "same": 8, "different": 0, "missing": 0}
-    target = f"sqlite:///{tmp_path}/new.db"
-    back = json.loads(run(table, "export", target, "--json").stdout)
+    back = json.loads(run(table, "export", empty_database(tmp_path), "--json").stdout)
     assert back["verified"].keys() == done["verified"].keys()
     assert all(one["same"] == one["compared"] > 0 for one in back["verified"].values())
 

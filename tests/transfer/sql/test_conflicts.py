@@ -9,16 +9,18 @@ from mlflow.entities.trace_state import TraceState
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from tests.sql import empty_database
-from tests.transfer.sql.filling import NOON, Theirs
+from tests.traces.making import NOON
+from tests.transfer.sql.filling import Theirs
 from tests.transfer.sql.moves import exported, imported, stores, verified
 
 
-def run_named(store, name: str) -> str:
+def run_named(store: DynamoDBTrackingStore, name: str) -> str:
     (run,) = store.search_runs(["0", "1"], f"attributes.run_name = '{name}'", ViewType.ALL, 10)
-    return run.info.run_id
+    return str(run.info.run_id)
 
 
 def test_a_run_that_was_changed_meanwhile_stays_as_it_is(source: Theirs, table):

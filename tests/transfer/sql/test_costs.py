@@ -16,7 +16,8 @@ from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.moving import Kind
 from tests.sql import empty_database
 from tests.stores import uri_on
-from tests.transfer.sql.filling import NOON, Theirs
+from tests.traces.making import NOON
+from tests.transfer.sql.filling import Theirs
 from tests.transfer.sql.moves import moved
 
 RUNS = 5

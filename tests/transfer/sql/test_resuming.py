@@ -22,6 +22,9 @@ from tests.transfer.sql.filling import Theirs
 from tests.transfer.sql.moves import exported, imported, verified
 from tests.transfer.sql.test_round_trip import rows
 
+EVERY = 7
+"""Of the requests that an import writes, one in so many is died at."""
+
 
 def engine_in(folder: Path, name: str):
     return open_engine(f"dynamodb:///{folder}/{name}.ddb?synchronous=NORMAL")
@@ -40,7 +43,7 @@ def test_an_import_that_dies_anywhere_is_finished_by_another(source: Theirs, tmp
     straight = Table(counting, clock=time, retry=patient_retry(time))
     imported(source.uri, straight)
     expected, requests = keys_in(straight), counting.writes
-    for at in range(1 if when == "before" else 3, requests, 4):
+    for at in range(1 if when == "before" else 4, requests, EVERY):
         engine = engine_in(tmp_path, f"dies-{when}-{at}")
         dying = CrashingEngine(engine, at=at, when=when)
         with pytest.raises(SimulatedCrash):
@@ -49,7 +52,8 @@ def test_an_import_that_dies_anywhere_is_finished_by_another(source: Theirs, tmp
         again = Table(engine, clock=time, retry=patient_retry(time))
         assert imported(source.uri, again).findings.first == []
         assert keys_in(again) == expected, at
-        assert_same(source.uri, again)
+        if at + EVERY >= requests:
+            assert_same(source.uri, again)
         engine.close()
 
 

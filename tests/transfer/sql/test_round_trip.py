@@ -46,7 +46,6 @@ IGNORED = {
     "input_uuid": "made anew",
     "association_id": "made anew",
     "source_id": "of a dataset: made anew",
-    "created_time": "of a link, which our store does not keep",
     "db_payload_generation": "for locking",
 }
 
@@ -54,11 +53,17 @@ IGNORED = {
 def rows(uri: str) -> dict[str, Any]:
     """The rows of all tables that say something, but for what is made anew."""
     database = Database.to_read(uri)
+    hooks = database.rows(sa.select(database.table("webhooks")))
+    alive = {row["webhook_id"] for row in hooks if row["deleted_timestamp"] is None}
     found = {}
     for name in sorted(database.names - DERIVED):
         made = database.rows(sa.select(database.table(name)))
         ignored = IGNORED.keys() - ({"source_id"} if name != "inputs" else set())
+        if name == "entity_associations":
+            ignored |= {"created_time"}  # when a trace was linked is not kept
         plain = [{k: v for k, v in row.items() if k not in ignored} for row in made]
+        if name in ("webhooks", "webhook_events"):  # deleted ones are not moved
+            plain = [row for row in plain if row["webhook_id"] in alive]
         if name == "model_versions":  # of deleted versions only the last is needed
             plain = [row for row in plain if row["current_stage"] != "Deleted_Internal"]
         if name == "model_version_tags":

@@ -17,8 +17,8 @@ from mlflow.store.db.utils import (
     create_sqlalchemy_engine,
 )
 
-# These put MLflow's tables into the metadata of their base.
-from mlflow.store.model_registry.dbmodels import models as _registry  # noqa: F401
+# This one and the next put MLflow's tables into the metadata of their base.
+from mlflow.store.model_registry.dbmodels.models import EncryptedString
 from mlflow.store.tracking.dbmodels import models as _tracking  # noqa: F401
 from mlflow.store.workspace.dbmodels import models as _workspaces  # noqa: F401
 
@@ -101,16 +101,19 @@ class Database:
         """The tables that are there."""
         return frozenset(sa.inspect(self.engine).get_table_names())
 
-    def table(self, name: str) -> sa.Table:
+    def table(self, name: str) -> sa.TableClause:
+        """A table; texts that it encrypts are read and written as they are."""
         found: sa.Table = Base.metadata.tables[name]
-        return found
+        if not any(isinstance(column.type, EncryptedString) for column in found.c):
+            return found
+        return sa.table(name, *(sa.column(c.name, _plain(c.type)) for c in found.c))
 
     def count(self, name: str, where: Mapping[str, Any] | None = None) -> int:
         """How many rows a table has."""
         query = sa.select(sa.func.count()).select_from(self._any_table(name))
         for column, value in (where or {}).items():
-            query = query.where(self.table(name).c[column] == value)
-        with self.engine.connect() as connection:
+            query = query.where(sa.column(column) == value)
+        with self._reporting(), self.engine.connect() as connection:
             return int(connection.execute(query).scalar_one())
 
     def others(self, carried: Iterable[str]) -> dict[str, int]:
@@ -154,17 +157,26 @@ class Database:
 
     def rows(self, query: sa.Select[Any]) -> Iterator[Row]:
         """The rows of a query, which are not held all at once."""
-        with self.engine.connect() as connection:
+        with self._reporting(), self.engine.connect() as connection:
             streamed = connection.execution_options(stream_results=True, yield_per=READ_AT_ONCE)
             for row in streamed.execute(query).mappings():
                 yield dict(row)
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Let what a database refuses be a sentence."""
+        try:
+            yield
+        except sa.exc.SQLAlchemyError as error:
+            why = getattr(error, "orig", None) or error
+            raise MlflowException(f"the database {self.place} failed: {why}") from error
 
     # --- writing --------------------------------------------------------------------------------
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
         """A transaction: what is inserted in it is there at its end, or none of it."""
-        with self.engine.begin() as connection:
+        with self._reporting(), self.engine.begin() as connection:
             if self.engine.dialect.name == "mysql":
                 # The default experiment is number 0, which MySQL would take for "the next one".
                 connection.execute(sa.text("SET @@SESSION.sql_mode='NO_AUTO_VALUE_ON_ZERO'"))
@@ -199,6 +211,10 @@ class Writing:
         greatest = sa.select(sa.func.max(table.c[column])).scalar_subquery()
         sequence = sa.func.pg_get_serial_sequence(name, column)
         self.connection.execute(sa.select(sa.func.setval(sequence, sa.func.greatest(greatest, 1))))
+
+
+def _plain(kind: Any) -> Any:
+    return sa.String() if isinstance(kind, EncryptedString) else kind
 
 
 def _beyond(columns: Sequence[Any], after: tuple[Any, ...]) -> Any:

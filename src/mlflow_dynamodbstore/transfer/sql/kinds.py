@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mlflow.entities.entity_type import EntityAssociationType
+
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.datasets import DatasetItems, DatasetRows
+from mlflow_dynamodbstore.transfer.sql.evaluation_datasets import (
+    EvaluationDatasetItems,
+    EvaluationDatasetRows,
+    EvaluationRecordItems,
+    EvaluationRecordRows,
+)
 from mlflow_dynamodbstore.transfer.sql.experiments import (
     ExperimentItems,
     ExperimentRows,
     WorkspaceItems,
     WorkspaceRows,
 )
+from mlflow_dynamodbstore.transfer.sql.issues import IssueItems, IssueRows
 from mlflow_dynamodbstore.transfer.sql.items import ItemSide, Shelf
 from mlflow_dynamodbstore.transfer.sql.logged_models import LoggedModelItems, LoggedModelRows
 from mlflow_dynamodbstore.transfer.sql.moving import EXPERIMENTS, Kind
@@ -20,8 +29,10 @@ from mlflow_dynamodbstore.transfer.sql.registry import ModelItems, ModelRows
 from mlflow_dynamodbstore.transfer.sql.rows import RowSide
 from mlflow_dynamodbstore.transfer.sql.run_items import RunItems
 from mlflow_dynamodbstore.transfer.sql.run_rows import RunRows
+from mlflow_dynamodbstore.transfer.sql.scorers import ScorerItems, ScorerRows
 from mlflow_dynamodbstore.transfer.sql.trace_items import TraceItems
 from mlflow_dynamodbstore.transfer.sql.trace_rows import TraceRows
+from mlflow_dynamodbstore.transfer.sql.webhooks import WebhookItems, WebhookRows
 
 SIDES: tuple[tuple[str, type[RowSide], type[ItemSide]], ...] = (
     ("workspaces", WorkspaceRows, WorkspaceItems),
@@ -31,6 +42,11 @@ SIDES: tuple[tuple[str, type[RowSide], type[ItemSide]], ...] = (
     ("logged models", LoggedModelRows, LoggedModelItems),
     ("traces", TraceRows, TraceItems),
     ("registered models", ModelRows, ModelItems),
+    ("webhooks", WebhookRows, WebhookItems),
+    ("issues", IssueRows, IssueItems),
+    ("scorers", ScorerRows, ScorerItems),
+    ("evaluation datasets", EvaluationDatasetRows, EvaluationDatasetItems),
+    ("evaluation records", EvaluationRecordRows, EvaluationRecordItems),
 )
 """What lies in another comes after it."""
 
@@ -46,6 +62,18 @@ def exporting(table: Table, database: Database) -> list[Kind]:
     return [replace(k, source=k.target, target=k.source) for k in importing(database, table)]
 
 
-def carried() -> set[str]:
-    """The tables of a database that are moved."""
-    return {table for _, rows, _ in SIDES for table in rows.tables()}
+def left_in_database(database: Database) -> dict[str, int]:
+    """How many rows of which tables stay in the database alone."""
+    carried = {table for _, rows, _ in SIDES for table in rows.tables()}
+    links = [
+        {"source_type": source, "destination_type": target}
+        for source, target in (
+            (EntityAssociationType.TRACE, EntityAssociationType.RUN),
+            (EntityAssociationType.TRACE, EntityAssociationType.PROMPT_VERSION),
+            (EntityAssociationType.EVALUATION_DATASET, EntityAssociationType.EXPERIMENT),
+        )
+    ]
+    others = database.count("entity_associations") - sum(
+        database.count("entity_associations", kind) for kind in links
+    )
+    return {**database.others(carried), **({"entity_associations": others} if others else {})}

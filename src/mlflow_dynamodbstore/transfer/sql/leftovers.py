@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.anatomy import anatomy
@@ -14,7 +13,6 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.transfer.sql.items import Shelf
 
 IN_WORKSPACES: Mapping[str, str] = {
-    "Webhook": "webhooks",
     "Role name": "roles",
     "MCP server name": "MCP servers",
     "Gateway secret": "gateway secrets",
@@ -22,7 +20,6 @@ IN_WORKSPACES: Mapping[str, str] = {
     "Gateway endpoint": "gateway endpoints",
     "Gateway budget policy": "gateway budget policies",
     "Gateway guardrail": "gateway guardrails",
-    "Entry of an evaluation dataset": "evaluation datasets",
 }
 """What is counted in the partition of a workspace, by what its items are called."""
 
@@ -40,8 +37,6 @@ def left_in_table(shelf: Shelf) -> Counter[str]:
         pk = keys.experiment_pk(experiment_id)
         for label, within in _BY_AGE.items():
             found[label] += _count(shelf, Query(pk, within.on("lsi1sk"), "LSI1", keys_only=True))
-        for label, within in _BY_KEY.items():
-            found[label] += _count(shelf, Query(pk, where=within.on(), keys_only=True))
     return Counter({label: count for label, count in found.items() if count})
 
 
@@ -49,7 +44,6 @@ _BY_AGE = {
     "label schemas": review_keys.label_schemas_by_age(),
     "review queues": review_keys.review_queues_by_age(),
 }
-_BY_KEY = {"issues": evaluation_keys.ISSUES, "scorers": evaluation_keys.SCORERS}
 
 
 def _count(shelf: Shelf, query: Query) -> int:

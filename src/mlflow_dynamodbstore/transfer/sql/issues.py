@@ -1,0 +1,106 @@
+"""Issues that were found in traces, in a database and in a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
+from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
+from mlflow_dynamodbstore.evaluation.issue_items import Candidate, Texts, new_issue
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+from mlflow_dynamodbstore.transfer.sql.database import Row
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
+from mlflow_dynamodbstore.transfer.sql.rows import RowSide
+
+_LISTS = ("root_causes", "categories")
+_PLAIN = ("name", "status", "severity", "source_run_id", "created_by")
+
+
+class IssueRows(RowSide):
+    """Issues in a database."""
+
+    table = "issues"
+    key = ("issue_id",)
+    columns = (
+        "experiment_id",
+        *_PLAIN,
+        "description",
+        "created_timestamp",
+        "last_updated_timestamp",
+        *_LISTS,
+    )
+
+    def shaped(self, entity: Entity, row: Row) -> Entity:
+        for name in _LISTS:
+            entity.values[name] = (json.loads(row[name]) if row[name] else None) or None
+        return entity
+
+    def own_row(self, entity: Entity) -> Row:
+        lists = {name: entity.values[name] for name in _LISTS}
+        texts = {name: json.dumps(some) if some else None for name, some in lists.items()}
+        return {**super().own_row(entity), **texts}
+
+
+class IssueItems(ItemSide):
+    """Issues in a table."""
+
+    def count(self) -> int:
+        return sum(1 for _ in self._own_items())
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for items in batched(self._own_items(), AT_ONCE):
+            yield self._entities(items)
+
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        wanted = [keys.issue_key(str(e.experiment_id), e.key[0]) for e in like]
+        found = list(self.table.get_many(wanted).values())
+        return {entity.key: entity for entity in self._entities(found)}
+
+    def write(self, entities: Sequence[Entity], source: Side) -> None:
+        del source
+        before: list[Item] = []
+        own: list[Item] = []
+        for entity in entities:
+            values, home = entity.values, str(entity.experiment_id)
+            texts = Texts(values["description"], values["root_causes"], values["categories"])
+            stored = texts.stored(home, entity.key[0])
+            attributes = {**{name: values[name] for name in _PLAIN}, **stored.attributes}
+            issue = new_issue(home, entity.key[0], values["created_timestamp"], attributes)
+            own.append({**issue, "updated": values["last_updated_timestamp"]})
+            located = keys.issue_locator_key(entity.key[0])
+            before += [put.item for put in stored.parts]
+            before.append({"PK": located.pk, "SK": located.sk, "experiment_id": home})
+        homes = {keys.with_issues_key(str(entity.experiment_id)) for entity in entities}
+        self.shelf.put([*before, *({"PK": key.pk, "SK": key.sk} for key in sorted(homes))])
+        self.shelf.put(own)
+
+    def _own_items(self) -> Iterator[Item]:
+        for experiment_id in listed_experiments(self.table, keys.WITH_ISSUES_PK):
+            query = Query(experiment_pk(experiment_id), where=keys.ISSUES.on())
+            yield from (item for item in self.table.items(query) if CONTENTS in item)
+
+    def _entities(self, items: Sequence[Item]) -> list[Entity]:
+        contents = large.load_many(self.table, items, CONTENTS)
+        return [_entity(item, Texts.of(c)) for item, c in zip(items, contents, strict=True)]
+
+
+def _entity(item: Item, texts: Texts) -> Entity:
+    values: dict[str, Any] = {
+        "experiment_id": experiment_id_of(item),
+        **{name: item[name] for name in _PLAIN},
+        "description": texts.description,
+        "created_timestamp": item["created"],
+        "last_updated_timestamp": item["updated"],
+        "root_causes": texts.root_causes,
+        "categories": texts.categories,
+    }
+    return Entity((Candidate(item).issue_id,), values)

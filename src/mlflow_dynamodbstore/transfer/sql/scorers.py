@@ -1,0 +1,151 @@
+"""Scorers with their versions, in a database and in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.endpoints import endpoint_ref
+from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
+from mlflow_dynamodbstore.evaluation.online_scoring import ONLINE, online_entry
+from mlflow_dynamodbstore.evaluation.scorers import (
+    BOUND,
+    LATEST,
+    ScorerPlace,
+    scorer_locator,
+    version_key,
+)
+from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
+from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
+
+
+class ScorerRows(RowSide):
+    """Scorers in a database."""
+
+    table = "scorers"
+    key = ("scorer_id",)
+    columns = ("experiment_id", "scorer_name")
+    below: ClassVar = {
+        "versions": Children(
+            "scorer_versions",
+            ("scorer_id",),
+            ("scorer_version",),
+            ("serialized_scorer", "creation_time"),
+        ),
+        "online": Children(
+            "online_scoring_configs",
+            ("scorer_id",),
+            ("online_scoring_config_id",),
+            ("sample_rate", "filter_string"),
+            ("experiment_id",),
+        ),
+    }
+
+
+class ScorerItems(ItemSide):
+    """Scorers in a table."""
+
+    def count(self) -> int:
+        return sum(1 for _ in self._own_items())
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for items in batched(self._own_items(), AT_ONCE):
+            yield self._entities(items)
+
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        found = list(self.table.get_many(_place(entity).key for entity in like).values())
+        return {entity.key: entity for entity in self._entities(found)}
+
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        taken = self.table.get_many(_place(entity).key for entity in entities)
+        why: dict[EntityKey, str] = {}
+        for entity in entities:
+            if _place(entity).key in taken:
+                why[entity.key] = "another scorer of its experiment has its name"
+            elif len(entity.values["online"]) > 1:
+                why[entity.key] = "it is configured to score traces twice"
+        return why
+
+    def write(self, entities: Sequence[Entity], source: Side) -> None:
+        del source
+        made = [_items(entity) for entity in entities]
+        below = [item for _, items in made for item in items]
+        self.shelf.put({(item["PK"], item["SK"]): item for item in below}.values())
+        # The scorers last: one that is there is whole.
+        self.shelf.put(scorer for scorer, _ in made)
+
+    def _own_items(self) -> Iterator[Item]:
+        for experiment_id in listed_experiments(self.table, keys.WITH_SCORERS_PK):
+            yield from self.table.items(
+                Query(experiment_pk(experiment_id), where=keys.SCORERS.on())
+            )
+
+    def _entities(self, scorers: Sequence[Item]) -> list[Entity]:
+        versions = self.table.map(self._versions, scorers)
+        return [_entity(scorer, some) for scorer, some in zip(scorers, versions, strict=True)]
+
+    def _versions(self, scorer: Item) -> dict[int, Value]:
+        where = keys.scorer_versions(str(scorer["scorer_id"])).on()
+        found = self.table.items(Query(str(scorer["PK"]), where=where))
+        heads = [item for item in found if keys.is_scorer_version(str(item["SK"]))]
+        texts = large.load_many(self.table, heads, CONTENTS)
+        return {
+            keys.scorer_version_of(str(head["SK"])): {
+                "serialized_scorer": str(text),
+                "creation_time": head["created"],
+            }
+            for head, text in zip(heads, texts, strict=True)
+        }
+
+
+def _items(entity: Entity) -> tuple[Item, list[Item]]:
+    """A scorer's own item, and those that are written before it."""
+    place, values = _place(entity), entity.values
+    scorer: Item = {
+        "PK": place.key.pk,
+        "SK": place.key.sk,
+        "scorer_id": entity.key[0],
+        "name": place.name,
+        LATEST: max(values["versions"], default=0),
+        REVISION: 1,
+    }
+    listed = keys.with_scorers_key(place.experiment_id)
+    below = [scorer_locator(place, scorer), {"PK": listed.pk, "SK": listed.sk}]
+    for number, said in values["versions"].items():
+        key = version_key(scorer, number)
+        stored = large.store(key, CONTENTS, said["serialized_scorer"])
+        below += [put.item for put in stored.parts]
+        created = said["creation_time"]
+        below.append({"PK": key.pk, "SK": key.sk, "created": created, **stored.attributes})
+        if endpoint_ref(said["serialized_scorer"]) is not None:
+            scorer[BOUND] = True
+    for config_id, said in values["online"].items():
+        scorer[ONLINE] = {"id": config_id, **said}
+        entry = online_entry(place, said["sample_rate"])
+        below += [entry.item] if isinstance(entry, Put) else []
+    return scorer, below
+
+
+def _place(entity: Entity) -> ScorerPlace:
+    return ScorerPlace(str(entity.experiment_id), str(entity.values["scorer_name"]))
+
+
+def _entity(scorer: Item, versions: dict[int, Value]) -> Entity:
+    online = dict(scorer.get(ONLINE) or {})
+    config_id = online.pop("id", None)
+    values: dict[str, Any] = {
+        "experiment_id": experiment_id_of(scorer),
+        "scorer_name": scorer["name"],
+        "versions": versions,
+        "online": {} if config_id is None else {config_id: online},
+    }
+    return Entity((scorer["scorer_id"],), values)

@@ -1,0 +1,93 @@
+"""Webhooks, in a database and in a table. Their secrets are moved as they are, encrypted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
+from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
+
+_FIELDS = {
+    "name": "name",
+    "url": "url",
+    "description": "description",
+    "status": "status",
+    "secret": "secret",
+    "created": "creation_timestamp",
+    "updated": "last_updated_timestamp",
+}
+
+
+class WebhookRows(RowSide):
+    """Webhooks in a database; it keeps those that were deleted, and they are passed over."""
+
+    table = "webhooks"
+    key = ("webhook_id",)
+    columns = ("workspace", *_FIELDS.values(), "deleted_timestamp")
+    below: ClassVar = {
+        "events": Children("webhook_events", ("webhook_id",), ("entity", "action"), ()),
+    }
+
+    def count(self) -> int:
+        return self.database.count(self.table, {"deleted_timestamp": None})
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for page in super().pages():
+            yield [e for e in page if e.values["deleted_timestamp"] is None]
+
+
+class WebhookItems(ItemSide):
+    """Webhooks in a table."""
+
+    def count(self) -> int:
+        return sum(1 for _ in self._own_items())
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for items in batched(self._own_items(), AT_ONCE):
+            yield [_entity(item) for item in items]
+
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        wanted = [keys.webhook_key(e.key[0], e.values["workspace"]) for e in like]
+        found = self.table.get_many(wanted)
+        return {entity.key: entity for entity in map(_entity, found.values())}
+
+    def write(self, entities: Sequence[Entity], source: Side) -> None:
+        del source
+        workspaces = {e.values["workspace"] for e in entities} - {keys.DEFAULT_WORKSPACE}
+        entries = [keys.workspace_entry_key(one) for one in sorted(workspaces)]
+        self.shelf.put({"PK": key.pk, "SK": key.sk} for key in entries)
+        self.shelf.put(_item(entity) for entity in entities)
+
+    def _own_items(self) -> Iterator[Item]:
+        for workspace in self.shelf.workspaces():
+            query = Query(keys.workspace_pk(workspace), where=keys.WEBHOOKS.on())
+            yield from self.table.items(query)
+
+
+def _item(entity: Entity) -> Item:
+    (webhook_id,), values = entity.key, entity.values
+    key = keys.webhook_key(webhook_id, values["workspace"])
+    fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()}
+    return {
+        "PK": key.pk,
+        "SK": key.sk,
+        "webhook_id": webhook_id,
+        "events": [".".join(event) for event in sorted(values["events"])],
+        **{name: value for name, value in fields.items() if value is not None},
+    }
+
+
+def _entity(item: Item) -> Entity:
+    values: dict[str, Any] = {
+        "workspace": keys.workspace_of(str(item["PK"])),
+        "deleted_timestamp": None,
+        **{theirs: item.get(ours) for ours, theirs in _FIELDS.items()},
+        "events": {tuple(event.split(".")): {} for event in item["events"]},
+    }
+    return Entity((item["webhook_id"],), values)
