@@ -44,13 +44,16 @@ def test_a_copy_in_a_file_holds_and_answers_the_same(source, opened):
     assert store_answers(target) == store_answers(source)
 
 
-def test_a_copy_goes_to_dynamodb_and_back_and_stays_the_same(source, opened, dynoxide_host):
-    there, back = opened(f"{dynoxide_host}/there"), opened("back")
+def test_a_copy_of_a_copy_of_a_copy_is_the_same(source, opened, dynoxide_host):
+    """From a file to DynamoDB, from there to another table, and back into a file."""
+    there, beyond = opened(f"{dynoxide_host}/there"), opened(f"{dynoxide_host}/beyond")
+    back = opened("back")
     copy(source, there)
     assert index_answers(there) == index_answers(source)
     assert store_answers(there) == store_answers(source)
-    copy(there, back)
-    assert lines_of(back) == lines_of(there) == lines_of(source)
+    copy(there, beyond)
+    copy(beyond, back)
+    assert lines_of(back) == lines_of(beyond) == lines_of(there) == lines_of(source)
     assert compare(TableSource(source), TableSource(back), source.clock()).is_same
     assert store_answers(back) == store_answers(source)
 

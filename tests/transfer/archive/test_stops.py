@@ -7,7 +7,9 @@ import random
 import pytest
 
 from mlflow_dynamodbstore.lifecycle import walk
+from mlflow_dynamodbstore.table.errors import AccessDenied
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from mlflow_dynamodbstore.transfer.archive import file, filling
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
@@ -68,6 +70,36 @@ def test_throttling_partial_batches_and_lost_answers_change_nothing(source, open
     reading, writing = (Table(engine, clock=time, retry=patient_retry(time)) for engine in engines)
     done = Filling(writing, TableSource(reading)).run()
     assert all(engine.injected.total() > 0 for engine in engines)
+    assert done.items == len(lines_of(source))
+    assert lines_of(target) == lines_of(source)
+
+
+class Remote(WrappedEngine):
+    """An engine that is read ahead, and stops answering after a few pages."""
+
+    def __init__(self, inner, pages):
+        super().__init__(inner)
+        self.waits_on_network = True
+        self.pages = pages
+
+    def scan(self, scan):
+        self.pages -= 1
+        if self.pages < 0:
+            raise AccessDenied("the session has expired")
+        return super().scan(scan)
+
+
+def test_a_source_that_stops_answering_ends_the_copy_until_the_next_call(source, opened, time):
+    target, lives = opened("target"), 0
+    while True:
+        remote = Table(Remote(source.engine, pages=2 + lives), clock=time)
+        try:
+            done = Filling(target, TableSource(remote, segments=2)).run()
+        except AccessDenied:
+            lives += 1
+        else:
+            break
+    assert lives > 1
     assert done.items == len(lines_of(source))
     assert lines_of(target) == lines_of(source)
 
