@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.table.contract import (
     Engine,
@@ -124,3 +127,57 @@ def at_every_moment(two: Two, meanwhile: Meanwhile) -> Iterator[int]:
             yield at
         if two.engine.ended_before:
             return
+
+
+Operation = Callable[[Any, Any], object]
+"""What a store does to a subject."""
+
+
+class End(NamedTuple):
+    """How two operations ended: the error of each, if any, and what there is then."""
+
+    of_one: str | None
+    of_other: str | None
+    state: object
+
+
+def interleaved(
+    two: Two,
+    begin: Callable[[], Any],
+    one: Operation,
+    other: Operation,
+    state: Callable[[Any], object],
+) -> Iterator[tuple[int, End, list[End]]]:
+    """Interrupt one operation before each of its requests by the whole of another.
+
+    Gives each moment with its end, and the ends that the two have one after the other. ``begin``
+    makes a new subject each time.
+    """
+    subject = begin()
+    errors = error_of(one, two.first, subject), error_of(other, two.second, subject)
+    serial = [End(*errors, state(subject))]
+    subject = begin()
+    errors = error_of(other, two.second, subject), error_of(one, two.first, subject)
+    serial.append(End(errors[1], errors[0], state(subject)))
+    for at in count(1):
+        subject = begin()
+        raised: list[str | None] = []
+        meanwhile = partial(_noted, raised, other, two.second, subject)
+        with two.engine.interrupted({at: meanwhile}):
+            failed = error_of(one, two.first, subject)
+        if two.engine.ended_before:
+            return
+        yield at, End(failed, raised[0], state(subject)), serial
+
+
+def _noted(raised: list[str | None], operation: Operation, store: Any, subject: Any) -> None:
+    raised.append(error_of(operation, store, subject))
+
+
+def error_of(operation: Operation, store: Any, subject: Any) -> str | None:
+    """The code of MLflow's error that an operation raises, or None."""
+    try:
+        operation(store, subject)
+    except MlflowException as error:
+        return str(error.error_code)
+    return None

@@ -103,10 +103,16 @@ def unpacked(data: bytes) -> AssessmentRecord:
 
 @dataclass(frozen=True)
 class AssessmentWrites:
-    """An assessment as an attribute of its trace, and the items to write before."""
+    """An assessment as an attribute of its trace, and, of a long one, its own item and parts."""
 
     attributes: Item
-    items: list[Put]
+    own: list[Put]
+    parts: list[Put]
+
+    @property
+    def items(self) -> list[Put]:
+        """What is to be written before its trace, when nobody else may be writing it."""
+        return [*self.parts, *self.own]
 
 
 def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> AssessmentWrites:
@@ -114,13 +120,14 @@ def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Asse
     name = ASSESSMENT + record.assessment_id
     whole = replace(record, long=False).packed()
     if len(whole) <= INLINE_ASSESSMENT:
-        return AssessmentWrites({name: whole}, [])
+        return AssessmentWrites({name: whole}, [], [])
     key = place.assessment(record.assessment_id)
     prepared = large.store(key, WHOLE, whole, ttl=ttl)
     expiry = {} if ttl is None else {TTL: ttl}
     item: Item = {"PK": key.pk, "SK": key.sk, **prepared.attributes, **expiry}
     head = replace(record, long=True, **_LONG_FIELDS)  # type: ignore[arg-type]
-    return AssessmentWrites({name: head.packed(), OUTSIDE: True}, [*prepared.parts, Put(item)])
+    attributes: Item = {name: head.packed(), OUTSIDE: True}
+    return AssessmentWrites(attributes, [Put(item)], prepared.parts)
 
 
 def record_of(assessment: Assessment) -> AssessmentRecord:

@@ -13,7 +13,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Delete, Query
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.assessment_records import (
     EXPECTATION,
@@ -89,10 +89,8 @@ class Assessments(TracesBase):
             merged = metadata_json({**current.metadata_map, **(metadata or {})})
             after = replace(current, metadata=merged, **changes)
             updated[:] = [after]
-            made = _with(item, after)
-            kept = {self.table.schema.key_of(put.item) for put in made.before}
-            old = self._own_items(item, assessment_id)
-            return replace(made, obsolete=[Delete(key) for key in old if key not in kept])
+            made, old = _with(item, after), self._replaced(item, assessment_id)
+            return replace(made, together=made.together or old.together, obsolete=old.obsolete)
 
         self._change_trace(self._trace_item(trace_id), changed)
         return entity(updated[0], trace_id)
@@ -106,20 +104,21 @@ class Assessments(TracesBase):
             after = {key: value for key, value in item.items() if key != name}
             if gone.overrides:
                 after = _marked(after, gone.overrides, valid=True)
-            old = self._own_items(item, assessment_id)
-            return Change(after, obsolete=[Delete(key) for key in old])
+            old = self._replaced(item, assessment_id)
+            note = Delete(place_of(item).issue_note(assessment_id))
+            noted = [note] if gone.type == ISSUE else []
+            return replace(old, after=after, obsolete=[*old.obsolete, *noted])
 
         self._change_trace(self._trace_item(trace_id), deleted)
 
-    def _own_items(self, item: Item, assessment_id: str) -> list[Key]:
-        """The items beside its trace's that a long assessment takes, or one that names an issue."""
-        place, assessed = place_of(item), unpacked(item[ASSESSMENT + assessment_id])
-        own = [place.issue_note(assessment_id)] if assessed.type == ISSUE else []
-        if not assessed.long:
-            return own
-        head = place.assessment(assessment_id)
-        query = Query(head.pk, where=keys.parts(head.sk).on(), keys_only=True)
-        return [*own, head, *(self.table.schema.key_of(part) for part in self.table.items(query))]
+    def _replaced(self, item: Item, assessment_id: str) -> Change:
+        """How what lies beside a trace of an assessment goes: something only of a long one."""
+        if not unpacked(item[ASSESSMENT + assessment_id]).long:
+            return Change(item)
+        own = place_of(item).assessment(assessment_id)
+        query = Query(own.pk, where=keys.parts(own.sk).on(), keys_only=True)
+        parts = [Delete(self.table.schema.key_of(part)) for part in self.table.items(query)]
+        return Change(item, together=[Delete(own)], obsolete=parts)
 
     def _delete_assessments_of_run(self, run_id: str) -> None:
         """Remove the assessments that a run made; for when the run is deleted."""
@@ -150,8 +149,12 @@ def _with(item: Item, made: AssessmentRecord) -> Change:
     """A trace with one more assessment, or one changed."""
     place, ttl = place_of(item), ttl_of(item)
     written = writes(place, made, ttl)
-    before = [*written.items, *notes(place, made, ttl)]
-    return Change({**item, **written.attributes}, before=before)
+    return Change(
+        {**item, **written.attributes},
+        before=notes(place, made, ttl),
+        parts=written.parts,
+        together=written.own,
+    )
 
 
 def _overridden(item: Item, made: AssessmentRecord) -> Item:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,8 +15,8 @@ from mlflow.utils.uri import append_to_uri_path
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.policies import TRACE_RETENTION
-from mlflow_dynamodbstore.table.contract import Delete, Put, Query, Write
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
@@ -43,11 +44,16 @@ EXISTS = Attr("generation").exists()
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of a trace's own item, and what is written before and removed after."""
+    """What becomes of a trace's own item, and what is written before and removed after.
+
+    What is written or removed ``together`` with it lies where others may write too: a long
+    assessment, which is nothing without its head in the trace.
+    """
 
     after: Item
     before: Sequence[Put] = ()
     parts: Sequence[Put] = ()  # as ``before``, and of no use to a second try
+    together: Sequence[Put | Delete] = ()
     obsolete: Sequence[Delete] = ()
 
 
@@ -113,15 +119,16 @@ class TracesBase(TrackingBase):
     def _at_trace(self, trace_id: str, act: Callable[[TracePlace], T | None]) -> T | None:
         """What there is where a trace lies, or None when the active workspace has no such trace.
 
-        One that is not where it is remembered to be may have moved, or been written anew.
+        One that is not where it was looked for may have moved, or been written anew.
         """
-        remembered = self._trace_homes.get(trace_id) is not None
-        for _ in range(2 if remembered else 1):
-            place = self._find_trace_place(trace_id)
-            found = None if place is None else act(place)
+        tried: TracePlace | None = None
+        while (place := self._find_trace_place(trace_id)) not in (None, tried):
+            assert place is not None
+            found = act(place)
             if found is not None:
                 return found
             self._forget_trace(trace_id)
+            tried = place
         return None
 
     def _update_trace(self, trace_id: str, update: Update) -> None:
@@ -129,7 +136,7 @@ class TracesBase(TrackingBase):
 
         def updated(place: TracePlace) -> bool | None:
             try:
-                self.table.update(place.key, update, condition=EXISTS)
+                self.table.update(place.key, items.edited(update), condition=EXISTS)
             except ConditionFailed:
                 return None
             return True
@@ -157,12 +164,13 @@ class TracesBase(TrackingBase):
         """
         wanted = list(dict.fromkeys(trace_ids))
         homes = {one: home for one in wanted if (home := self._trace_homes.get(one)) is not None}
-        unknown = [one for one in wanted if one not in homes]
-        found = self._traces_at({**homes, **self._locate_traces(unknown)})
-        if moved := [one for one in homes if one not in found]:
-            for one in moved:
+        homes.update(self._locate_traces(one for one in wanted if one not in homes))
+        found = self._traces_at(homes)
+        if gone := [one for one in homes if one not in found]:
+            for one in gone:
                 self._forget_trace(one)
-            found.update(self._traces_at(self._locate_traces(moved)))
+            now = self._locate_traces(gone)
+            found.update(self._traces_at({k: v for k, v in now.items() if v != homes[k]}))
         return found
 
     def _locate_traces(self, trace_ids: Iterable[str]) -> dict[str, str]:
@@ -183,6 +191,14 @@ class TracesBase(TrackingBase):
             if self._is_in_workspace(home)
         }
         return {places[key]: item for key, item in self.table.get_many(places).items()}
+
+    def _locate_again(self, place: TracePlace, ttl: int | None) -> str:
+        """Make sure that a trace which is there has a locator; gives where that says it is."""
+        while (found := self.table.get(keys.trace_locator_key(place.trace_id))) is None:
+            with suppress(ConditionFailed):
+                self.table.put(items.locator(place, ttl), condition=Attr("PK").not_exists())
+                return place.experiment_id
+        return str(found["experiment_id"])
 
     def _note_trace(self, item: Item) -> Item:
         """Remember a trace, so that the next call about it need not read it first."""
@@ -248,52 +264,82 @@ class TracesBase(TrackingBase):
 
     # --- changing -------------------------------------------------------------------------------
 
-    def _change_trace(self, item: Item, change: Callable[[Item], Change | None]) -> Item:
+    def _change_trace(
+        self, item: Item, change: Callable[[Item], Change | None], *, follow: bool = True
+    ) -> Item:
         """Change a trace depending on what it is; done again when somebody else was faster.
 
-        Raises when the trace is gone. ``change`` may be called several times, with the trace as it
+        A trace that was moved meanwhile is changed where it is then, unless told not to ``follow``
+        it. Raises when it is gone. ``change`` may be called several times, with the trace as it
         then is, and gives None when there is nothing to do.
         """
+        refused: Change | None = None
         for _ in range(MOST_TRIES):
-            made = change(item)
+            try:
+                made = change(item)
+            except MlflowException:
+                self._discard_change(refused)
+                raise
             if made is None:
+                self._discard_change(refused)
                 return item
             try:
                 after = self._apply_trace_change(item, made)
-            except ConditionFailed as refused:
-                self._discard_change(made)
-                trace_id = place_of(item).trace_id
-                if refused.old is None:
-                    self._forget_trace(trace_id)
-                    raise TraceNotFound(trace_id) from refused
-                item = refused.old
+            except ConditionFailed as error:
+                refused = made
+                self.table.write([_removal(self.table, put) for put in made.parts])
+                item = self._trace_now(item, error, made, follow=follow)
             else:
                 if made.obsolete:
                     self.table.write(list(made.obsolete))
-                return self._note_trace(after)
+                return after
         raise MlflowException(
             f"Trace with ID '{place_of(item).trace_id}' is being changed by too many others.",
             TEMPORARILY_UNAVAILABLE,
         )
 
+    def _trace_now(
+        self, item: Item, refused: ConditionFailed, made: Change, *, follow: bool
+    ) -> Item:
+        """The trace that a change was refused for, as it is now; raises when it is gone."""
+        if refused.old is not None:
+            return refused.old
+        trace_id = place_of(item).trace_id
+        self._forget_trace(trace_id)
+        self._discard_change(made)
+        found = self._find_trace(trace_id) if follow else None
+        if found is None:
+            raise TraceNotFound(trace_id) from refused
+        return found
+
     def _apply_trace_change(self, item: Item, made: Change) -> Item:
+        """Make a change to a trace as it was read; gives the trace after it."""
         if made.before or made.parts:
             self.table.write([*made.before, *made.parts])
         generation = item["generation"]
-        after = self.table.update(
-            place_of(item).key,
-            items.change(item, {**made.after, "generation": generation + 1}),
-            condition=Attr("generation").eq(generation),
-            returns="new",
-        )
-        assert after is not None
-        return after
+        place, after = place_of(item), {**made.after, "generation": generation + 1}
+        update, unchanged = items.change(item, after), Attr("generation").eq(generation)
+        if made.together:
+            try:
+                self.table.transact([Patch(place.key, update, unchanged), *made.together])
+            except TransactionCancelled as error:
+                if (reason := error.reasons[0]) is None or reason.code != "ConditionFailed":
+                    raise
+                raise ConditionFailed(str(error), reason.old) from error
+            self._trace_images.forget(place.trace_id)  # what others have set is not in it
+            return after
+        whole = self.table.update(place.key, update, condition=unchanged, returns="new")
+        assert whole is not None
+        return self._note_trace(whole)
 
-    def _discard_change(self, made: Change) -> None:
+    def _discard_change(self, made: Change | None) -> None:
         """Remove what was written for a change that did not happen."""
-        removed: list[Write] = [Delete(self.table.schema.key_of(put.item)) for put in made.parts]
-        if removed:
-            self.table.write(removed)
+        if made is not None and made.before:
+            self.table.write([_removal(self.table, put) for put in made.before])
+
+
+def _removal(table: Table, put: Put) -> Delete:
+    return Delete(table.schema.key_of(put.item))
 
 
 class TraceNotFound(MlflowException):

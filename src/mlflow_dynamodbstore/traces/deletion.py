@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from itertools import islice
 
+from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -16,9 +17,11 @@ from mlflow.utils.validation import _parse_experiment_id
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.reviews.attachments import detach
 from mlflow_dynamodbstore.table.contract import Delete, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.base import TracesBase
-from mlflow_dynamodbstore.traces.items import TAG, TracePlace, place_of
+from mlflow_dynamodbstore.traces.items import TAG, TracePlace, place_of, ttl_of
 from mlflow_dynamodbstore.tracking.base import batched
 
 _logger = logging.getLogger(__name__)
@@ -46,9 +49,9 @@ class TraceDeletion(TracesBase):
         )
         deleted = 0
         for found in batched(chosen, AT_ONCE):
-            places = [place_of(item) for item in found if _let_go_of_archive(item)]
-            self._remove_traces(places)
-            deleted += len(places)
+            given_up = [item for item in found if _let_go_of_archive(item)]
+            self._remove_traces(given_up)
+            deleted += len(given_up)
         return deleted
 
     def _existing_traces(self, home: str, trace_ids: list[str]) -> Iterator[Item]:
@@ -62,21 +65,45 @@ class TraceDeletion(TracesBase):
         query = Query(keys.experiment_pk(home), where, index=index, limit=AT_ONCE * 5)
         return self.table.items(query)
 
-    def _remove_traces(self, places: list[TracePlace]) -> None:
+    def _remove_traces(self, traces: list[Item]) -> None:
         """The traces first, so that nobody finds half of one; where they lay last."""
+        places = [place_of(item) for item in traces]
         detach(self.table, places)
-        self.table.write([Delete(place.key) for place in places])
-        below = self.table.map(self._below_trace, places)
+        below = self.table.map(self._remove_trace, traces)
         self.table.write([Delete(key) for some in below for key in some])
-        self.table.write([Delete(keys.trace_locator_key(place.trace_id)) for place in places])
+        removed = [place for place, some in zip(places, below, strict=True) if some]
+        self.table.write([_unlocated(place) for place in removed])
+        # One that was begun anew here before its locator went has none now.
+        for item in self.table.get_many(place.key for place in removed).values():
+            self._locate_again(place_of(item), ttl_of(item))
         for place in places:
             self._forget_trace(place.trace_id)
+
+    def _remove_trace(self, item: Item) -> list[Key]:
+        """Remove a trace's own item; gives what else is to go, or nothing when it was not there."""
+        found: Item | None = item
+        while found is not None:
+            below = self._below_trace(place_of(found))
+            try:
+                self.table.delete(place_of(found).key, condition=items.is_as_read(found))
+            except ConditionFailed as refused:
+                found = refused.old  # changed meanwhile, and so perhaps what belongs to it
+            else:
+                return below
+        return []
 
     def _below_trace(self, place: TracePlace) -> list[Key]:
         """Everything that belongs to a trace but its own item."""
         query = Query(place.pk, where=keys.trace_children(place.trace_id).on(), keys_only=True)
-        found: list[Item] = list(self.table.items(query))
+        found = list(self.table.items(query))
         return [*(self.table.schema.key_of(item) for item in found), place.session_note]
+
+
+def _unlocated(place: TracePlace) -> Delete:
+    """How to remove what tells where a trace lay, unless it tells of another place by now."""
+    key = keys.trace_locator_key(place.trace_id)
+    here = Attr("experiment_id").eq(place.experiment_id) | Attr("PK").not_exists()
+    return Delete(key, condition=here)
 
 
 def _let_go_of_archive(item: Item) -> bool:

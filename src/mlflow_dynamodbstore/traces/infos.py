@@ -39,13 +39,17 @@ class TraceInfos(Beginnings):
         def restart(item: Item) -> Item:
             merging.check_takes_info(item)
             item = self._moved_trace(item, place.experiment_id)
-            return self._change_trace(item, lambda found: _restarted(found, trace_info, tags))
+            # Should another process move it back meanwhile, it is brought here again.
+            return self._change_trace(
+                item, lambda found: _restarted(found, trace_info, tags), follow=False
+            )
 
         def start() -> Item:
             item, begun = self._start_new(place, trace_info, tags)
-            return item if begun else restart(item)
+            return item if begun and place_of(item) == place else restart(item)
 
-        item = self._guessing(self._begun_already(place, trace_info), restart, start)
+        begun = self._begun_already(place, trace_info)
+        item = self._guessing(begun, restart, lambda: self._following(start))
         return record(self.table, item).to_info()
 
     def _begun_already(self, place: TracePlace, info: TraceInfo) -> Item | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from secrets import randbits
 from typing import NamedTuple
 
-from boto3.dynamodb.conditions import Attr
+from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.tracing.constant import TraceMetadataKey
 
 from mlflow_dynamodbstore import keys
@@ -32,6 +32,9 @@ TAG, METADATA, ASSESSMENT, RUN_LINK, PROMPT_LINK = "t:", "m:", "a:", "r:", "p:"
 
 INLINE_TEXT = 1024
 """Bytes of a tag's value up to which it stays in the trace's own item."""
+
+EDITS = "edits"
+"""Attribute that counts the changes which depend on nothing, and so leave ``generation`` alone."""
 
 OUTSIDE = "outside"
 """Attribute that says: some tag or assessment is too long, and stands in an item of its own."""
@@ -144,6 +147,17 @@ def change(before: Item, after: Item) -> Update:
     )
 
 
+def edited(update: Update) -> Update:
+    """An update that whoever moves the trace or dates it anew must notice."""
+    return replace(update, add={**update.add, EDITS: 1})
+
+
+def is_as_read(item: Item) -> ConditionBase:
+    """That nothing at all about a trace has changed since it was read."""
+    edits = Attr(EDITS).eq(item[EDITS]) if EDITS in item else Attr(EDITS).not_exists()
+    return Attr("generation").eq(item["generation"]) & edits
+
+
 def sorted_out(item: Item) -> dict[str, Item]:
     """The tags, metadata, assessments and links of a trace, each kind by name; in one pass."""
     found: dict[str, Item] = {TAG: {}, METADATA: {}, ASSESSMENT: {}, RUN_LINK: {}, PROMPT_LINK: {}}
@@ -164,13 +178,14 @@ def ttl_of(item: Item) -> int | None:
     return ttl
 
 
-def dated(
-    some: Iterable[Key], ttl: int | None, noticed: Mapping[str, int] | None = None
-) -> list[Patch]:
+def expiring(ttl: int | None) -> Update:
+    """The change that gives an item another expiry, or none."""
+    return Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})
+
+
+def dated(some: Iterable[Key], ttl: int | None) -> list[Patch]:
     """How to give items another expiry, or none; those that are gone stay so."""
-    when = Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})
-    update = replace(when, add=dict(noticed or {}))
-    return [Patch(key, update, condition=Attr("PK").exists()) for key in some]
+    return [Patch(key, expiring(ttl), condition=Attr("PK").exists()) for key in some]
 
 
 class TagWrites(NamedTuple):

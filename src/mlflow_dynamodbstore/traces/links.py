@@ -9,6 +9,7 @@ from mlflow.store.tracking import MAX_TRACE_LINKS_PER_REQUEST
 
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.base import EXISTS, TracesBase
 from mlflow_dynamodbstore.traces.items import PROMPT_LINK, RUN_LINK, TracePlace, place_of
 
@@ -44,7 +45,14 @@ class TraceLinks(TracesBase):
         return [place_of(item) for item in self._find_trace_items(trace_ids).values()]
 
     def _link_traces(self, places: list[TracePlace], update: Update) -> None:
-        # One that is refused has been deleted meanwhile, and needs no link.
-        self.table.write([Patch(place.key, update, condition=EXISTS) for place in places])
-        for place in places:
-            self._trace_images.forget(place.trace_id)
+        linked = items.edited(update)
+        while places:
+            outcomes = self.table.write([Patch(p.key, linked, condition=EXISTS) for p in places])
+            gone = [p for p, done in zip(places, outcomes, strict=True) if done.status != "applied"]
+            for place in places:
+                self._trace_images.forget(place.trace_id)
+            # One that is refused has moved, or was deleted and needs no link.
+            for place in gone:
+                self._trace_homes.forget(place.trace_id)
+            found = self._linkable_traces([place.trace_id for place in gone])
+            places = [place for place in found if place not in gone]

@@ -14,11 +14,11 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.versions import VERSION, Upgraded
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.base import Change, TraceNotFound
-from mlflow_dynamodbstore.traces.items import place_of, ttl_of
+from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
 from mlflow_dynamodbstore.traces.paths import Traces
 from mlflow_dynamodbstore.traces.search import TraceSearch
 from mlflow_dynamodbstore.tracking.base import batched
@@ -61,8 +61,8 @@ class TraceRetention(TraceSearch):
         reached = Renewal()
         for experiment_id in experiment_ids:
             for some in batched(self._all_traces(experiment_id), AT_ONCE):
-                late = [(item, ttl) for item in some if (ttl := _renewed(item, days)) is not None]
-                self.table.map(lambda one: self._redate(*one), late)
+                late = [item for item in some if _renewed(item, days) is not None]
+                self.table.map(lambda item: self._redate(item, days), late)
                 self.table.map(self._modernise, [i for i in some if isinstance(i, Upgraded)])
                 reached = replace(
                     reached,
@@ -79,19 +79,39 @@ class TraceRetention(TraceSearch):
         for page in traces.pages(keys.traces_by_time(), index, descending=True):
             yield from page
 
-    def _redate(self, item: Item, ttl: int) -> None:
-        """Change the expiry of a trace; what belongs to it first, so that it never goes before."""
-        place = place_of(item)
+    def _redate(self, item: Item, days: int) -> None:
+        """Prolong a trace; what belongs to it first, so that it never goes before.
+
+        Done again when it was changed or moved meanwhile: what was added has the old expiry.
+        """
+        found: Item | None = item
+        while found is not None and (ttl := _renewed(found, days)) is not None:
+            place = place_of(found)
+            self.table.write(items.dated(self._dated_with(place), ttl or None))
+            # Whoever is about to add to it must notice that what is added lives longer.
+            own = replace(items.expiring(ttl or None), add={"generation": 1})
+            try:
+                self.table.update(place.key, own, condition=items.is_as_read(found))
+            except ConditionFailed as refused:
+                found = refused.old or self._trace_anywhere(place.trace_id)
+            else:
+                break
+        self._forget_trace(place_of(item).trace_id)
+
+    def _dated_with(self, place: TracePlace) -> list[Key]:
+        """What expires with a trace."""
         query = Query(place.pk, where=keys.trace_children(place.trace_id).on(), keys_only=True)
         below = [self.table.schema.key_of(child) for child in self.table.items(query)]
         attached = attachments(self.table, place.pk, place.trace_id)
         belongings = [*below, *attached, keys.trace_locator_key(place.trace_id)]
         if self.table.get(place.session_note) is not None:
             belongings.append(place.session_note)
-        # Whoever is about to add to it must notice that what is added lives longer.
-        own = items.dated([place.key], ttl or None, noticed={"generation": 1})
-        self.table.write(items.dated(belongings, ttl or None), then=own)
-        self._forget_trace(place.trace_id)
+        return belongings
+
+    def _trace_anywhere(self, trace_id: str) -> Item | None:
+        """A trace where its locator says it is, in whatever workspace."""
+        home = self._locate_traces([trace_id]).get(trace_id)
+        return None if home is None else self.table.get(keys.trace_key(home, trace_id))
 
     def _modernise(self, item: Item) -> None:
         """Write a trace that was read in an older form in the newest."""

@@ -47,7 +47,7 @@ class SpanLog(Beginnings):
         self._guessing(
             self._known_trace(trace_id),
             lambda known: self._join_spans(known, batch),
-            lambda: self._begin_with_spans(location, trace_id, batch),
+            lambda: self._following(lambda: self._begin_with_spans(location, trace_id, batch)),
         )
 
     def _begin_with_spans(self, location: str, trace_id: str, batch: SpanBatch) -> None:
@@ -126,7 +126,8 @@ class SpanLog(Beginnings):
             counted = max(found.get("batches", 0), number)
             return replace(made, after={**made.after, "batches": counted}) if counted else made
 
-        return self._change_trace(item, merged)
+        # Not where the trace may have moved to: these spans are written where it lay.
+        return self._change_trace(item, merged, follow=False)
 
 
 def _with_batch(

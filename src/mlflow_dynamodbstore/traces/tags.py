@@ -10,7 +10,8 @@ from mlflow.tracing.constant import TraceTagKey
 from mlflow.utils.validation import _validate_trace_tag
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.table.contract import Patch, Put
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
+from mlflow_dynamodbstore.table.errors import Refusal, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
@@ -30,25 +31,61 @@ class TraceTags(TracesBase):
             return
         self._guessing(
             self._known_trace(trace_id),
-            lambda known: self._tag_trace(known, key, value, EXISTS & _expires(ttl_of(known))),
-            lambda: self._tag_trace(self._located_trace(trace_id), key, value, EXISTS),
+            lambda known: self._tag_trace(known, key, value),
+            lambda: self._tag_located(trace_id, key, value),
         )
 
-    def _tag_trace(self, trace: Item, key: str, value: str, condition: ConditionBase) -> None:
+    def _tag_located(self, trace_id: str, key: str, value: str) -> None:
+        """Set a tag where a trace's locator says it is; again, should it move meanwhile."""
+        tried: TracePlace | None = None
+        while (place := items.place_of(trace := self._located_trace(trace_id))) != tried:
+            try:
+                self._tag_trace(trace, key, value)
+            except TraceNotFound:
+                tried = place
+            else:
+                return
+        raise TraceNotFound(trace_id)
+
+    def _tag_trace(self, trace: Item, key: str, value: str) -> None:
         """Set a tag where a trace lies, with the expiry it has."""
         place, ttl = items.place_of(trace), ttl_of(trace)
-        # The tag's own item first: the trace may name it only once it is there.
-        tag = items.tag_item(place, key, value, ttl)
-        attributes = items.tag_writes(place, {key: value}, ttl).attributes
         # Whoever is about to add spans must notice that they have moved elsewhere.
         noticed = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
-        changed = Patch(place.key, Update(set=attributes, add=noticed), condition=condition)
-        outcome = self.table.write([Put(tag)], then=[changed])[-1]
         self._trace_images.forget(place.trace_id)
-        if outcome.status != "applied":
-            if outcome.image is None:
+        while True:
+            tag = Put(items.tag_item(place, key, value, ttl))
+            attributes = items.tag_writes(place, {key: value}, ttl).attributes
+            changed = Patch(
+                place.key,
+                items.edited(Update(set=attributes, add=noticed)),
+                condition=EXISTS & _expires(ttl),
+            )
+            refused = self._written_with_tag(tag, changed, long=items.OUTSIDE in attributes)
+            if refused is None:
+                return
+            if refused.old is None:
                 self.table.delete(place.tag(key))
-            raise TraceNotFound(place.trace_id)
+                raise TraceNotFound(place.trace_id)
+            ttl = ttl_of(refused.old)  # it has been given another expiry meanwhile
+
+    def _written_with_tag(self, tag: Put, changed: Patch, *, long: bool) -> Refusal | None:
+        """Write a tag's own item and its trace's; gives why the latter was refused, if it was.
+
+        The trace tells the value of a short one. A long one stands in its own item alone, which
+        whoever deletes the tag must not remove from under it: so both are written at once.
+        """
+        if not long:
+            outcome = self.table.write([tag], then=[changed])[-1]
+            applied = outcome.status == "applied"
+            return None if applied else Refusal("ConditionFailed", old=outcome.image)
+        try:
+            self.table.transact([changed, tag])
+        except TransactionCancelled as error:
+            if (reason := error.reasons[0]) is None or reason.code != "ConditionFailed":
+                raise
+            return reason
+        return None
 
     def delete_trace_tag(self, trace_id: str, key: str) -> None:
         removed = ("name", "lsi4sk") if key == TraceTagKey.TRACE_NAME else (items.TAG + key,)
@@ -60,10 +97,10 @@ class TraceTags(TracesBase):
                     f"No trace tag with key '{key}' for trace with ID '{trace_id}'",
                     RESOURCE_DOES_NOT_EXIST,
                 )
-            return Change({name: item[name] for name in item if name not in removed})
+            after = {name: item[name] for name in item if name not in removed}
+            return Change(after, together=[Delete(items.place_of(item).tag(key))])
 
-        item = self._change_trace(self._trace_item(trace_id), without)
-        self.table.delete(items.place_of(item).tag(key))
+        self._change_trace(self._trace_item(trace_id), without)
 
     def _located_trace(self, trace_id: str) -> Item:
         """Where a trace lies and when it expires, which its locator tells."""

@@ -1,0 +1,157 @@
+"""Two processes change one trace: it ends as if one had come after the other."""
+
+from __future__ import annotations
+
+from itertools import count, permutations
+from typing import Any
+
+import pytest
+from mlflow.entities.assessment import FeedbackValue
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.traces.items import TracePlace
+from mlflow_dynamodbstore.traces.records import record
+from tests.interleaving import Operation, Two, interleaved, two_stores
+from tests.traces.making import feedback, make_info, make_prompt, make_span, make_spans, trace_id
+
+HERE, THERE = "1", "2"
+LONG = "x" * 3000
+
+_numbers = count(1)
+
+
+def begin(store: Any) -> str:
+    """A trace with a bit of everything."""
+    trace = trace_id(next(_numbers))
+    store.log_spans(HERE, make_spans(trace, 2))
+    store.start_trace(make_info(trace, HERE, tags={"short": "1", "long": LONG}))
+    for name, value in (("old", 1), ("long", LONG)):
+        assess(name, value)(store, trace)
+    return trace
+
+
+def assess(name: str, value: Any) -> Operation:
+    def assessed(store: Any, trace: str) -> None:
+        made = feedback(trace, name, value)
+        made.assessment_id = f"{name}-{trace}"
+        store.create_assessment(made)
+
+    return assessed
+
+
+OPERATIONS: dict[str, Operation] = {
+    "move": lambda store, trace: store.start_trace(make_info(trace, THERE, tags={"moved": "1"})),
+    "start": lambda store, trace: store.start_trace(make_info(trace, HERE, tags={"again": "1"})),
+    "tag": lambda store, trace: store.set_trace_tag(trace, "late", "1"),
+    "long tag": lambda store, trace: store.set_trace_tag(trace, "late", LONG),
+    "lengthen tag": lambda store, trace: store.set_trace_tag(trace, "short", LONG),
+    "shorten tag": lambda store, trace: store.set_trace_tag(trace, "long", "2"),
+    "change tag": lambda store, trace: store.set_trace_tag(trace, "long", LONG + "y"),
+    "untag": lambda store, trace: store.delete_trace_tag(trace, "short"),
+    "untag long": lambda store, trace: store.delete_trace_tag(trace, "long"),
+    "name": lambda store, trace: store.set_trace_tag(trace, "mlflow.traceName", "new"),
+    "assess": assess("new", 2),
+    "assess at length": assess("longer", LONG),
+    "lengthen assessment": lambda store, trace: store.update_assessment(
+        trace, f"old-{trace}", rationale=LONG
+    ),
+    "shorten assessment": lambda store, trace: store.update_assessment(
+        trace, f"long-{trace}", feedback=FeedbackValue(value="short")
+    ),
+    "rewrite assessment": lambda store, trace: store.update_assessment(
+        trace, f"long-{trace}", feedback=FeedbackValue(value=LONG + "y")
+    ),
+    "drop assessment": lambda store, trace: store.delete_assessment(trace, f"long-{trace}"),
+    "span": lambda store, trace: store.log_spans(HERE, [make_span(trace, 7)]),
+    "link": lambda store, trace: store.link_traces_to_run([trace], "some-run"),
+    "prompt": lambda store, trace: store.link_prompts_to_trace(trace, [make_prompt("p", 1)]),
+    "prolong": lambda store, trace: store._redate(store._trace_item(trace), days=60),
+    "delete": lambda store, trace: store.delete_traces(HERE, trace_ids=[trace]),
+}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Two:
+    two = two_stores(tmp_path_factory.mktemp("traces"))
+    for name in "here", "there":
+        two.second.create_experiment(name)
+    return two
+
+
+def state_of(store: Any, trace: str) -> object:
+    """What there is of a trace, ids and times left out, and whether it holds together."""
+    locator = store.table.get(keys.trace_locator_key(trace))
+    lying = {}
+    for home in HERE, THERE:
+        place = TracePlace(home, trace)
+        children = Query(place.pk, keys.trace_children(trace).on())
+        found = [store.table.get(place.key), *store.table.items(children)]
+        lying[home] = [item for item in found if item is not None]
+    if locator is None:
+        return {home: [item["SK"] for item in found] for home, found in lying.items()}
+    home = locator["experiment_id"]
+    own, *below = lying.pop(home)
+    expiries = {item.get("ttl") for item in [own, locator, *below]}
+    shown = record(store.table, own)
+    info = _without(shown.to_info().to_dict(), trace)
+    for assessment in info.get("assessments", []):
+        for name in "create_time", "last_update_time":
+            assessment.pop(name, None)
+    return {
+        "home": home,
+        "left elsewhere": [item["SK"] for item in lying.popitem()[1]],
+        "expiries": expiries,
+        "tags": info.pop("tags"),
+        "assessments": {one["assessment_id"]: one for one in info.pop("assessments", [])},
+        "info": info,
+        "spans": sorted(span.start_ns for span in shown.spans),
+        "links": sorted(name for name in own if name.startswith(("r:", "p:"))),
+    }
+
+
+def _without(value: Any, trace: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(some, trace) for name, some in value.items()}
+    if isinstance(value, list):
+        return [_without(some, trace) for some in value]
+    return value.replace(trace, "") if isinstance(value, str) else value
+
+
+WHOLE = {"move", "prolong", "delete"}
+"""What changes a trace with all that belongs to it."""
+PARTS = {"start", "long tag", "untag long", "name", "assess", "rewrite assessment", "span", "link"}
+"""What changes some part of it, each in a way of its own."""
+ALIKE = (
+    {"tag", "long tag"},
+    {"lengthen tag", "untag"},
+    {"shorten tag", "change tag", "untag long"},
+    {"lengthen assessment", "drop assessment", "assess"},
+    {"shorten assessment", "rewrite assessment", "drop assessment"},
+    {"start", "span", "tag"},
+)
+"""What changes the same thing of a trace."""
+
+
+def pairs() -> list[tuple[str, str]]:
+    found = [
+        (one, other)
+        for one, other in permutations(OPERATIONS, 2)
+        if ({one, other} & WHOLE and {one, other} <= WHOLE | PARTS)
+        or any({one, other} <= some for some in ALIKE)
+    ]
+    # Begun elsewhere before all of the deleted one is gone, a trace takes over its old spans.
+    found.remove(("delete", "move"))
+    return found
+
+
+@pytest.mark.parametrize(("one", "other"), pairs())
+def test_it_is_as_if_in_some_order(two: Two, one: str, other: str) -> None:
+    def state(trace: str) -> object:
+        return state_of(two.second, trace)
+
+    def fresh() -> str:
+        return begin(two.second)
+
+    for at, end, serial in interleaved(two, fresh, OPERATIONS[one], OPERATIONS[other], state):
+        assert end in serial, at
