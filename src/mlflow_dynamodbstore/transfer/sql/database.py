@@ -157,10 +157,15 @@ class Database:
 
     def rows(self, query: sa.Select[Any]) -> Iterator[Row]:
         """The rows of a query, which are not held all at once."""
+        names = [column.name for column in query.selected_columns]
+        return (dict(zip(names, row, strict=True)) for row in self.tuples(query))
+
+    def tuples(self, query: sa.Select[Any]) -> Iterator[tuple[Any, ...]]:
+        """The same without the names of the columns, for those who read millions."""
         with self._reporting(), self.engine.connect() as connection:
             streamed = connection.execution_options(stream_results=True, yield_per=READ_AT_ONCE)
-            for row in streamed.execute(query).mappings():
-                yield dict(row)
+            for row in streamed.execute(query):
+                yield tuple(row)
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:

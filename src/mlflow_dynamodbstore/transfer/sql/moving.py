@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from mlflow_dynamodbstore.tracking.points import order
+from mlflow_dynamodbstore.tracking.points import Point
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side, differences
 from mlflow_dynamodbstore.transfer.sql.numbers import in_columns
 
@@ -16,8 +17,6 @@ MOST_FINDINGS = 100
 """Findings that are kept; further ones are counted."""
 NAMED_DIFFERENCES = 3
 EXPERIMENTS = "experiments"
-
-_POINT = struct.Struct("<qqd?")
 
 
 @dataclass(frozen=True)
@@ -196,12 +195,25 @@ def _digests(side: Side, runs: Sequence[Entity]) -> dict[tuple[str, str], tuple[
     for run_id, name, points in side.histories(runs) if runs else ():
         metric = run_id, name
         digest = sums.setdefault(metric, hashlib.blake2b(digest_size=16))
-        for point in points:
-            step, timestamp, _, _ = order(point)
-            value, is_nan = in_columns(point.value)
-            digest.update(_POINT.pack(step, timestamp, value + 0.0, is_nan))  # no -0.0
+        digest.update(_packed(points))
         counts[metric] = counts.get(metric, 0) + len(points)
     return {metric: (count, sums[metric].digest()) for metric, count in counts.items()}
+
+
+def _packed(points: Sequence[Point]) -> bytes:
+    """Points as bytes, the same for what is the same to MLflow's database."""
+    steps, times, values = zip(*points, strict=True)
+    if not math.isfinite(sum(values)):
+        numbers = [in_columns(value) for value in values]
+        nans = bytes(is_nan for _, is_nan in numbers)
+        values = tuple(number for number, _ in numbers)
+    else:
+        nans = bytes(len(points))
+    count = len(points)
+    # To add 0.0 makes 0.0 of -0.0.
+    return nans + struct.pack(
+        f"<{count}q{count}q{count}d", *steps, *times, *(v + 0.0 for v in values)
+    )
 
 
 def _named(entity: Entity, there: Entity) -> str:

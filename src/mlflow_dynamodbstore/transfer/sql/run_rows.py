@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
@@ -133,18 +134,16 @@ class RunRows(RowSide):
         columns = [metrics.c[column] for column in order]
         wanted = metrics.c.run_uuid.in_([run.key[0] for run in runs])
         query = sa.select(*columns).where(wanted).order_by(*columns)
-        rows = self.database.rows(query)
-        for (run_id, name), some in groupby(rows, key=lambda row: (row["run_uuid"], row["key"])):
+        rows = self.database.tuples(query)
+        for (run_id, name), some in groupby(rows, key=itemgetter(0, 1)):
             for page in batched(some, POINTS_AT_ONCE):
-                yield Points(run_id, name, [_point(row) for row in page])
+                yield Points(
+                    run_id, name, [Point(row[2], row[3], from_columns(*row[4:])) for row in page]
+                )
 
     def insert_more(self, writing: Writing, entities: Sequence[Entity], source: Side) -> None:
         for some in source.histories(entities):
             writing.insert("metrics", [_row(some, point) for point in some.points])
-
-
-def _point(row: Row) -> Point:
-    return Point(row["step"], row["timestamp"], from_columns(row["value"], row["is_nan"]))
 
 
 def _row(some: Points, point: Point) -> Row:
