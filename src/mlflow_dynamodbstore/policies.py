@@ -40,6 +40,8 @@ ENVIRONMENT: Mapping[str, str] = {
 """Variables that win over CONFIG in the process that has them."""
 MOST_DAYS = 36_500
 REFRESH_SECONDS = 30.0
+WORK_SECONDS = 5.0
+"""What a process may take for something that it began by the settings it knew."""
 DAY = 24 * 60 * 60
 
 
@@ -79,6 +81,11 @@ class Policies:
         self._refresh()
         return {**DEFAULTS, **self._values, **self._fixed}
 
+    def stored(self, name: str) -> Value:
+        """What the table says, whatever the environment does; read anew, None for nothing."""
+        self._refresh()
+        return self._values.get(name)
+
     def source(self, name: str) -> str:
         """Where the value in force comes from, as of the last reading."""
         if name in self._fixed:
@@ -87,9 +94,23 @@ class Policies:
 
     def set(self, name: str, value: Value, condition: ConditionBase | None = None) -> None:
         """Write a setting; with a condition on what stands there, raises ``ConditionFailed``."""
-        key = keys.setting_key(name)
-        self._table.put({"PK": key.pk, "SK": key.sk, "value": value}, condition=condition)
+        key, since = keys.setting_key(name), int(self._table.clock())
+        item = {"PK": key.pk, "SK": key.sk, "value": value, "since": since}
+        self._table.put(item, condition=condition)
         self._read_at = None
+
+    def settle(
+        self,
+        name: str,
+        progress: Callable[[float], None] = lambda _: None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Wait until every process knows a setting as it is now; tells how long that takes."""
+        item = self._table.get(keys.setting_key(name)) or {}
+        known = int(item.get("since", 0)) + REFRESH_SECONDS + WORK_SECONDS
+        while (left := known - self._table.clock()) > 0:
+            progress(left)
+            sleep(min(left, 1.0))
 
     def sealing_rules(self) -> Rules:
         """What is derived from a run when it is sealed."""

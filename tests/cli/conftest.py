@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.policies import Policies
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
@@ -42,6 +43,14 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture(autouse=True)
+def settled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The settings that commands waited for; they need not in tests."""
+    waited: list[str] = []
+    monkeypatch.setattr(Policies, "settle", lambda _, name, *rest: waited.append(name))
+    return waited
 
 
 @pytest.fixture

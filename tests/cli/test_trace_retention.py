@@ -10,7 +10,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.cli.exits import INTERRUPTED
-from mlflow_dynamodbstore.policies import DAY
+from mlflow_dynamodbstore.policies import DAY, Policies
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import retention
 from mlflow_dynamodbstore.traces.retention import TraceRetention
@@ -60,10 +60,10 @@ def test_a_renewal_that_was_stopped_is_ended_by_the_same_command(run, uri, monke
     change = ("ttl", "set", "--trace-retention-days", "60")
     redate, calls = TraceRetention._redate, iter(range(10))
 
-    def stopped(upkeep: TraceRetention, item: Item, ttl: int) -> None:
+    def stopped(upkeep: TraceRetention, item: Item, days: int) -> None:
         if next(calls) == 3:
             raise KeyboardInterrupt
-        redate(upkeep, item, ttl)
+        redate(upkeep, item, days)
 
     monkeypatch.setattr(TraceRetention, "_redate", stopped)
     assert "stopped" in run(*change, code=INTERRUPTED).output
@@ -71,3 +71,27 @@ def test_a_renewal_that_was_stopped_is_ended_by_the_same_command(run, uri, monke
     monkeypatch.setattr(TraceRetention, "_redate", redate)
     assert run.json(*change)["traces"] == {"looked_at": 5, "prolonged": 2}
     assert run.json(*change)["traces"] == {"looked_at": 5, "prolonged": 0}
+
+
+def test_traces_that_a_server_writes_before_it_knows_live_longer_too(run, uri, monkeypatch):
+    """Servers keep policies for half a minute, and the command waits for them."""
+    server = store_at(uri)
+    server.start_trace(make_info(trace_id(1), "0"))
+
+    def settle(policies, name, progress):
+        server.start_trace(make_info(trace_id(2), "0"))
+
+    monkeypatch.setattr(Policies, "settle", settle)
+    change = ("ttl", "set", "--trace-retention-days", "60")
+    assert run.json(*change)["traces"] == {"looked_at": 2, "prolonged": 2}
+
+
+@pytest.mark.parametrize(
+    ("days", "waits"), [("60", True), ("0", True), ("30", True), ("29", False), ("1", False)]
+)
+def test_a_shorter_retention_is_not_waited_for(run, settled, days, waits):
+    """What is written by the longer one may stay longer. 30 is the default, and written down."""
+    run("ttl", "set", "--trace-retention-days", days)
+    assert bool(settled) == waits
+    run("ttl", "set", "--trace-retention-days", "40", "--no-wait")
+    assert bool(settled) == waits

@@ -9,7 +9,7 @@ import click
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.cli.renewal import renew_traces, say_renewed
+from mlflow_dynamodbstore.cli.renewal import change_trace_retention, say_renewed
 from mlflow_dynamodbstore.lifecycle.settings import SETTINGS, STATE, setting
 from mlflow_dynamodbstore.policies import PRIMARY_METRIC, TRACE_RETENTION
 
@@ -65,8 +65,11 @@ def set_(place: Place, name: str, value: str, json: bool) -> None:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     policies = place.policies()
-    policies.set(name, read)
-    renewed = renew_traces(place, int(read), json=json) if name == TRACE_RETENTION else None
+    renewed = None
+    if name == TRACE_RETENTION:
+        renewed = change_trace_retention(place, policies, int(read), wait=True, json=json)
+    else:
+        policies.set(name, read)
     if json:
         output.as_json({name: read})
         return

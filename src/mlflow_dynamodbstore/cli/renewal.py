@@ -5,19 +5,38 @@ from __future__ import annotations
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.place import Place
 from mlflow_dynamodbstore.lifecycle.places import all_experiments
+from mlflow_dynamodbstore.policies import DEFAULTS, TRACE_RETENTION, Policies
 from mlflow_dynamodbstore.traces.retention import Renewal, TraceRetention
 
 
-def renew_traces(place: Place, days: int, *, json: bool) -> Renewal:
-    """Let the traces of all workspaces live as long as a new policy says."""
-    table = place.table()
+def change_trace_retention(
+    place: Place, policies: Policies, days: int, *, wait: bool, json: bool
+) -> Renewal:
+    """Change how long traces are kept, and let those of all workspaces live as long.
+
+    Not before every process knows, unless told not to ``wait``: what they write by the policy they
+    knew would keep its date. There is nothing to wait for when traces are kept for less.
+    """
+    table, before = place.table(), policies.stored(TRACE_RETENTION)
+    if before != days:
+        policies.set(TRACE_RETENTION, days)
     with output.bar("prolonging traces", quiet=json) as shown:
+
+        def waiting(left: float) -> None:
+            output.note(shown, f"goes on in {left:.0f} s, once every server knows the policy")
 
         def progress(done: Renewal) -> None:
             output.note(shown, f"{done.looked_at:,} traces, {done.prolonged:,} prolonged")
 
+        if wait and not _is_less(days, DEFAULTS[TRACE_RETENTION] if before is None else before):
+            policies.settle(TRACE_RETENTION, waiting)
         upkeep = TraceRetention.on(table)
         return upkeep.renew_trace_expiry(all_experiments(table), progress, days)
+
+
+def _is_less(days: int, before: int) -> bool:
+    """Whether a retention is shorter than another; 0 is for good."""
+    return days > 0 and (before == 0 or days < before)
 
 
 def say_renewed(renewed: Renewal) -> None:

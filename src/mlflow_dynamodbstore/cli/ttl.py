@@ -9,7 +9,7 @@ import click
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.cli.renewal import renew_traces, say_renewed
+from mlflow_dynamodbstore.cli.renewal import change_trace_retention, say_renewed
 from mlflow_dynamodbstore.lifecycle.cleanup import GRACE_SECONDS, Cleanup, Report
 from mlflow_dynamodbstore.lifecycle.settings import RETENTIONS, SETTINGS
 from mlflow_dynamodbstore.policies import (
@@ -56,23 +56,28 @@ def show(place: Place, json: bool) -> None:
     type=DAYS,
     help="Days that the history of metrics is kept; 0: for good.",
 )
+@click.option("--no-wait", is_flag=True, help="Prolong traces before every server knows.")
 @pass_place
-def set_(place: Place, /, json: bool, **days: int | None) -> None:
+def set_(place: Place, /, no_wait: bool, json: bool, **days: int | None) -> None:
     """Change retention policies.
 
     A change counts for what is deleted or written from now on; a server sees it within half a
     minute. Traces that are there live longer too, or for good, when trace-retention-days grows or
-    becomes 0; none is made to expire earlier. Stopped with Ctrl-C, the same command given again
-    does the rest.
+    becomes 0; none is made to expire earlier. That begins when every server knows, so that none
+    is missed. Stopped with Ctrl-C, the same command given again does the rest.
     """
     chosen = {name: value for name, value in days.items() if value is not None}
     if not chosen:
         raise click.UsageError("give at least one policy, such as --trace-retention-days 60")
     policies = place.policies()
+    days_of_traces = chosen.pop(TRACE_RETENTION, None)
     for name, value in chosen.items():
         policies.set(name, value)
-    days_of_traces = chosen.get(TRACE_RETENTION)
-    renewed = None if days_of_traces is None else renew_traces(place, days_of_traces, json=json)
+    renewed = None
+    if days_of_traces is not None:
+        renewed = change_trace_retention(
+            place, policies, days_of_traces, wait=not no_wait, json=json
+        )
     _show(policies, renewed, json=json)
 
 
