@@ -15,12 +15,23 @@ from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.exits import FINDINGS
 from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.policies import (
+    METRIC_HISTORY_RETENTION,
+    SOFT_DELETED_RETENTION,
+    TRACE_RETENTION,
+    Policies,
+)
 
 if TYPE_CHECKING:
     from mlflow_dynamodbstore.transfer.sql.moving import Findings, Kind, Move, Verification
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_EXPIRING = {
+    "traces": TRACE_RETENTION,
+    "histories of metrics": METRIC_HISTORY_RETENTION,
+    "what was deleted": SOFT_DELETED_RETENTION,
+}
 SHOWN = 10
 """Findings that people are shown; ``--json`` has more."""
 
@@ -43,6 +54,7 @@ class Job:
     kinds: list[Kind]
     left: Callable[[], Mapping[str, int]]
     quiet: bool
+    expiry: Mapping[str, int] = field(default_factory=dict)
     outcome: dict[str, Any] = field(default_factory=dict)
 
 
@@ -71,6 +83,7 @@ def import_database(
         kinds.importing(database, place.table()),
         lambda: kinds.left_in_database(database),
         json,
+        _expiry(place.policies()),
     )
     _do(ctx, job, verify=verify, dry_run=dry_run)
 
@@ -108,6 +121,7 @@ def _do(ctx: click.Context, job: Job, *, verify: bool, dry_run: bool) -> None:
     for kind in job.kinds:
         left.update(kind.source.left)
     _show_left({label: count for label, count in left.items() if count}, job)
+    _show_expiry(job)
     if job.quiet:
         output.as_json(job.outcome)
     if not clean:
@@ -190,6 +204,21 @@ def _show_left(left: Mapping[str, int], job: Job) -> None:
     job.outcome["not_moved"] = dict(left)
     if left and not job.quiet:
         output.grid("Not moved", ("what", "count"), sorted(left.items()), ("count",))
+
+
+def _expiry(policies: Policies) -> dict[str, int]:
+    """After how many days what is imported expires; what does not is left out."""
+    days = {what: policies.get(policy) for what, policy in _EXPIRING.items()}
+    return {what: count for what, count in days.items() if count}
+
+
+def _show_expiry(job: Job) -> None:
+    if not job.expiry:
+        return
+    job.outcome["expires_in_days"] = dict(job.expiry)
+    if not job.quiet:
+        said = ", ".join(f"{what} in {days:,}" for what, days in job.expiry.items())
+        output.say(f"Days until what is imported expires: {said}. `ttl set` changes that.")
 
 
 def _show_findings(findings: Findings) -> None:
