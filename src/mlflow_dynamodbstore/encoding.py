@@ -30,6 +30,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 _INT64 = 1 << 63
 _ALL_ONES = (1 << 64) - 1
+_DOUBLE, _BITS = struct.Struct(">d"), struct.Struct(">Q")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -153,7 +154,7 @@ def ordered_bits(number: float) -> int:
     Nothing is lost: -0.0 stands just below 0.0, a NaN keeps its payload and stands above
     infinity (below minus infinity when its sign bit is set).
     """
-    bits: int = struct.unpack(">Q", struct.pack(">d", number))[0]
+    bits: int = _BITS.unpack(_DOUBLE.pack(number))[0]
     return bits ^ _ALL_ONES if bits >> 63 else bits | _INT64
 
 

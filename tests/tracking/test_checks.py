@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
-from mlflow.utils.validation import _validate_batch_log_data
+from mlflow.utils.validation import _validate_batch_log_data, _validate_metric
 
-from mlflow_dynamodbstore.tracking.checks import check_metrics, checked_params
+from mlflow_dynamodbstore.tracking.checks import checked_params, checked_points
 
 NAMES: list[Any] = [
     "loss",
@@ -52,14 +52,26 @@ def said(check):
 @pytest.mark.parametrize("metric", METRICS, ids=lambda m: f"{m.key!s:.9} {m.value}")
 def test_metrics_are_judged_as_mlflow_does(metric):
     for _ in range(2):  # asked, and remembered
-        ours = said(lambda: check_metrics([Metric("ok", 1.0, 1, 1), metric]))
+        ours = said(lambda: checked_points([Metric("ok", 1.0, 1, 1), metric]))
         theirs = said(lambda: _validate_batch_log_data([Metric("ok", 1.0, 1, 1), metric], [], []))
-        assert ours == (theirs if isinstance(theirs[0], type) else None)
+        if isinstance(theirs[0], type):
+            assert ours == theirs
+        else:
+            assert ours.keys() == {"ok", metric.key}
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda m: f"{m.key!s:.9} {m.value}")
+def test_a_lone_metric_is_judged_as_mlflow_does(metric):
+    theirs = said(lambda: _validate_metric(metric.key, metric.value, metric.timestamp, metric.step))
+    ours = said(lambda: checked_points([metric], alone=True))
+    assert ours == theirs if theirs else list(ours) == [metric.key]
 
 
 @pytest.mark.parametrize("param", PARAMS, ids=lambda p: f"{p.key!s:.9} {len(p.value)}")
 def test_params_are_judged_as_mlflow_does(param):
     for _ in range(2):
-        ours = said(lambda: [dict(p) for p in checked_params([param])])
-        theirs = said(lambda: [dict(p) for p in _validate_batch_log_data([], [param], [])[1]])
+        ours = said(lambda: checked_params([param]))
+        theirs = said(
+            lambda: {p.key: p.value for p in _validate_batch_log_data([], [param], [])[1]}
+        )
         assert ours == theirs

@@ -57,6 +57,7 @@ def run_key(experiment_id: str, run_id: str) -> Key:
     return Key(experiment_pk(experiment_id), run(run_id))
 
 
+@lru_cache(maxsize=16384)  # a training loop writes to the same few keys
 def run_metric(run_id: str, key: str) -> str:
     """The latest value of a metric."""
     return f"{run(run_id)}#METRIC#{bounded(key, KEY)}"
@@ -69,25 +70,34 @@ def run_metric_point(
 
     The suffix tells several values at one step and timestamp apart.
     """
-    place = f"{ordered_int(step)}#{ordered_int(timestamp)}"
-    point = f"{run(run_id)}#MHIST#{bounded(key, KEY)}#{place}"
-    return point if suffix is None else f"{point}#{_suffix(suffix)}"
+    point = f"{_points(run_id, key)}#{_place(step, timestamp)}"
+    if suffix is None:
+        return point
+    # Ours are hex digits, each made once and not worth keeping.
+    plain = suffix.isalnum() and suffix.isascii() and len(suffix) <= WORD
+    return f"{point}#{suffix if plain else bounded(suffix, WORD)}"
 
 
-def _suffix(text: str) -> str:
-    """A suffix as a piece of a key; ours are hex digits, each made once and not worth keeping."""
-    plain = text.isalnum() and text.isascii() and len(text) <= WORD
-    return text if plain else bounded(text, WORD)
+@lru_cache(maxsize=16384)
+def _points(run_id: str, key: str) -> str:
+    """What the points of one metric have in common."""
+    return f"{run(run_id)}#MHIST#{bounded(key, KEY)}"
+
+
+@lru_cache(maxsize=4096)
+def _place(step: int, timestamp: int) -> str:
+    """What the points of one call mostly have in common."""
+    return f"{ordered_int(step)}#{ordered_int(timestamp)}"
 
 
 def run_param(run_id: str, key: str) -> str:
     """A param."""
-    return join(run(run_id), "PARAM", bounded(key, KEY))
+    return f"{run(run_id)}#PARAM#{bounded(key, KEY)}"
 
 
 def run_tag(run_id: str, key: str) -> str:
     """A tag of a run."""
-    return join(run(run_id), "TAG", bounded(key, KEY))
+    return f"{run(run_id)}#TAG#{bounded(key, KEY)}"
 
 
 def run_input(run_id: str, name: str, digest: str | None = None) -> str:

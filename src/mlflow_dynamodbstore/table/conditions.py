@@ -73,6 +73,38 @@ def predicate(condition: ConditionBase) -> Predicate:
     return judged
 
 
+def is_absence(condition: ConditionBase | None, attribute: str) -> bool:
+    """Whether a condition says that an attribute is absent, and nothing else."""
+    return (
+        isinstance(condition, boto.AttributeNotExists) and condition._values[0].name == attribute  # noqa: SLF001 - see _shape
+    )
+
+
+class Template:
+    """A condition that is asked again and again with other values.
+
+    ``make`` gives the condition for some whole numbers. How to judge an item by it is worked out
+    once, here, and not for every new condition.
+    """
+
+    def __init__(self, make: Callable[..., ConditionBase], values: int) -> None:
+        self._make = make
+        places: list[int] = []
+        self._judge = _judge_of(_shape(make(*range(values)), places))
+        self._places = tuple(places)
+
+    def __call__(self, *values: int) -> ConditionBase:
+        """The condition with these values in it."""
+        condition = self._make(*values)
+        judge, constants = self._judge, [values[place] for place in self._places]
+
+        def judged(item: Item) -> bool:
+            return judge(item, constants)
+
+        setattr(condition, _PREDICATE, judged)
+        return condition
+
+
 def _shape(value: Any, constants: list[Any]) -> Shape:
     """What a condition asks, apart from the values it compares with, which go to a list.
 
@@ -178,6 +210,11 @@ def _path(name: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def _plain_name(shape: Shape) -> str | None:
+    """The name of an operand that is an attribute, and not a place inside one."""
+    return shape if type(shape) is str and _path(shape) == (shape,) else None
+
+
 def _attribute(name: str) -> Operand:
     first, *rest = _path(name)
     if not rest:
@@ -226,17 +263,25 @@ def _not_equals(left: Any, right: Any) -> Judge:
 
 
 def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Judge]:
+    def compared(a: Any, b: Any) -> bool:
+        kind = _type_of(a)
+        if kind not in _ORDERED or kind != _type_of(b):
+            return False
+        return compare(_rank(a), _rank(b))
+
     def build(left: Any, right: Any) -> Judge:
+        name = _plain_name(left)
+        if name is not None and type(right) is int:
+            return build_plain(name, right)
         read_left, read_right = _operand(left), _operand(right)
+        return lambda item, c: compared(read_left(item, c), read_right(item, c))
+
+    def build_plain(name: str, constant: int) -> Judge:
+        """For an attribute and a constant: most comparisons, and then of whole numbers."""
 
         def judge(item: Item, c: Sequence[Any]) -> bool:
-            a, b = read_left(item, c), read_right(item, c)
-            if type(a) is int is type(b):  # the common case
-                return compare(a, b)
-            kind = _type_of(a)
-            if kind not in _ORDERED or kind != _type_of(b):
-                return False
-            return compare(_rank(a), _rank(b))
+            a, b = item.get(name), c[constant]
+            return compare(a, b) if type(a) is int is type(b) else compared(a, b)
 
         return judge
 
@@ -297,13 +342,19 @@ def _attribute_type(attribute: Any, kind: Any) -> Judge:
 
 
 def _exists(attribute: Any) -> Judge:
+    name = _plain_name(attribute)
+    if name is not None:
+        return lambda item, _c: name in item
     read = _operand(attribute)
     return lambda item, c: read(item, c) is not _ABSENT
 
 
 def _not_exists(attribute: Any) -> Judge:
-    read = _operand(attribute)
-    return lambda item, c: read(item, c) is _ABSENT
+    exists = _exists(attribute)
+    name = _plain_name(attribute)
+    if name is not None:
+        return lambda item, _c: name not in item
+    return lambda item, c: not exists(item, c)
 
 
 def _and(left: Any, right: Any) -> Judge:

@@ -92,7 +92,7 @@ class Outcome:
     error: Exception | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # not frozen: see above
 class Query:
     """One page of a partition, of the table or of an index.
 

@@ -14,41 +14,54 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 from mlflow.utils.validation import _validate_metric, _validate_param
 
+from mlflow_dynamodbstore.tracking.points import Point
+
 PLAIN_LENGTH = 250
 """A param's value of up to this length is within every limit that MLflow sets."""
 
 
-def check_metric(metric: Metric, path: str = "") -> None:
-    """Raise MLflow's error for a metric that it does not take."""
-    ordinary = (
-        type(metric.value) is float
-        and type(metric.step) is int
-        and type(metric.timestamp) is int
-        and metric.timestamp >= 0
-        and type(metric.key) is str
-        and _is_metric_name(metric.key)
-    )
-    if not ordinary:
-        _validate_metric(metric.key, metric.value, metric.timestamp, metric.step, path=path)
+def checked_points(metrics: Sequence[Metric], *, alone: bool = False) -> dict[str, list[Point]]:
+    """The points of each key, or MLflow's error for the first metric it refuses.
 
-
-def check_metrics(metrics: Sequence[Metric]) -> None:
-    """Raise MLflow's error for the first metric of a batch that it does not take."""
+    Of a metric that came alone MLflow does not say which of the batch it is.
+    """
+    points: dict[str, list[Point]] = {}
     for index, metric in enumerate(metrics):
-        check_metric(metric, f"metrics[{index}]")
+        # Each of these is a call of a function of MLflow's, so none is asked twice.
+        key, value, timestamp, step = metric.key, metric.value, metric.timestamp, metric.step
+        if not (
+            type(value) is float
+            and type(step) is int
+            and type(timestamp) is int
+            and timestamp >= 0
+            and type(key) is str
+            and _is_metric_name(key)
+        ):
+            path = "" if alone else f"metrics[{index}]"
+            _validate_metric(key, value, timestamp, step, path=path)
+        point = Point(step, timestamp, float(value))
+        if key in points:
+            points[key].append(point)
+        else:
+            points[key] = [point]
+    return points
 
 
-def checked_params(params: Sequence[Param]) -> list[Param]:
+def checked_params(params: Sequence[Param]) -> dict[str, str]:
     """The params of a batch as MLflow wants them stored, or its error for the first it refuses."""
-    return [
-        param
-        if type(param.value) is str
-        and len(param.value) <= PLAIN_LENGTH
-        and type(param.key) is str
-        and _is_param_key(param.key)
-        else _validate_param(param.key, param.value, path=f"params[{index}]")
-        for index, param in enumerate(params)
-    ]
+    values: dict[str, str] = {}
+    for index, param in enumerate(params):
+        key, value = param.key, param.value
+        if not (
+            type(value) is str
+            and len(value) <= PLAIN_LENGTH
+            and type(key) is str
+            and _is_param_key(key)
+        ):
+            checked = _validate_param(key, value, path=f"params[{index}]")
+            key, value = checked.key, checked.value
+        values[key] = value
+    return values
 
 
 @lru_cache(maxsize=16384)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.encoding import is_cut
+from mlflow_dynamodbstore.encoding import CUT
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 ABSENT = Attr("PK").not_exists()
@@ -32,7 +32,7 @@ class RunPlace(NamedTuple):
     def child(self, sk: str, name: str, attributes: dict[str, Value]) -> Item:
         """An item of this run, named by what a user wrote; its attributes are made into it."""
         attributes["PK"], attributes["SK"] = keys.experiment_pk(self.experiment_id), sk
-        if is_cut(sk):
+        if CUT in sk:
             attributes[NAME] = name
         return attributes
 

@@ -10,9 +10,8 @@ one that did not is sorted by the reader.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -23,29 +22,27 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.policies import METRIC_HISTORY_RETENTION
+from mlflow_dynamodbstore.table.conditions import Template
 from mlflow_dynamodbstore.table.contract import Delete, Outcome, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking.checks import check_metric
+from mlflow_dynamodbstore.tracking.checks import checked_points
 from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.points import Point, history_item, order
 
 DISORDERED = "disordered"
+_STEP, _TIME, _IN_ORDER = Attr("step"), Attr("ts"), Attr(DISORDERED).not_exists()
 
 
 class Metrics(LoggedModels):
     """Logging metrics to runs."""
 
     def log_metric(self, run_id: str, metric: Metric) -> None:
-        check_metric(metric)
+        points = checked_points([metric], alone=True)
         run = self._admit_lately(run_id)
         self._log_model_metrics(run, [metric])
-        self._write_metrics(run, [metric])
-
-    def _write_metrics(self, run: RunPlace, metrics: Sequence[Metric]) -> None:
-        """Write the points of an admitted run, and take them back should it be gone."""
-        writes = self._metric_writes(run, metrics)
+        writes = self._metric_writes(run, points)
         self._written(run, writes, self.table.write(writes.all()))
 
     def _written(self, run: RunPlace, writes: MetricWrites, outcomes: Sequence[Outcome]) -> None:
@@ -61,13 +58,14 @@ class Metrics(LoggedModels):
             self._take_back(writes, before)
             raise
 
-    def _metric_writes(self, run: RunPlace, metrics: Sequence[Metric]) -> MetricWrites:
+    def _metric_writes(self, run: RunPlace, points: Mapping[str, list[Point]]) -> MetricWrites:
         ttl = self.policies.expiry(METRIC_HISTORY_RETENTION)
-        points = _by_key(metrics)
-        return MetricWrites(
-            histories=[Put(history_item(run, key, some, ttl)) for key, some in points.items()],
-            latest=[Latest.of(run, key, some) for key, some in points.items()],
-        )
+        writes = MetricWrites()
+        for key, given in points.items():
+            some = given if len(given) == 1 else _distinct(given)
+            writes.histories.append(Put(history_item(run, key, some, ttl)))
+            writes.latest.append(Latest.of(run, key, some))
+        return writes
 
     def _merge(self, latest: Latest, old: Item | None) -> None:
         """Bring a latest value up to date that could not simply be replaced."""
@@ -106,7 +104,7 @@ class Latest(NamedTuple):
         first, top = ordered[0], ordered[-1]
         value: dict[str, Value] = {"step": top.step, "ts": top.timestamp, "value": top.value}
         item = run.child(keys.run_metric(run.run_id, key), key, value)
-        follows = _follows(first.step, first.timestamp)
+        follows = _following(first.step, first.timestamp)
         if len(ordered) > 1 and any(b.timestamp < a.timestamp for a, b in pairwise(ordered)):
             item[DISORDERED] = True
             follows = ABSENT
@@ -130,36 +128,25 @@ class Latest(NamedTuple):
 class MetricWrites:
     """What one call writes: an item of history and a latest value for each key."""
 
-    histories: list[Put]
-    latest: list[Latest]
+    histories: list[Put] = field(default_factory=list)
+    latest: list[Latest] = field(default_factory=list)
 
     def all(self) -> list[Put]:
         return [*self.histories, *(latest.put for latest in self.latest)]
 
 
-def _by_key(metrics: Sequence[Metric]) -> dict[str, list[Point]]:
-    """The distinct points of each key."""
-    points: dict[str, list[Point]] = defaultdict(list)
-    for metric in metrics:
-        points[metric.key].append(Point(metric.step, metric.timestamp, float(metric.value)))
-    return {key: _distinct(some) for key, some in points.items()}
-
-
 def _distinct(points: list[Point]) -> list[Point]:
-    if len(points) == 1:
-        return points
     return list({order(point): point for point in reversed(points)}.values())
 
 
-@lru_cache(maxsize=256)
 def _follows(step: int, timestamp: int) -> ConditionBase:
-    """That nothing is there, or something that a point wholly follows in step and time.
+    """That nothing is there, or something that a point wholly follows in step and time."""
+    behind = _STEP.lte(step) & _TIME.lte(timestamp) & (_STEP.lt(step) | _TIME.lt(timestamp))
+    return ABSENT | (behind & _IN_ORDER)
 
-    The metrics of one call mostly share both, and then the condition too.
-    """
-    before, earlier = Attr("step"), Attr("ts")
-    behind = before.lte(step) & earlier.lte(timestamp) & (before.lt(step) | earlier.lt(timestamp))
-    return ABSENT | (behind & Attr(DISORDERED).not_exists())
+
+# The metrics of one call mostly share step and time, and then the condition too.
+_following = lru_cache(maxsize=256)(Template(_follows, 2))
 
 
 def _point(item: Item) -> Point:

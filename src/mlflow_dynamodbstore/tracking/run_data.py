@@ -24,7 +24,7 @@ from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
-from mlflow_dynamodbstore.tracking.checks import check_metrics, checked_params
+from mlflow_dynamodbstore.tracking.checks import checked_params, checked_points
 from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace, kind_and_name, place_of
 from mlflow_dynamodbstore.tracking.metrics import Metrics
 from mlflow_dynamodbstore.tracking.runs import Runs
@@ -36,7 +36,8 @@ class RunData(Metrics, Runs):
     def log_param(self, run_id: str, param: Param) -> None:
         param = _validate_param(param.key, param.value)
         run = place_of(self._admit(run_id))
-        refused = _other_values([param], self.table.write([_param_put(run, param)]))
+        written = self.table.write([_param_put(run, param.key, param.value)])
+        refused = _other_values({param.key: param.value}, written)
         if refused:
             raise MlflowException(
                 f"Changing param values is not allowed. Param with key='{param.key}' was already"
@@ -78,31 +79,32 @@ class RunData(Metrics, Runs):
         tags: Sequence[RunTag],
     ) -> None:
         _validate_run_id(run_id)
-        check_metrics(metrics)
-        params = checked_params(params)
+        points = checked_points(metrics)
+        values = checked_params(params)
         _, _, tags = _validate_batch_log_data([], [], tags)
         _validate_batch_log_limits(metrics, params, tags)
-        _validate_param_keys_unique(params)
+        if len(values) < len(params):
+            _validate_param_keys_unique(params)
         if metrics and not params and not tags:
             run = self._admit_lately(run_id)
         else:
             run = place_of(self._admit(run_id))
-        fresh = self._fresh_params(run, params)
-        values = {tag.key: tag.value for tag in tags}
-        if (name := values.pop(MLFLOW_RUN_NAME, None)) is not None:
+        fresh = self._fresh_params(run, values)
+        texts = {tag.key: tag.value for tag in tags}
+        if (name := texts.pop(MLFLOW_RUN_NAME, None)) is not None:
             self.set_tag(run_id, RunTag(MLFLOW_RUN_NAME, name))
         self._log_model_metrics(run, metrics)
-        points = self._metric_writes(run, metrics)
+        writes = self._metric_writes(run, points)
         outcomes = self.table.write(
             [
-                *(_param_put(run, param) for param in fresh),
-                *(Put(run.tag(key, value)) for key, value in values.items()),
-                *points.all(),
+                *[_param_put(run, key, value) for key, value in fresh.items()],
+                *[Put(run.tag(key, value)) for key, value in texts.items()],
+                *writes.all(),
             ]
         )
-        self._written(run, points, outcomes[len(fresh) + len(values) :])
+        self._written(run, writes, outcomes[len(fresh) + len(texts) :])
         # Whoever logged another value for a key since the params were read is found out here.
-        self._refuse_changed(run, params, _other_values(fresh, outcomes))
+        self._refuse_changed(run, values, _other_values(fresh, outcomes))
 
     def record_logged_model(self, run_id: str, mlflow_model: Model) -> None:
         if not isinstance(mlflow_model, Model):
@@ -127,24 +129,25 @@ class RunData(Metrics, Runs):
 
     # --- params ---------------------------------------------------------------------------------
 
-    def _fresh_params(self, run: RunPlace, params: Sequence[Param]) -> list[Param]:
+    def _fresh_params(self, run: RunPlace, params: Mapping[str, str]) -> Mapping[str, str]:
         """The params of a batch that are not logged yet; raises when one would change."""
         if not params:
-            return []
+            return params
         query = Query(run.pk, where=keys.run_params(run.run_id).on())
         known = {kind_and_name(item)[1]: item["value"] for item in self.table.items(query)}
-        changed = {p.key: known[p.key] for p in params if known.get(p.key, p.value) != p.value}
+        if not known:
+            return params
+        changed = {key: known[key] for key in params if known.get(key, params[key]) != params[key]}
         self._refuse_changed(run, params, changed)
-        return [param for param in params if param.key not in known]
+        return {key: value for key, value in params.items() if key not in known}
 
     def _refuse_changed(
-        self, run: RunPlace, params: Sequence[Param], changed: Mapping[str, str]
+        self, run: RunPlace, params: Mapping[str, str], changed: Mapping[str, str]
     ) -> None:
         if not changed:
             return
-        values = {param.key: param.value for param in params}
         refused = [
-            {"key": key, "old_value": old, "new_value": values[key]} for key, old in changed.items()
+            {"key": key, "old_value": old, "new_value": params[key]} for key, old in changed.items()
         ]
         raise MlflowException(
             "Changing param values is not allowed. Params were already"
@@ -153,15 +156,15 @@ class RunData(Metrics, Runs):
         )
 
 
-def _param_put(run: RunPlace, param: Param) -> Put:
+def _param_put(run: RunPlace, key: str, value: str) -> Put:
     """The write of a param, which succeeds when it is new."""
-    return Put(run.param(param.key, param.value), condition=ABSENT)
+    return Put(run.param(key, value), ABSENT)
 
 
-def _other_values(params: Sequence[Param], outcomes: Sequence[Outcome]) -> dict[str, str]:
+def _other_values(params: Mapping[str, str], outcomes: Sequence[Outcome]) -> dict[str, str]:
     """The values in the way of params that were refused; the same value again is none."""
     return {
-        param.key: outcome.image["value"]
-        for param, outcome in zip(params, outcomes, strict=False)
-        if outcome.image is not None and outcome.image["value"] != param.value
+        key: outcome.image["value"]
+        for key, outcome in zip(params, outcomes, strict=False)
+        if outcome.image is not None and outcome.image["value"] != params[key]
     }

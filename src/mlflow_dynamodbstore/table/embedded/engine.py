@@ -88,7 +88,7 @@ class EmbeddedEngine:
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:  # noqa: ARG002 - always is
         """The item at a key, or None."""
-        check_key(key)
+        check_key(*key)
         sql = self._layout.get
         row = self._file.read(lambda connection: connection.execute(sql, key).fetchone())
         return None if row is None else self._layout.item(*key, *row)

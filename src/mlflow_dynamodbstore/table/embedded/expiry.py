@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import Layout
+from mlflow_dynamodbstore.table.embedded.layout import Layout, expiry
 from mlflow_dynamodbstore.table.values import Key
 
 # Small, so that a foreground write never waits long for its turn.
@@ -46,11 +46,6 @@ class Note(NamedTuple):
     def of(cls, pk: str, sk: str, ttl: int) -> Note:
         return cls(ttl // HOUR, pk, "#".join(sk.split("#", 2)[:2]))
 
-    def speaks_of(self, pk: str, sk: str, ttl: int) -> bool:
-        """Whether this is the note for an item; False may also mean that nobody looked closely."""
-        same_hour = ttl // HOUR == self.hour and pk == self.pk
-        return same_hour and sk.startswith(self.group) and sk[len(self.group) :].startswith("#")
-
     @property
     def range(self) -> tuple[str, str, str]:
         """The partition of the group, and where it begins and ends there."""
@@ -70,12 +65,17 @@ class Notes:
 
     def write(self, connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
         """Note those that expire among rows that the same transaction writes."""
-        last = None
-        for pk, sk, *_, ttl, _, _ in rows:
-            if ttl is None or (last is not None and last.speaks_of(pk, sk, ttl)):
+        partition, below, hour = None, "", 0
+        for row in rows:
+            ttl = expiry(row)
+            if ttl is None:
+                continue
+            pk, sk = row[:2]
+            if pk == partition and sk.startswith(below) and ttl // HOUR == hour:
                 continue  # the points of one call are of one run, and expire together
-            last = Note.of(pk, sk, ttl)
-            self._write(connection, last)
+            note = Note.of(pk, sk, ttl)
+            self._write(connection, note)
+            partition, below, hour = pk, f"{note.group}#", note.hour
 
     def write_range(
         self, connection: sqlite3.Connection, pk: str, low: str, high: str, ttl: int

@@ -65,8 +65,12 @@ class File:
         """Do some writing, all or none of it; it is durable when this returns."""
         return self._written(lambda connection: self._all_or_none(connection, work))
 
-    def write_one(self, statement: str, values: Sequence[Any]) -> None:
+    def write_alone(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Do one writing statement, which is a transaction of its own."""
+        self._written(work)
+
+    def write_one(self, statement: str, values: Sequence[Any]) -> None:
+        """The same for a statement and its values."""
         self._written(lambda connection: connection.execute(statement, values))
 
     def close(self) -> None:
@@ -125,6 +129,12 @@ def connect(path: Path, mode: Literal["rw", "rwc"], settings: Sequence[str]) -> 
 
 def patiently(work: Callable[[], T]) -> T:
     """Do some work from its beginning again while the file is locked."""
+    try:
+        return work()  # nearly always enough
+    except sqlite3.Error as error:
+        if not is_busy(error):
+            raise
+        last = error
     for _ in pauses():
         try:
             return work()
@@ -136,8 +146,7 @@ def patiently(work: Callable[[], T]) -> T:
 
 
 def pauses() -> Iterator[None]:
-    """Go on at once, then after short random pauses, until patience ends."""
-    yield
+    """Go on after short random pauses, until patience ends."""
     deadline = time.monotonic() + PATIENCE
     longest = 0.0002
     while time.monotonic() < deadline:

@@ -10,23 +10,33 @@ as through an index.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
-from mlflow_dynamodbstore.table.contract import MAX_PK_BYTES, MAX_SK_BYTES
+from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
 from mlflow_dynamodbstore.table.embedded.requests import check_key, check_text
+from mlflow_dynamodbstore.table.errors import ItemTooLarge
 from mlflow_dynamodbstore.table.schema import Index, Schema
-from mlflow_dynamodbstore.table.sizes import number_size, text_size
+from mlflow_dynamodbstore.table.sizes import item_size, number_size, text_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
 
 APPLICATION_ID = 0x6D6C6464
 FORMAT = 1
 
-Row = tuple[str | int | bytes | None, ...]
+Row = tuple[str | int | bytearray | None, ...]
+"""The key of an item, the keys of indexes if it is in any, its expiry if it has one, size and body.
 
-UNINDEXED_COLUMNS = 5
-TTL_COLUMN = -3  # the last ones of every row are its ttl, size and body
+The body is a bytearray since Python's sqlite3 takes bytes, and None too, to be types that might
+have to be adapted, and looks for an adapter for a microsecond.
+"""
+
+_LASTING = ("pk", "sk", "size", "body")
+_EXPIRING = ("pk", "sk", "ttl", "size", "body")
+LASTING_COLUMNS, EXPIRING_COLUMNS = len(_LASTING), len(_EXPIRING)
+TTL_COLUMN, SIZE_COLUMN, BODY_COLUMN = -3, -2, -1
 
 # What will expire when; see expiry.py.
 EXPIRIES = (
@@ -41,14 +51,44 @@ def is_expiry(ttl: Value) -> bool:
     return type(ttl) is int and -_INT64 <= ttl < _INT64
 
 
-def expires(row: Row | None) -> bool:
-    """Whether a row has an expiry."""
-    return row is not None and row[TTL_COLUMN] is not None
+def expiry(row: Row) -> int | None:
+    """The time at which a row expires."""
+    ttl: int | None = None if len(row) == LASTING_COLUMNS else row[TTL_COLUMN]  # type: ignore[assignment]
+    return ttl
 
 
 def expiry_size(ttl: int | None) -> int:
     """What its expiry adds to the size of an item."""
     return 0 if ttl is None else text_size(TTL) + number_size(ttl)
+
+
+class Insertion:
+    """A statement that inserts rows, any number of them at once.
+
+    SQLite prepares every index of the table anew for each statement it runs. Rows that come in one
+    statement take half the time of rows that come one by one.
+    """
+
+    MOST = 50  # so that only so many statements are made; far below SQLite's limit of variables
+
+    def __init__(self, verb: str, columns: Sequence[str], ending: str = "") -> None:
+        self._beginning = f"{verb} INTO items ({', '.join(columns)}) VALUES "
+        self._marks = f"({', '.join('?' * len(columns))})"
+        self._ending = ending
+        self._statements: dict[int, str] = {}
+
+    def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        """Insert some rows."""
+        for start in range(0, len(rows), self.MOST):
+            some = rows[start : start + self.MOST]
+            connection.execute(self._statement(len(some)), list(chain.from_iterable(some)))
+
+    def _statement(self, count: int) -> str:
+        known = self._statements.get(count)
+        if known is None:
+            marks = ", ".join([self._marks] * count)
+            known = self._statements[count] = f"{self._beginning}{marks}{self._ending}"
+        return known
 
 
 class Layout:
@@ -69,17 +109,14 @@ class Layout:
         names = [*self.columns.values(), "ttl", "size", "body"]
         changes = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
         # An upsert touches the row in place; REPLACE would take it out of every index first.
-        self.put = (
-            f"INSERT INTO items ({', '.join(names)}) "  # noqa: S608 - our own column names
-            f"VALUES ({', '.join('?' * len(names))}) "
-            f"ON CONFLICT (pk, sk) DO UPDATE SET {changes}"
-        )
-        # Most items are in no index. Five columns take half the time that all of them take.
-        self.put_unindexed = (
-            "INSERT OR REPLACE INTO items (pk, sk, ttl, size, body) VALUES (?, ?, ?, ?, ?)"
-        )
+        self.put = Insertion("INSERT", names, f" ON CONFLICT (pk, sk) DO UPDATE SET {changes}")
+        # Most items are in no index. A few columns take half the time that all of them take.
+        self.put_expiring = Insertion("INSERT OR REPLACE", _EXPIRING)
+        self.put_lasting = Insertion("INSERT OR REPLACE", _LASTING)
+        self.insert_lasting = Insertion("INSERT", _LASTING)
         # What changes no column that an index is made of leaves all of them alone.
         self.rewrite = "UPDATE items SET size = ?, body = ? WHERE pk = ? AND sk = ?"
+        self.swap = f"{self.rewrite} AND body = ? AND ttl IS NULL"
         self.get = "SELECT ttl, body FROM items WHERE pk = ? AND sk = ?"
         self.redate = (
             "UPDATE items SET ttl = ?, size = size + ? - expiry_size(ttl) "
@@ -94,21 +131,24 @@ class Layout:
         marks = ", ".join("?" * count)
         return f"SELECT sk, ttl, body FROM items WHERE pk = ? AND sk IN ({marks})"  # noqa: S608
 
-    def row(self, item: Item, size: int) -> Row:
+    def row(self, item: Item) -> Row:
         """The row of an item, short when it is in no index.
 
-        Raises ``InvalidRequest`` for keys that no table takes.
+        Raises ``InvalidRequest`` and ``ItemTooLarge`` for what no table takes.
         """
-        pk, sk = item.get(self._pk), item.get(self._sk)
-        check_key((pk, sk))
+        size = item_size(item)
+        if size > MAX_ITEM_BYTES:
+            raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
         rest = item.copy()
-        del rest[self._pk], rest[self._sk]
+        pk, sk = rest.pop(self._pk, None), rest.pop(self._sk, None)
+        check_key(pk, sk)
         ttl = rest.get(TTL)
         if ttl is not None:
             ttl = rest.pop(TTL) if is_expiry(ttl) else None
-        if self._names.isdisjoint(rest):
-            return (pk, sk, ttl, size, pack(rest))
-        return (pk, sk, *self._index_keys(rest), ttl, size, pack(rest))
+        body = bytearray(pack(rest))
+        if not self._names.isdisjoint(rest):
+            return (pk, sk, *self._index_keys(rest), ttl, size, body)
+        return (pk, sk, size, body) if ttl is None else (pk, sk, ttl, size, body)
 
     def item(self, pk: str, sk: str, ttl: int | None, body: bytes) -> Item:
         """The item of a row."""
@@ -120,16 +160,20 @@ class Layout:
             del item[TTL]  # files of 0.1.0's first days have it in the body too
         return item
 
-    def put_for(self, row: Row) -> str:
+    def put_for(self, row: Row) -> Insertion:
         """The statement that writes a row."""
-        return self.put_unindexed if len(row) == UNINDEXED_COLUMNS else self.put
+        if len(row) == LASTING_COLUMNS:
+            return self.put_lasting
+        return self.put_expiring if len(row) == EXPIRING_COLUMNS else self.put
 
     def rewrite_of(self, row: Row, old: Item) -> Row | None:
-        """The values to rewrite an item with; None where the old or the new one is in an index."""
-        if len(row) > UNINDEXED_COLUMNS or not self._names.isdisjoint(old):
+        """The values to rewrite an item with; None where the old or the new one is in an index,
+        or expires.
+        """
+        if len(row) > LASTING_COLUMNS or TTL in old or not self._names.isdisjoint(old):
             return None
-        pk, sk, ttl, size, body = row
-        return (size, body, pk, sk) if ttl is None and TTL not in old else None
+        pk, sk, size, body = row
+        return size, body, pk, sk
 
     def _index_keys(self, item: Item) -> Row:
         for name in self._names & item.keys():

@@ -35,7 +35,7 @@ def range_of(where: ConditionBase | None, attribute: str) -> Range:
     """The range that a ``Key(...)`` condition describes. Raises ``InvalidRequest``."""
     if where is None:
         return EVERYTHING
-    subject, *values = where.get_expression()["values"]
+    subject, *values = where._values  # noqa: SLF001 - its public form is a new dictionary
     if getattr(subject, "name", None) != attribute:
         raise InvalidRequest(f"the range of this query is a condition on Key({attribute!r})")
     if not all(type(value) is str for value in values):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -109,7 +108,7 @@ def _shown(
     lag: Lag, connection: sqlite3.Connection, query: Query, view: View, reading: Reading
 ) -> Generator[Sized, None, None]:
     """What a lagging index shows."""
-    whole = replace(reading, bare=False, entries=False)
+    whole = reading._replace(bare=False, entries=False)
     belongs = _belongs(query, view, reading)
     sql = view.statement(whole)
     with closing(connection.execute(sql, whole.values(query.partition, _ALL))) as rows:

@@ -7,25 +7,28 @@ from typing import Any
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_GET,
-    MAX_ITEM_BYTES,
     MAX_PK_BYTES,
     MAX_SK_BYTES,
     MAX_TRANSACTION,
 )
-from mlflow_dynamodbstore.table.errors import InvalidRequest, ItemTooLarge
+from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.schema import Schema
-from mlflow_dynamodbstore.table.sizes import item_size, text_size
+from mlflow_dynamodbstore.table.sizes import text_size
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Key
 
 MAX_TOKEN = 36
 
 
-def check_key(key: tuple[Any, Any]) -> None:
+def check_key(pk: Any, sk: Any) -> None:
     """Raise ``InvalidRequest`` unless this can be the key of an item."""
-    pk, sk = key
-    plain = type(pk) is str is type(sk) and pk.isascii() and sk.isascii()
-    if plain and 0 < len(pk) <= MAX_PK_BYTES and 0 < len(sk) <= MAX_SK_BYTES:
+    if (
+        type(pk) is str is type(sk)
+        and pk.isascii()
+        and sk.isascii()
+        and 0 < len(pk) <= MAX_PK_BYTES
+        and 0 < len(sk) <= MAX_SK_BYTES
+    ):
         return  # nearly all of them, and every write comes through here
     check_text(pk, "partition key", MAX_PK_BYTES)
     check_text(sk, "sort key", MAX_SK_BYTES)
@@ -63,7 +66,7 @@ def check_batch_get(keys: Sequence[Key]) -> None:
     if len(keys) > MAX_BATCH_GET:
         raise InvalidRequest(f"one request reads up to {MAX_BATCH_GET} items, not {len(keys)}")
     for key in keys:
-        check_key(key)
+        check_key(*key)
     check_distinct(keys)
 
 
@@ -75,14 +78,6 @@ def check_transaction(operations: int, token: str) -> None:
         )
     if not 1 <= len(token) <= MAX_TOKEN:
         raise InvalidRequest(f"the token of a transaction has 1 to {MAX_TOKEN} characters")
-
-
-def checked_size(item: Item) -> int:
-    """The size of an item that may be stored. Raises ``ItemTooLarge`` and ``InvalidRequest``."""
-    size = item_size(item)
-    if size > MAX_ITEM_BYTES:
-        raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
-    return size
 
 
 def check_update(update: Update, schema: Schema) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
@@ -19,8 +20,7 @@ WHOLE = "size, pk, sk, ttl, body"
 """What is read of a row to have the whole item."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """Which rows of a view to read, and what of them."""
 
     wanted: Range

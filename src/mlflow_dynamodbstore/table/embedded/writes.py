@@ -9,10 +9,8 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-from mlflow_dynamodbstore.table.conditions import Predicate, predicate
+from mlflow_dynamodbstore.table.conditions import is_absence, predicate
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION_BYTES,
     Check,
@@ -23,17 +21,24 @@ from mlflow_dynamodbstore.table.contract import (
     TransactWrite,
     Write,
 )
+from mlflow_dynamodbstore.table.embedded.batches import Batch, Memory, Place, Prepared, WrongGuess
 from mlflow_dynamodbstore.table.embedded.codec import fingerprint
 from mlflow_dynamodbstore.table.embedded.expiry import TOKEN_SECONDS, Notes
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import Layout, Row, expires, expiry_size
+from mlflow_dynamodbstore.table.embedded.layout import (
+    LASTING_COLUMNS,
+    SIZE_COLUMN,
+    Layout,
+    Row,
+    expiry,
+    expiry_size,
+)
 from mlflow_dynamodbstore.table.embedded.requests import (
     check_distinct,
     check_key,
     check_transaction,
     check_update,
-    checked_size,
 )
 from mlflow_dynamodbstore.table.errors import (
     CollectionFull,
@@ -48,52 +53,7 @@ from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
 
 MOST_VARIABLES = 500
-
-
-@dataclass(slots=True)  # not frozen: that would triple the time to make one
-class Prepared:
-    """A write that has been checked as far as it can be without the item it meets."""
-
-    write: TransactWrite
-    key: tuple[str, str]
-    judge: Predicate | None
-    row: Row | None = None  # of a Put
-    size: int = 0
-    blind: str | None = None  # the statement that does it, when it need not see the old item
-
-
-@dataclass(slots=True)
-class Batch:
-    """What many writes do to the file. Statements of one kind go to SQLite together, which halves
-    their cost.
-    """
-
-    layout: Layout
-    puts: list[Row] = field(default_factory=list)
-    rewrites: list[Row] = field(default_factory=list)
-    deletes: list[tuple[str, str]] = field(default_factory=list)
-
-    def copy(self) -> Batch:
-        return Batch(self.layout, [*self.puts], [*self.rewrites], [*self.deletes])
-
-    def put(self, row: Row, old: Item | None) -> None:
-        """Put a row where this item stands, or none that is known."""
-        rewrite = None if old is None else self.layout.rewrite_of(row, old)
-        if rewrite is None:
-            self.puts.append(row)
-        else:
-            self.rewrites.append(rewrite)
-
-    def run(self, connection: sqlite3.Connection, notes: Notes) -> None:
-        notes.write(connection, self.puts)
-        of_statement: dict[str, list[Any]] = defaultdict(list)
-        for row in self.puts:
-            of_statement[self.layout.put_for(row)].append(row)
-        of_statement[self.layout.rewrite] = self.rewrites
-        of_statement[self.layout.delete] = self.deletes
-        for statement, rows in of_statement.items():
-            if rows:
-                connection.executemany(statement, rows)
+_APPLIED = Outcome("applied")  # without an image there is nothing to change in it
 
 
 class Writer:
@@ -116,18 +76,24 @@ class Writer:
         # Whether a write must see the old item even when nobody asked for it.
         self.is_watchful = lag is not None or collection_limit is not None
         self._notes = Notes(self._now)
-        file.undone = self._notes.forget
+        self._memory = Memory()
+        file.undone = self._forget
 
     def _now(self) -> float:
         return (self.expiry_clock or self._clock)()
+
+    def _forget(self) -> None:
+        self._notes.forget()
+        self._memory.forget()
 
     # --- the ways to write ----------------------------------------------------------------------
 
     def apply(self, write: Write) -> Item | None:
         """Do one write."""
         prepared = self._prepare(write)
-        if prepared.blind is not None and not expires(prepared.row):
-            self._file.write_one(prepared.blind, prepared.row or prepared.key)
+        row = prepared.row
+        if self._is_blind(write) and (row is None or expiry(row) is None):
+            self._file.write_alone(lambda connection: self._do_blindly(connection, prepared))
             return None
         return self._file.write(lambda connection: self._do(connection, prepared)[0])
 
@@ -135,15 +101,15 @@ class Writer:
         """Do many writes in one transaction; one that cannot be done leaves the others alone."""
         if not writes:
             return []
-        outcomes: list[Outcome | None] = [None] * len(writes)
+        outcomes: list[Outcome] = [_APPLIED] * len(writes)
         batch = Batch(self._layout)
         seeing: list[tuple[int, Prepared]] = []
-        keys: list[tuple[str, str]] = []
+        keys: list[Place] = []
         for n, write in enumerate(writes):
             try:
-                if not self._must_see(write) and type(write) is Put:
-                    row = self._row(write.item)[0]
-                    batch.puts.append(row)
+                if type(write) is Put and self._is_blind(write):
+                    row = self._layout.row(write.item)
+                    batch.blind_puts.append(row)
                     keys.append(row[:2])  # type: ignore[arg-type]  # a row begins with its key
                     continue
                 prepared = self._prepare(write)
@@ -151,20 +117,14 @@ class Writer:
                 outcomes[n] = Outcome("failed", error=error)
                 continue
             keys.append(prepared.key)
-            if prepared.blind is None:
-                seeing.append((n, prepared))
+            if type(write) is Delete and self._is_blind(write):
+                batch.blind_deletes.append(prepared.key)
             else:
-                batch.deletes.append(prepared.key)
+                seeing.append((n, prepared))
         check_distinct(keys)
-
-        def work(connection: sqlite3.Connection) -> list[tuple[int, Outcome]]:
-            if self.is_watchful:
-                return [(n, self._outcome(connection, p)) for n, p in seeing]
-            return self._together(connection, seeing, batch.copy())  # may come twice
-
-        for n, outcome in self._file.write(work):
+        for n, outcome in self._done_together(seeing, batch):
             outcomes[n] = outcome
-        return [outcome or Outcome("applied") for outcome in outcomes]
+        return outcomes
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         """Do all writes or none, once for a token."""
@@ -179,7 +139,7 @@ class Writer:
 
         self._file.write(work)
 
-    def redate(self, pk: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
+    def redate(self, pk: str, ranges: Sequence[Place], ttl: int | None) -> None:
         """Change the expiry of all items in some ranges of a partition."""
         size = expiry_size(ttl)
 
@@ -211,18 +171,25 @@ class Writer:
                 self._note(connection, key, stands)
                 connection.execute(self._layout.delete, key)
             return old if write.returns == "old" else None, 0
-        new_row, size, new = self._after(prepared, old)
+        new_row, new = self._after(prepared, old)
+        size: int = new_row[SIZE_COLUMN]  # type: ignore[assignment]  # that column is one
         self._check_room(connection, key, old, size)
         self._note(connection, key, stands)
         self._notes.write(connection, [new_row])
-        connection.execute(self._layout.put_for(new_row), new_row)
+        self._layout.put_for(new_row).run(connection, [new_row])
         return {"none": None, "old": old, "new": new}[write.returns], size
 
-    def _after(self, prepared: Prepared, old: Item | None) -> tuple[Row, int, Item]:
-        """What a put or patch makes of an item: its row, its size, and itself."""
+    def _do_blindly(self, connection: sqlite3.Connection, prepared: Prepared) -> None:
+        if prepared.row is None:
+            connection.execute(self._layout.delete, prepared.key)
+        else:
+            self._layout.put_for(prepared.row).run(connection, [prepared.row])
+
+    def _after(self, prepared: Prepared, old: Item | None) -> tuple[Row, Item]:
+        """What a put or patch makes of an item: its row, and itself."""
         write = prepared.write
         if isinstance(write, Put) and prepared.row is not None:
-            return prepared.row, prepared.size, write.item
+            return prepared.row, write.item
         if not isinstance(write, Patch):
             raise InvalidRequest(f"{type(write).__name__} leaves no item")
         schema = self._layout.schema
@@ -231,8 +198,7 @@ class Writer:
             new = write.update.apply(base)
         except TypeError as error:
             raise InvalidRequest(str(error)) from error
-        size = checked_size(new)
-        return self._layout.row(new, size), size, new
+        return self._layout.row(new), new
 
     def _outcome(self, connection: sqlite3.Connection, prepared: Prepared) -> Outcome:
         try:
@@ -242,38 +208,87 @@ class Writer:
         except TableError as error:
             return Outcome("failed", error=error)
 
+    def _done_together(
+        self, seeing: Sequence[tuple[int, Prepared]], batch: Batch
+    ) -> list[tuple[int, Outcome]]:
+        """Do a batch and what has to see the items it meets, in one transaction."""
+        if self.is_watchful:
+            return self._file.write(
+                lambda connection: [(n, self._outcome(connection, p)) for n, p in seeing]
+            )
+        try:
+            return self._file.write(
+                lambda connection: self._together(connection, seeing, batch, guess=True)
+            )
+        except WrongGuess:
+            return self._file.write(
+                lambda connection: self._together(connection, seeing, batch, guess=False)
+            )
+
     def _together(
         self,
         connection: sqlite3.Connection,
         seeing: Sequence[tuple[int, Prepared]],
         batch: Batch,
+        *,
+        guess: bool,
     ) -> list[tuple[int, Outcome]]:
-        """Judge many writes by the items they meet, read at once, and do at once those that hold.
+        """Judge many writes by the items they meet, and do at once those that hold.
 
         The keys differ, so no write of the group changes what another one meets.
         """
-        standing = self._standing(connection, [p.key for _, p in seeing])
-        outcomes = []
+        batch.begin()
+        outcomes, unknown = [], []
         for n, prepared in seeing:
-            old = self._seen(standing.get(prepared.key))
-            outcomes.append((n, self._planned(prepared, old, batch)))
+            outcome = self._guessed(prepared, batch) if guess else None
+            if outcome is None:
+                unknown.append((n, prepared))
+            else:
+                outcomes.append((n, outcome))
+        if unknown:
+            standing = self._standing(connection, [p.key for _, p in unknown])
+            for n, prepared in unknown:
+                outcomes.append((n, self._planned(prepared, standing.get(prepared.key), batch)))
         batch.run(connection, self._notes)
         return outcomes
 
-    def _planned(self, prepared: Prepared, old: Item | None, batch: Batch) -> Outcome:
+    def _guessed(self, prepared: Prepared, batch: Batch) -> Outcome | None:
+        """What becomes of a write if the item it meets is as expected; None without expectation.
+
+        Raises ``WrongGuess`` when it would be refused: nobody is refused on a guess.
+        """
+        row, write = prepared.row, prepared.write
+        if row is None or len(row) > LASTING_COLUMNS or type(write) is not Put:
+            return None
+        if is_absence(write.condition, self._layout.schema.pk):
+            batch.inserts.append(row)
+            return _APPLIED
+        known = self._memory.known.get(prepared.key)
+        if known is None:
+            return None
+        item, body = known
+        if prepared.judge is not None and not prepared.judge(item):
+            raise WrongGuess
+        batch.swap(row, body)
+        self._memory.note(prepared.key, row, write.item)
+        return Outcome("applied", item) if write.returns == "old" else _APPLIED
+
+    def _planned(self, prepared: Prepared, stands: Item | None, batch: Batch) -> Outcome:
         write, judge, row, new = prepared.write, prepared.judge, prepared.row, None
+        old = self._seen(stands)
         if judge is not None and not judge(old or {}):
             return Outcome("refused", old)
         if isinstance(write, Delete):
             batch.deletes.append(prepared.key)
-        elif row is not None:
-            batch.put(row, old)
+        elif row is not None and isinstance(write, Put):
+            batch.put(row, stands)
+            self._memory.note(prepared.key, row, write.item)
         else:
             try:
-                row, _, new = self._after(prepared, old)
+                row, new = self._after(prepared, old)
             except TableError as error:
                 return Outcome("failed", error=error)
-            batch.put(row, old)
+            batch.put(row, stands)
         returns = "none" if isinstance(write, Check) else write.returns
         return Outcome("applied", None if returns == "none" else old if returns == "old" else new)
 
@@ -285,14 +300,12 @@ class Writer:
                 return None
         return item
 
-    def _standing(
-        self, connection: sqlite3.Connection, keys: Sequence[tuple[str, str]]
-    ) -> dict[tuple[str, str], Item]:
+    def _standing(self, connection: sqlite3.Connection, keys: Sequence[Place]) -> dict[Place, Item]:
         """The items at these keys."""
         of_partition: dict[str, list[str]] = defaultdict(list)
         for pk, sk in keys:
             of_partition[pk].append(sk)
-        found: dict[tuple[str, str], Item] = {}
+        found: dict[Place, Item] = {}
         for pk, sks in of_partition.items():
             for start in range(0, len(sks), MOST_VARIABLES):
                 some = sks[start : start + MOST_VARIABLES]
@@ -336,7 +349,7 @@ class Writer:
         return True
 
     def _check_room(
-        self, connection: sqlite3.Connection, key: tuple[str, str], old: Item | None, size: int
+        self, connection: sqlite3.Connection, key: Place, old: Item | None, size: int
     ) -> None:
         if self._collection_limit is None:
             return
@@ -347,9 +360,7 @@ class Writer:
                 f"the partition {key[0]!r} would pass its limit of {self._collection_limit} bytes"
             )
 
-    def _note(
-        self, connection: sqlite3.Connection, key: tuple[str, str], before: Item | None
-    ) -> None:
+    def _note(self, connection: sqlite3.Connection, key: Place, before: Item | None) -> None:
         if self._lag is not None:
             self._lag.note(connection, key, before)
 
@@ -360,25 +371,21 @@ class Writer:
         if isinstance(write, Put):
             if write.returns == "new":
                 raise InvalidRequest("a put returns the old item or none: you have the new one")
-            row, size = self._row(write.item)
-            key: tuple[str, str] = row[:2]  # type: ignore[assignment]  # a row begins with it
-            blind = None if self._must_see(write) else self._layout.put_for(row)
-            return Prepared(write, key, judge, row, size, blind)
-        check_key(write.key)
-        if isinstance(write, Delete):
-            if write.returns == "new":
-                raise InvalidRequest("a delete leaves no new item to return")
-            blind = None if self._must_see(write) else self._layout.delete
-            return Prepared(write, write.key, judge, blind=blind)
+            row = self._layout.row(write.item)
+            key: Place = row[:2]  # type: ignore[assignment]  # a row begins with it
+            return Prepared(write, key, judge, row)
+        check_key(*write.key)
         if isinstance(write, Patch):
             check_update(write.update, self._layout.schema)
+        elif isinstance(write, Delete) and write.returns == "new":
+            raise InvalidRequest("a delete leaves no new item to return")
         return Prepared(write, write.key, judge)
 
-    def _row(self, item: Item) -> tuple[Row, int]:
-        """The row of an item that may be stored, and the size of the item."""
-        size = checked_size(item)
-        return self._layout.row(item, size), size
-
-    def _must_see(self, write: Write) -> bool:
-        """Whether a write must see the item it meets."""
-        return self.is_watchful or write.condition is not None or write.returns != "none"
+    def _is_blind(self, write: Write) -> bool:
+        """Whether a write need not see the item it meets."""
+        return (
+            write.condition is None
+            and write.returns == "none"
+            and type(write) is not Patch
+            and not self.is_watchful
+        )
