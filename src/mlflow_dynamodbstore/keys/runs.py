@@ -214,6 +214,15 @@ def run_item_of(sk: str) -> RunItem:
     return RunItem(run_id, kind, key_text(name), tuple(rest))
 
 
+def run_child_of(sk: str) -> tuple[str, str | None]:
+    """The kind of an item below a run, and its name, or None when that was cut."""
+    # Called for every item of a run that is sealed, so the run's id is not decoded.
+    pieces = sk.split("#", 4)
+    if len(pieces) < 4 or pieces[0] != "R":
+        raise ValueError(f"not a key below a run: {sk!r}")
+    return pieces[2], key_text(pieces[3])
+
+
 def metric_point_of(sk: str) -> MetricPoint:
     """Step, timestamp and suffix of a point of a metric's history."""
     # Called for every point of a history, so the run's id and the metric's key are not decoded.

@@ -238,6 +238,11 @@ class Table:
     # --- how a write is made safe to repeat -----------------------------------------------------
 
     def _apply(self, write: Write) -> Item | None:
+        if self._is_direct:
+            try:
+                return self._visible(self.engine.apply(write))
+            except ConditionFailed as error:
+                raise ConditionFailed(str(error), self._clean(error.old)) from error
         token = self._token_for(write)
         guarded = _with_token(self._guarded(write), token)
         lost_answer = False
@@ -374,9 +379,10 @@ class Table:
         now, pk, sk, read = self.clock(), self._pk, self._sk, self._read
         visible = []
         for item in items:
-            if not is_expired(item, now):
-                item.pop(WRITE_TOKEN, None)
-                visible.append(read(item[pk], item[sk], item) if whole else item)
+            if TTL in item and is_expired(item, now):
+                continue
+            item.pop(WRITE_TOKEN, None)
+            visible.append(read(item[pk], item[sk], item) if whole else item)
         return visible
 
     def _brings_all(self, query: Query) -> bool:

@@ -64,5 +64,5 @@ def run_id_of(item: Item) -> str:
 
 def kind_and_name(child: Item) -> tuple[str, str]:
     """What an item of a run is (METRIC, PARAM, TAG, ...) and the name its user gave it."""
-    _, kind, name, _ = keys.run_item_of(str(child["SK"]))
+    kind, name = keys.run_child_of(child["SK"])
     return kind, str(child[NAME]) if name is None else name

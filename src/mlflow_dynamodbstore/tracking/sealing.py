@@ -89,9 +89,12 @@ def children(table: Table, key: Key, run_id: str) -> list[Item]:
         for around in (keys.run_head(run_id), keys.run_tail(run_id))
     ]
     found = table.map(lambda query: list(table.items(query)), queries)
-    parts = keys.parts(key.sk)
+    low, high = keys.parts(key.sk)
     return [
-        item for some in found for item in some if item["SK"] != key.sk and item["SK"] not in parts
+        item
+        for some in found
+        for item in some
+        if item["SK"] != key.sk and not low <= item["SK"] <= high
     ]
 
 

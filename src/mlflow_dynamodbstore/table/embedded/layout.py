@@ -23,6 +23,9 @@ from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size, number_size, text_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
 
+SIZED = "size, pk, sk, ttl, body"
+"""What is read of a row to have the whole item and its size."""
+
 APPLICATION_ID = 0x6D6C6464
 FORMAT = 1
 
@@ -156,9 +159,14 @@ class Layout:
         item[self._pk], item[self._sk] = pk, sk
         if ttl is not None:
             item[TTL] = ttl
-        elif is_expiry(item.get(TTL)):
+        elif TTL in item and is_expiry(item[TTL]):
             del item[TTL]  # files of 0.1.0's first days have it in the body too
         return item
+
+    def sized_item(self, row: tuple[int, str, str, int | None, bytes]) -> tuple[int, Item]:
+        """The size and the item of a row, read as ``SIZED``."""
+        size, pk, sk, ttl, body = row
+        return size, self.item(pk, sk, ttl, body)
 
     def put_for(self, row: Row) -> Insertion:
         """The statement that writes a row."""

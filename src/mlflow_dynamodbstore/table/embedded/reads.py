@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 from mlflow_dynamodbstore.table.conditions import Predicate, attribute_names, holds, predicate
 from mlflow_dynamodbstore.table.contract import MAX_PAGE_BYTES, Page, Query, Scan
 from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import Layout
+from mlflow_dynamodbstore.table.embedded.layout import SIZED, Layout
 from mlflow_dynamodbstore.table.embedded.ranges import beyond, range_of
-from mlflow_dynamodbstore.table.embedded.views import WHOLE, Reading, View
+from mlflow_dynamodbstore.table.embedded.views import Reading, View
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.sizes import item_size, text_size
 from mlflow_dynamodbstore.table.values import Item
@@ -65,11 +64,11 @@ class Reader:
             raise InvalidRequest(f"there is no segment {scan.segment} among {scan.segments}")
         judge = None if scan.filter is None else predicate(scan.filter)
         terms, values = _scan_terms(scan)
-        sql = f"SELECT {WHOLE} FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
+        sql = f"SELECT {SIZED} FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
 
         def read(connection: sqlite3.Connection) -> Page:
             with closing(connection.execute(sql, values)) as rows:
-                items, last = _cut(_whole(rows, self._layout), scan.limit, judge)
+                items, last = _cut(map(self._layout.sized_item, rows), scan.limit, judge)
             if last is None:
                 return Page(items)
             return Page(items, write_cursor(_SCAN, self._schema.key_of(last)))
@@ -95,7 +94,7 @@ def _current(
     sql = view.statement(reading)
     with closing(connection.execute(sql, reading.values(query.partition, limit))) as rows:
         if not reading.bare:
-            yield from _whole(rows, view.layout)
+            yield from map(view.layout.sized_item, rows)
             return
         names = view.keys
         for size, *keys in rows:
@@ -112,7 +111,7 @@ def _shown(
     belongs = _belongs(query, view, reading)
     sql = view.statement(whole)
     with closing(connection.execute(sql, whole.values(query.partition, _ALL))) as rows:
-        current = (item for _, item in _whole(rows, view.layout))
+        current = (item for _, item in map(view.layout.sized_item, rows))
         for item in lag.merged(connection, current, belongs, view, query):
             seen = view.only_keys(item) if reading.entries else item
             yield item_size(seen), seen
@@ -132,11 +131,6 @@ def _belongs(query: Query, view: View, reading: Reading) -> Predicate:
         return here < reading.after if query.descending else here > reading.after
 
     return judge
-
-
-def _whole(rows: Iterable[tuple[Any, ...]], layout: Layout) -> Iterator[Sized]:
-    for size, pk, sk, ttl, body in rows:
-        yield size, layout.item(pk, sk, ttl, body)
 
 
 def _cut(

@@ -9,15 +9,12 @@ from typing import NamedTuple
 
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
-from mlflow_dynamodbstore.table.embedded.layout import Layout
+from mlflow_dynamodbstore.table.embedded.layout import SIZED, Layout
 from mlflow_dynamodbstore.table.embedded.ranges import Range
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.schema import Index
 from mlflow_dynamodbstore.table.sizes import text_size
 from mlflow_dynamodbstore.table.values import Item
-
-WHOLE = "size, pk, sk, ttl, body"
-"""What is read of a row to have the whole item."""
 
 
 class Reading(NamedTuple):
@@ -131,7 +128,7 @@ class View:
 
     def _selected(self, reading: Reading) -> str:
         if not reading.bare:
-            return WHOLE
+            return SIZED
         keys = ", ".join(self.layout.columns[name] for name in self.keys)
         # The size of an entry follows from its keys; asking for the row's would leave the index.
         return f"{0 if reading.entries else 'size'}, {keys}"
