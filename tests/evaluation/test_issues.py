@@ -11,6 +11,7 @@ from mlflow.entities.assessment import IssueReference
 
 from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
 from mlflow_dynamodbstore.policies import DAY
+from tests.interleaving import interleaved, two_stores
 from tests.stores import everything_in, refused
 from tests.traces.making import make_info, trace_id
 
@@ -108,3 +109,45 @@ def test_issues_go_with_their_experiment(store, time, experiment, issue):
     time.sleep(4000 * DAY)
     Cleanup(store.table, store.policies, sleep=time.sleep).run()
     assert not [i for i in everything_in(store.table) if i["PK"].startswith("ISSUE")]
+
+
+def test_an_issue_lets_go_of_a_run_that_is_removed_for_good(store, experiment):
+    """As a database does; one that can be restored is still named."""
+    elsewhere = store.create_experiment("elsewhere")
+    run, kept = (store.create_run(elsewhere, "ada", 0, [], "n").info.run_id for _ in range(2))
+    issues = [
+        store.create_issue(home, "slow", "too long", source_run_id=source).issue_id
+        for home, source in ((experiment, run), (elsewhere, run), (experiment, kept))
+    ]
+    store.delete_run(run)
+    assert [store.get_issue(one).source_run_id for one in issues] == [run, run, kept]
+    store._hard_delete_run(run)
+    assert [store.get_issue(one).source_run_id for one in issues] == [None, None, kept]
+
+
+@pytest.mark.parametrize("meanwhile", ["create_issue", "update_issue"])
+def test_no_issue_names_a_run_that_is_gone_whoever_comes_second(tmp_path, meanwhile):
+    """Made or changed at any moment while the run is removed, and the other way round."""
+    two = two_stores(tmp_path)
+
+    def begin():
+        run = two.second.create_run("0", "ada", 0, [], "n").info.run_id
+        return run, two.second.create_issue("0", "n", "d", source_run_id=run).issue_id
+
+    def change(store, subject):
+        run, issue = subject
+        if meanwhile == "create_issue":
+            store.create_issue("0", "late", "d", source_run_id=run)
+        else:
+            store.update_issue(issue, name="late")
+
+    def remove(store, subject):
+        store._hard_delete_run(subject[0])
+
+    def state(subject):
+        found = two.second.search_issues("0", max_results=1000)
+        return [one.name for one in found if one.source_run_id == subject[0]]
+
+    for one, other in ((change, remove), (remove, change)):
+        for at, end, _ in interleaved(two, begin, one, other, state):
+            assert end.state == [], at

@@ -36,7 +36,8 @@ from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
 from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison, all_hold
 from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
 from mlflow_dynamodbstore.search.pages import in_order, page
-from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.contract import Patch, Put, Query
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.base import TrackingBase, run_not_found
 from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
@@ -85,6 +86,10 @@ class Issues(TrackingBase):
                 Put({"PK": listed.pk, "SK": listed.sk}),
             ]
         )
+        if source_run_id is not None and self._find_run(source_run_id) is None:
+            # Removed for good meanwhile, by somebody who may have looked for issues before.
+            self._without_run([item], source_run_id)
+            item["source_run_id"] = None
         return Candidate(item).to_entity(texts)
 
     def get_issue(self, issue_id: str) -> Issue:
@@ -177,6 +182,19 @@ class Issues(TrackingBase):
 
     # --- writing --------------------------------------------------------------------------------
 
+    def _let_go_of_run(self, run_id: str) -> None:
+        """Let no issue name a run that is removed for good, as MLflow's databases see to it."""
+        for home in listed_experiments(self.table, keys.WITH_ISSUES_PK):
+            query = Query(experiment_pk(home), where=keys.ISSUES.on())
+            named = (item for item in self.table.items(query) if _source(item) == run_id)
+            self._without_run(named, run_id)
+
+    def _without_run(self, issues: Iterable[Item], run_id: str) -> None:
+        nameless = Update(set={"source_run_id": None}, add={REVISION: 1})
+        named = Attr("source_run_id").eq(run_id)
+        key_of = self.table.schema.key_of
+        self.table.write([Patch(key_of(item), nameless, condition=named) for item in issues])
+
     def _update_issue(self, item: Item, changes: Item, description: str | None) -> Issue | None:
         """Change an issue as it was read; None when it has changed since."""
         row = Candidate(item)
@@ -201,6 +219,12 @@ class Issues(TrackingBase):
             return None
         self.table.write(large.removal(item, CONTENTS) if replaced else [])
         return Candidate(after).to_entity(texts)
+
+
+def _source(item: Item) -> str | None:
+    """The run that an issue was found by; parts of issues and other items have none."""
+    run_id: str | None = item.get("source_run_id")
+    return run_id
 
 
 def _comparisons(filter_string: str | None) -> list[Comparison]:

@@ -180,6 +180,9 @@ class TrackingBase(WorkspaceAwareMixin):
     def _delete_assessments_of_run(self, run_id: str) -> None:
         """Remove the assessments that a deleted run made; traces fill this in."""
 
+    def _let_go_of_run(self, run_id: str) -> None:
+        """Take back references to a run that is removed for good; issues fill this in."""
+
     def _forget_experiment(self, experiment_id: str) -> None:
         """Drop what is remembered of a deleted experiment; traces have more."""
         self._known_experiments.forget(experiment_id)

@@ -263,7 +263,9 @@ class Runs(TrackingBase):
         # The run last: until then a second try finds it and goes on.
         for chunk in batched(self._everything_of(item), DELETE_PAGE):
             self.table.write([Delete(key) for key in chunk])
+        self._let_go_of_run(run_id)
         self.table.delete(self.table.schema.key_of(item))
+        self._let_go_of_run(run_id)  # what came to refer to it meanwhile
         self._admitted.forget(run_id)
 
     def _everything_of(self, item: Item) -> Iterator[Key]:
