@@ -135,7 +135,9 @@ class Entry:
             return () if value is None else (value,)
         if name == "experiment_id":
             return (int(self.experiment_id),)
-        return (self.name if name == "name" else self.times[name],)
+        value = self.name if name == "name" else self.times[name]
+        # Experiments of releases of long ago, which were imported, may have no times.
+        return () if value is None else (value,)
 
 
 # --- entries ------------------------------------------------------------------------------------

@@ -128,15 +128,28 @@ def _of_evaluation(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
     datasets = tracking.search_datasets()
     for dataset in sorted(datasets, key=lambda dataset: dataset.name):
         whole = tracking.get_dataset(dataset.dataset_id)
-        plain = whole.to_dict()
-        plain["experiment_ids"] = sorted(
-            tracking.get_dataset_experiment_ids(dataset.dataset_id), key=str
-        )
-        plain.pop("records", None)
+        experiments = sorted(tracking.get_dataset_experiment_ids(dataset.dataset_id))
+        # The others are fetched from MLflow's current store when they are looked at.
+        plain = {name: getattr(whole, name) for name in _OF_DATASET}
+        plain["experiments"] = experiments
         yield f"dataset {dataset.name}", plain
         records, _ = tracking._load_dataset_records(dataset.dataset_id)
         by_id = sorted(records, key=lambda record: record.dataset_record_id)
         yield f"records of {dataset.name}", [record.to_dict() for record in by_id]
+
+
+_OF_DATASET = (
+    "dataset_id",
+    "name",
+    "digest",
+    "tags",
+    "schema",
+    "profile",
+    "created_time",
+    "last_update_time",
+    "created_by",
+    "last_updated_by",
+)
 
 
 def _scorer(scorer: Any) -> Any:

@@ -1,0 +1,108 @@
+"""Rows that only releases of long ago have written, and values at the edges."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlflow.entities import Metric, Param, ViewType
+
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.transfer.sql import kinds
+from mlflow_dynamodbstore.transfer.sql.database import Database
+from tests.sql import empty_database
+from tests.traces.making import NOON
+from tests.transfer.sql.filling import Theirs
+from tests.transfer.sql.moves import exported, imported, stores, verified
+from tests.transfer.sql.test_round_trip import rows
+
+OLD = (
+    "UPDATE experiments SET creation_time = NULL, last_update_time = NULL WHERE experiment_id = 2",
+    "UPDATE runs SET source_type = 'LOCAL', source_name = 'train.py' WHERE name = 'run 1'",
+    "UPDATE runs SET entry_point_name = 'main', source_version = 'abc' WHERE name = 'run 1'",
+    "UPDATE runs SET source_type = NULL, source_name = NULL WHERE name = 'run 2'",
+    "UPDATE model_versions SET storage_location = NULL WHERE name = 'iris'",
+)
+
+
+@pytest.fixture
+def old(source: Theirs) -> Theirs:
+    database = Database.to_read(source.uri)
+    with database.writing() as writing:
+        for statement in OLD:
+            writing.connection.execute(sa.text(statement))
+    database.close()
+    return source
+
+
+def test_old_rows_come_back_as_they_were(old: Theirs, table, tmp_path):
+    assert imported(old.uri, table).findings.first == []
+    target = empty_database(tmp_path)
+    assert exported(table, target).findings.first == []
+    before, after = rows(old.uri), rows(target)
+    assert [name for name in before if before[name] != after[name]] == ["model_versions"]
+    ours, theirs = stores(table)[1], old.registry
+    place = ("iris", "1")
+    assert ours.get_model_version_download_uri(*place) == theirs.get_model_version_download_uri(
+        *place
+    )
+
+
+def test_experiments_without_times_are_found_and_sorted(old: Theirs, table):
+    imported(old.uri, table)
+    tracking, _ = stores(table)
+    for order in ("creation_time ASC", "last_update_time DESC", "name ASC"):
+        found = tracking.search_experiments(ViewType.ALL, order_by=[order])
+        expected = old.tracking.search_experiments(ViewType.ALL, order_by=[order])
+        assert {e.experiment_id for e in found} == {e.experiment_id for e in expected}
+
+
+def test_a_name_that_only_a_tag_knows_is_the_runs_name(source: Theirs, table):
+    database = Database.to_read(source.uri)
+    with database.writing() as writing:
+        writing.connection.execute(sa.text("UPDATE runs SET name = NULL WHERE name = 'run 1'"))
+    imported(source.uri, table)
+    tracking, _ = stores(table)
+    (run,) = tracking.search_runs(["1"], "attributes.run_name = 'run 1'", ViewType.ALL, 10)
+    assert source.tracking.get_run(run.info.run_id).info.run_name == "run 1"
+
+
+NAMES = st.sampled_from(["a", "b/c", "x y", "ż", "n" * 250])
+VALUES = st.floats() | st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0])
+POINTS = st.builds(Metric, NAMES, VALUES, st.integers(0, 3), st.integers(-2, 2))
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+FAR = st.builds(Metric, NAMES, VALUES, st.integers(0, 2**63 - 1), WHOLE)
+PARAMS = st.dictionaries(NAMES, st.text(st.characters(codec="utf-8", exclude_characters="\0")))
+
+
+@pytest.mark.hypothesis
+@given(st.lists(POINTS | FAR, max_size=30), PARAMS)
+@settings(max_examples=8)
+def test_any_run_answers_as_it_did_and_comes_back(points, params):
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        theirs = Theirs.on(empty_database(folder))
+        run_id = theirs.tracking.create_run("0", "ada", NOON, [], None).info.run_id
+        theirs.tracking.log_batch(run_id, points, [Param(k, v) for k, v in params.items()], [])
+        table = Table(open_engine(f"dynamodb:///{folder}/mlflow.ddb?synchronous=NORMAL"))
+        assert imported(theirs.uri, table).findings.first == []
+        assert verified(kinds.importing(Database.to_read(theirs.uri), table)).findings.total == 0
+        for name in {point.key for point in points}:
+            assert history(stores(table)[0], run_id, name) == history(theirs.tracking, run_id, name)
+        (folder / "back").mkdir()
+        target = empty_database(folder / "back")
+        exported(table, target)
+        before, after = rows(theirs.uri), rows(target)
+        assert all(after[table] == before[table] for table in ("metrics", "params", "runs"))
+        table.close()
+
+
+def history(store, run_id: str, name: str) -> list[tuple[str, int, int]]:
+    points = store.get_metric_history(run_id, name)
+    return [(repr(point.value + 0.0), point.timestamp, point.step) for point in points]
