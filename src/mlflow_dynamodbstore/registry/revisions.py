@@ -137,10 +137,13 @@ class Revisions(Generic[P, T]):
         ``decide`` makes a change of what it is given, or None when there is nothing to do; it
         raises ``MlflowException`` to refuse. The first decision is made on the META that was seen
         last. It costs nothing, and does no harm when it is outdated: the transaction is refused
-        then, and brings the real one.
+        then, and brings the real one. Therefore one that was never seen need not be read
+        consistently either, which is half the price.
         """
         thing = self._known.get(place.pk)
         is_certain = False
+        if thing is None:
+            thing = self.seen(place, self._table.get(place.key, consistent=False))
         for _ in self._table.retry.attempts():
             change = None
             if thing is not None:
