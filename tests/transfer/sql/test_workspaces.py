@@ -61,3 +61,16 @@ def test_workspaces_are_kept_there_and_back(divided: Theirs, table, tmp_path, mo
         with pytest.raises(MlflowException, match="No Experiment with id=1"):
             tracking.get_experiment("1")
         assert not registry.search_registered_models()
+
+
+def test_settings_of_the_default_workspace_are_taken_over_once(source: Theirs, table):
+    database = Database.to_read(source.uri)
+    with database.writing() as writing:
+        root = "UPDATE workspaces SET default_artifact_root = 's3://all' WHERE name = 'default'"
+        writing.connection.execute(sa.text(root))
+    move = imported(source.uri, table)
+    assert move.findings.first == []
+    assert move.tallies["workspaces"].merged == 1
+    with database.writing() as writing:
+        writing.connection.execute(sa.text(root.replace("all", "others")))
+    assert [f.kind for f in imported(source.uri, table).findings.first] == ["workspaces"]

@@ -1,4 +1,4 @@
-"""Experiments and workspaces, in a database and in a table."""
+"""Experiments, in a database and in a table."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ from mlflow_dynamodbstore.tracking.experiment_items import (
 from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.database import Writing
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf
+from mlflow_dynamodbstore.transfer.sql.items import ItemSide, Shelf
 from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
-from mlflow_dynamodbstore.workspaces.store import SETTINGS
 
 DEFAULT_ID = "0"
 NUMBERED_UP_TO = 1 << 40
@@ -229,40 +228,3 @@ def is_new(default: Entity) -> bool:
         and values["creation_time"] == values["last_update_time"]
         and not values["tags"]
     )
-
-
-class WorkspaceRows(RowSide):
-    """Workspaces in a database."""
-
-    table = "workspaces"
-    key = ("name",)
-    columns = SETTINGS
-
-
-class WorkspaceItems(ItemSide):
-    """Workspaces in a table; the default one is everywhere, and has an item once it is changed."""
-
-    def count(self) -> int:
-        return sum(len(page) for page in self.pages())
-
-    def pages(self) -> Iterator[list[Entity]]:
-        names = self.shelf.workspaces()
-        for n in range(0, len(names), AT_ONCE):
-            some = [Entity((name,), {}) for name in names[n : n + AT_ONCE]]
-            yield list(self.read(some).values())
-
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = {keys.workspace_key(entity.key[0]): entity.key for entity in like}
-        return {
-            wanted[key]: Entity(wanted[key], {setting: item.get(setting) for setting in SETTINGS})
-            for key, item in self.table.get_many(wanted).items()
-        }
-
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
-        del source
-        for entity in entities:
-            key, entry = keys.workspace_key(entity.key[0]), keys.workspace_entry_key(entity.key[0])
-            settings = {name: value for name, value in entity.values.items() if value is not None}
-            # The entry first: it is passed over without a workspace, the reverse would hide one.
-            self.shelf.put([{"PK": entry.pk, "SK": entry.sk}])
-            self.shelf.put([{"PK": key.pk, "SK": key.sk, **settings}])

@@ -15,12 +15,7 @@ from mlflow_dynamodbstore.transfer.sql.evaluation_datasets import (
     EvaluationRecordItems,
     EvaluationRecordRows,
 )
-from mlflow_dynamodbstore.transfer.sql.experiments import (
-    ExperimentItems,
-    ExperimentRows,
-    WorkspaceItems,
-    WorkspaceRows,
-)
+from mlflow_dynamodbstore.transfer.sql.experiments import ExperimentItems, ExperimentRows
 from mlflow_dynamodbstore.transfer.sql.issues import IssueItems, IssueRows
 from mlflow_dynamodbstore.transfer.sql.items import ItemSide, Shelf
 from mlflow_dynamodbstore.transfer.sql.logged_models import LoggedModelItems, LoggedModelRows
@@ -33,6 +28,7 @@ from mlflow_dynamodbstore.transfer.sql.scorers import ScorerItems, ScorerRows
 from mlflow_dynamodbstore.transfer.sql.trace_items import TraceItems
 from mlflow_dynamodbstore.transfer.sql.trace_rows import TraceRows
 from mlflow_dynamodbstore.transfer.sql.webhooks import WebhookItems, WebhookRows
+from mlflow_dynamodbstore.transfer.sql.workspaces import WorkspaceItems, WorkspaceRows
 
 SIDES: tuple[tuple[str, type[RowSide], type[ItemSide]], ...] = (
     ("workspaces", WorkspaceRows, WorkspaceItems),
