@@ -1,17 +1,19 @@
 """What tracking operations take and cost: MLflow's SQL store and ours, side by side.
 
 Each workload runs on a store of its own; times are medians over repetitions, taken in turns so
-that a busy moment hits all stores alike. On DynamoDB (dynoxide) requests and units are those the
-server reports.
+that a busy moment hits all stores alike. What a call is given is made before the clock starts, and
+Python's garbage is collected between turns, never within a call. On DynamoDB (dynoxide) requests
+and units are those the server reports.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +23,7 @@ from bench.populations import Filler, by_calls, populated
 
 TAGS = [RunTag(f"tag{n}", f"value {n} of this tag") for n in range(10)]
 PARAMS = [Param(f"param{n}", f"value {n}") for n in range(20)]
-TURNS = 4
+TURN = 5  # calls of one store before the next one has its turn
 _numbers = itertools.count(1)
 
 
@@ -85,16 +87,25 @@ class Operation:
     title: str
     given: Callable[[Bench], Any]
     do: Workload
-    repeat: int = 20
+    repeat: int = 40
 
 
-def _long_loop(bench: Bench) -> tuple[str, Iterator[int]]:
+Logged = tuple[str, list[Metric]]
+"""A run, and what is to be logged to it."""
+
+
+def _new_run(bench: Bench) -> Logged:
+    return bench.run(), metrics()
+
+
+def _long_loop(bench: Bench) -> Logged:
+    """The next step of a run that goes on from call to call."""
     if "loop" not in bench.state:
         run_id = bench.run()
         bench.store.log_batch(run_id, metrics(), [], [])
         bench.state["loop"] = (run_id, itertools.count(1))
-    loop: tuple[str, Iterator[int]] = bench.state["loop"]
-    return loop
+    run_id, steps = bench.state["loop"]
+    return run_id, metrics(next(steps))
 
 
 def _history(count: int) -> Callable[[Bench], str]:
@@ -112,14 +123,19 @@ def _history(count: int) -> Callable[[Bench], str]:
     return given
 
 
-def _log_loop(bench: Bench, loop: Any) -> None:
-    run_id, steps = loop
-    bench.store.log_batch(run_id, metrics(next(steps)), [], [])
+def _log_params(bench: Bench, logged: Logged) -> None:
+    run_id, points = logged
+    bench.store.log_batch(run_id, points, PARAMS, [])
 
 
-def _log_one(bench: Bench, loop: Any) -> None:
-    run_id, steps = loop
-    bench.store.log_metric(run_id, metrics(next(steps))[0])
+def _log_step(bench: Bench, logged: Logged) -> None:
+    run_id, points = logged
+    bench.store.log_batch(run_id, points, [], [])
+
+
+def _log_one(bench: Bench, logged: Logged) -> None:
+    run_id, points = logged
+    bench.store.log_metric(run_id, points[0])
 
 
 def _delete_and_restore(bench: Bench, run_id: str) -> None:
@@ -129,18 +145,14 @@ def _delete_and_restore(bench: Bench, run_id: str) -> None:
 
 OPERATIONS = (
     Operation("create_run, 10 tags", lambda b: b.experiment, lambda b, _: b.run()),
-    Operation(
-        "log_batch, 20 params + 10 metrics",
-        lambda b: b.run(),
-        lambda b, run: b.store.log_batch(run, metrics(), PARAMS, []),
-    ),
+    Operation("log_batch, 20 params + 10 metrics", _new_run, _log_params),
     Operation(
         "end of run",
         lambda b: b.logged(),
         lambda b, run: b.store.update_run_info(run, RunStatus.FINISHED, 9, None),
     ),
-    Operation("log_batch, 10 metrics, in a long loop", _long_loop, _log_loop, repeat=100),
-    Operation("log_metric", _long_loop, _log_one, repeat=100),
+    Operation("log_batch, 10 metrics, in a long loop", _long_loop, _log_step, repeat=200),
+    Operation("log_metric", _long_loop, _log_one, repeat=200),
     Operation("get_run (finished)", lambda b: b.finished(), lambda b, run: b.store.get_run(run)),
     Operation(
         "get_metric_history, 1,000 points",
@@ -206,14 +218,25 @@ def measure(benches: list[Bench], operation: Operation) -> Mapping[str, Cost]:
     The stores take turns of several calls: a busy moment of the machine hits them all alike, and
     what one store leaves in the caches does not fall on the first call of another only.
     """
+    gc.collect()
+    gc.disable()
+    try:
+        return _measured(benches, operation)
+    finally:
+        gc.enable()
+
+
+def _measured(benches: list[Bench], operation: Operation) -> Mapping[str, Cost]:
     seconds: dict[str, list[float]] = {bench.name: [] for bench in benches}
     usage: dict[str, list[Any]] = {bench.name: [] for bench in benches}
     for bench in benches:
         operation.do(bench, operation.given(bench))  # warm
-    turn = max(1, operation.repeat // TURNS)
-    for _ in range(0, operation.repeat, turn):
+    for done in range(0, operation.repeat, TURN):
         for bench in benches:
-            for prepared in [operation.given(bench) for _ in range(turn)]:
+            gc.collect(1)
+            for prepared in [
+                operation.given(bench) for _ in range(min(TURN, operation.repeat - done))
+            ]:
                 if bench.meter is not None:
                     bench.meter.reset()
                 began = time.perf_counter()
