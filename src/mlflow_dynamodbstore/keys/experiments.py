@@ -35,6 +35,7 @@ def experiment_pk(experiment_id: str) -> str:
     return join("EXP", bounded(experiment_id, ID))
 
 
+@lru_cache(maxsize=4096)
 def experiment_id_of(pk: str) -> str | None:
     """The experiment whose partition this is."""
     return key_text(pieces_of(pk, "EXP")[0])

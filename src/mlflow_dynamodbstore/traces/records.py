@@ -41,22 +41,30 @@ class TraceRecord:
     ):
         self.item = item
         self._table = table
+        # Not cached_property: it takes a lock, which is much for what every result of a search has.
+        self._place: TracePlace | None = None
+        self._named: dict[str, Item] | None = None
+        self._assessments: list[AssessmentRecord] | None = None
         self._long_tags = long_tags
         self._long_assessments = long_assessments
 
-    @cached_property
+    @property
     def place(self) -> TracePlace:
         """Where it lies."""
-        return place_of(self.item)
+        if self._place is None:
+            self._place = place_of(self.item)
+        return self._place
 
-    @cached_property
-    def _named(self) -> dict[str, Item]:
-        return items.sorted_out(self.item)
+    def _of_kind(self, kind: str) -> Item:
+        """Its tags, metadata or assessments, as they stand on its item."""
+        if self._named is None:
+            self._named = items.sorted_out(self.item)
+        return self._named[kind]
 
     @property
     def tags(self) -> dict[str, str]:
         """All tags but the name."""
-        tags = {**self._named[items.TAG], **self._long_tags}
+        tags = {**self._of_kind(items.TAG), **self._long_tags}
         if items.OUTSIDE in self.item:
             return {key: value for key, value in tags.items() if value is not None}
         return tags
@@ -64,16 +72,19 @@ class TraceRecord:
     @property
     def metadata(self) -> dict[str, str]:
         """All metadata, with session, token usage and cost as MLflow writes them."""
-        return {**self._named[items.METADATA], **self._columns_as_metadata()}
+        return {**self._of_kind(items.METADATA), **self._columns_as_metadata()}
 
-    @cached_property
+    @property
     def assessments(self) -> list[AssessmentRecord]:
         """All assessments, the oldest first."""
-        found = [
-            self._long_assessments.get(name) or assessment_records.unpacked(data)
-            for name, data in self._named[items.ASSESSMENT].items()
-        ]
-        return sorted(found, key=lambda record: (record.created, record.assessment_id))
+        if self._assessments is None:
+            found = [
+                self._long_assessments.get(name) or assessment_records.unpacked(data)
+                for name, data in self._of_kind(items.ASSESSMENT).items()
+            ]
+            found.sort(key=lambda record: (record.created, record.assessment_id))
+            self._assessments = found
+        return self._assessments
 
     @cached_property
     def facts(self) -> Facts:
@@ -159,12 +170,12 @@ class TraceRecord:
 
     def to_info(self) -> TraceInfo:
         """The trace as MLflow gives it."""
-        tags = self.tags
+        tags, place = self.tags, self.place
         if (name := self.item.get("name")) is not None:
             tags[TraceTagKey.TRACE_NAME] = str(name)
         return TraceInfo(
-            trace_id=self.place.trace_id,
-            trace_location=TraceLocation.from_experiment_id(self.place.experiment_id),
+            trace_id=place.trace_id,
+            trace_location=TraceLocation.from_experiment_id(place.experiment_id),
             request_time=self.request_time,
             execution_duration=self.duration,
             state=TraceState(self.item["state"]),
@@ -174,8 +185,7 @@ class TraceRecord:
             request_preview=self.item.get("request_preview"),
             response_preview=self.item.get("response_preview"),
             assessments=[
-                assessment_records.entity(record, self.place.trace_id)
-                for record in self.assessments
+                assessment_records.entity(record, place.trace_id) for record in self.assessments
             ],
         )
 
