@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from unittest import mock
 
 import pytest
 from boto3.dynamodb.conditions import Attr
@@ -114,6 +115,17 @@ def test_an_expired_item_counts_as_absent(embedded, other):
     assert embedded.get(KEY) == item(n=2)
 
 
+def test_after_a_wrong_guess_nothing_is_guessed_for_a_while(embedded, other, monkeypatch):
+    """Two processes that write one item in turns do not undo every one of their transactions."""
+    undone = []
+    forget = embedded._file.undone
+    monkeypatch.setattr(embedded._file, "undone", lambda: (undone.append(1), forget()))
+    for n in range(1, 100, 2):
+        assert only(embedded.apply_many([rising(n)]))[0] == "applied"
+        assert only(other.apply_many([rising(n + 1)]))[0] == "applied"
+    assert len(undone) == 1
+
+
 def test_little_is_remembered(embedded, monkeypatch):
     """Neither many items nor large ones."""
     monkeypatch.setattr(batches, "MOST_REMEMBERED", 2)
@@ -138,6 +150,7 @@ CHANGES = st.lists(
 
 @given(CHANGES)
 @settings(deadline=None)
+@mock.patch.object(batches, "CAUTIOUS_BATCHES", 0)
 def test_two_processes_agree_with_one_that_remembers_nothing(tmp_path_factory, changes):
     """Whoever does what, outcomes and items are those of an engine opened for each write."""
     folder = tmp_path_factory.mktemp("guesses")

@@ -5,7 +5,8 @@ again and again, and to read back what this process itself wrote a moment ago ta
 time that logging takes. So the last small items written are *remembered*: a write is judged by
 what is remembered, and its statement changes the row only if that still stands. In the same way a
 write that insists on absence is simply inserted. When a guess was wrong, because another process
-came between, the transaction is undone and begun again with everything read.
+came between, the transaction is undone and begun again with everything read, and for some time
+nothing is guessed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from mlflow_dynamodbstore.table.values import Item
 
 MOST_REMEMBERED = 10_000
 LARGEST_REMEMBERED = 1_000  # bytes
+CAUTIOUS_BATCHES = 50
 
 Place = tuple[str, str]
 """A key as the engine handles it: any pair, whatever its class."""
@@ -58,6 +60,17 @@ class Memory:
     def __init__(self) -> None:
         # Items in no index and without expiry, each with the body of its row.
         self.known: dict[Place, tuple[Item, bytearray]] = {}
+        self._caution = 0
+
+    def is_trusted(self) -> bool:
+        """Whether the next batch should guess; not soon after a guess was wrong."""
+        if self._caution:
+            self._caution -= 1
+        return not self._caution
+
+    def was_wrong(self) -> None:
+        """Others write what this process writes: read for a while instead of guessing."""
+        self._caution = CAUTIOUS_BATCHES
 
     def note(self, key: Place, row: Row, item: Item) -> None:
         """Remember what a transaction puts, where that is worth while."""

@@ -217,10 +217,12 @@ class Writer:
                 lambda connection: [(n, self._outcome(connection, p)) for n, p in seeing]
             )
         try:
+            guess = self._memory.is_trusted()
             return self._file.write(
-                lambda connection: self._together(connection, seeing, batch, guess=True)
+                lambda connection: self._together(connection, seeing, batch, guess=guess)
             )
         except WrongGuess:
+            self._memory.was_wrong()
             return self._file.write(
                 lambda connection: self._together(connection, seeing, batch, guess=False)
             )
