@@ -149,6 +149,27 @@ def test_values_that_a_database_cannot_tell_apart_are_refused(table, tmp_path):
     assert "for several datasets" in finding.sentence
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("k", "v" * 8_001, "value in tags holds 8,000 characters, and not 8,001"),
+        ("k", "a\0b", "value in tags cannot hold a character that is zero"),
+    ],
+)
+def test_texts_that_a_strict_database_refuses_are_refused_before(
+    table, tmp_path, monkeypatch, key, value, sentence
+):
+    tracking, _ = stores(table)
+    run_id = tracking.create_run("0", "ada", NOON, [RunTag(key, value)], "r").info.run_id
+    tracking.create_run("0", "ada", NOON, [], "other")
+    monkeypatch.setattr(Database, "is_strict", True)
+    move = exported(table, empty_database(tmp_path))
+    assert [(f.name, f.sentence) for f in move.findings.first] == [
+        (run_id, f"cannot be moved: {sentence}")
+    ]
+    assert move.tallies["runs"].written == 1
+
+
 # --- verifying ----------------------------------------------------------------------------------
 
 

@@ -83,7 +83,7 @@ PARAMS = st.dictionaries(NAMES, st.text(st.characters(codec="utf-8", exclude_cha
 
 @pytest.mark.hypothesis
 @given(st.lists(POINTS | FAR, max_size=30), PARAMS)
-@settings(max_examples=8)
+@settings(max_examples=settings().max_examples // 10)
 def test_any_run_answers_as_it_did_and_comes_back(points, params):
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

@@ -22,7 +22,7 @@ from tests.transfer.sql.filling import Theirs
 from tests.transfer.sql.moves import exported, imported, verified
 from tests.transfer.sql.test_round_trip import rows
 
-EVERY = 7
+EVERY = 9
 """Of the requests that an import writes, one in so many is died at."""
 
 

@@ -108,6 +108,23 @@ class Database:
             return found
         return sa.table(name, *(sa.column(c.name, _plain(c.type)) for c in found.c))
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether it refuses texts that its columns are too short for; SQLite takes all."""
+        return bool(self.engine.dialect.name != "sqlite")
+
+    def unfit(self, name: str, row: Row) -> str | None:
+        """Why a strict database would refuse a row, as far as its texts are to blame."""
+        for column in self.table(name).c:
+            text, limit = row.get(column.name), getattr(column.type, "length", None)
+            if not isinstance(text, str):
+                continue
+            if limit is not None and len(text) > limit:
+                return f"{column.name} in {name} holds {limit:,} characters, and not {len(text):,}"
+            if "\0" in text:
+                return f"{column.name} in {name} cannot hold a character that is zero"
+        return None
+
     def count(self, name: str, where: Mapping[str, Any] | None = None) -> int:
         """How many rows a table has."""
         query = sa.select(sa.func.count()).select_from(self._any_table(name))

@@ -115,7 +115,17 @@ class RowSide(Side):
         return {entity.key: entity for entity in self._entities(rows)}
 
     def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
-        return {e.key: str(e.hints[UNHELD]) for e in entities if UNHELD in e.hints}
+        why = {entity.key: self._refusal(entity) for entity in entities}
+        return {key: sentence for key, sentence in why.items() if sentence}
+
+    def _refusal(self, entity: Entity) -> str | None:
+        if UNHELD in entity.hints:
+            return str(entity.hints[UNHELD])
+        for table, rows in self.rows_of([entity]).items() if self.database.is_strict else ():
+            for row in rows:
+                if sentence := self.database.unfit(table, row):
+                    return sentence
+        return None
 
     def write(self, entities: Sequence[Entity], source: Side) -> None:
         with self.database.writing() as writing:
@@ -123,13 +133,17 @@ class RowSide(Side):
             self.insert_more(writing, entities, source)
 
     def insert(self, writing: Writing, entities: Sequence[Entity]) -> None:
+        for table, rows in self.rows_of(entities).items():
+            writing.insert(table, rows)
+
+    def rows_of(self, entities: Sequence[Entity]) -> NewRows:
+        """The rows that entities take, those that others refer to first."""
         rows: NewRows = defaultdict(list)
         for entity in entities:
             rows[self.table].append(self.own_row(entity))
             for name, below in self.below.items():
                 below.rows(entity, entity.values[name], rows)
-        for table, some in rows.items():
-            writing.insert(table, some)
+        return rows
 
     def insert_more(self, writing: Writing, entities: Sequence[Entity], source: Side) -> None:
         """Insert in the same transaction what entities do not hold themselves."""
