@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.entities import Metric, Param, RunStatus, RunTag
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
@@ -51,8 +51,7 @@ class RunData(Metrics, Runs):
         tag = _validate_tag(tag.key, tag.value)
         item = self._admit(run_id)
         if tag.key == MLFLOW_RUN_NAME:
-            status = RunStatus.from_string(str(item["status"]))
-            self.update_run_info(run_id, status, item.get("end_time"), tag.value)
+            self.update_run_info(run_id, None, None, tag.value)
             return
         run = place_of(item)
         self.table.put(run.tag(tag.key, tag.value))

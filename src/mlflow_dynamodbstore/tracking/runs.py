@@ -16,8 +16,8 @@ from mlflow.utils.uri import append_to_uri_path
 
 from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
-from mlflow_dynamodbstore.table.contract import Delete, Put, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
@@ -137,23 +137,47 @@ class Runs(TrackingBase):
     ) -> RunInfo:
         facts = self._facts(run_id)
         changes: Item = {}
-        if run_name:
-            self._active_run_item(run_id)
-            self.table.put(facts.place.tag(MLFLOW_RUN_NAME, run_name))
-            changes.update({"name": run_name, "lsi4sk": keys.lsi4_run(run_id, run_name)})
         if end_time is not None:
             changes["end_time"] = end_time
         status = None if run_status is None else RunStatus.to_string(run_status)
         if status is not None:
             in_status = keys.lsi3_run(run_id, status, facts.start_time)
             changes.update({"status": status, "lsi3sk": in_status})
-        if status in TERMINAL_STATUSES:
-            item = self._update_active(facts.place, sealing.marked_sealing(changes))
-            sealing.finish(self.table, dict(item), self.policies.sealing_rules())
+        if run_name:
+            # A name alone leaves a run as it is: one that has ended is sealed again at once.
+            status = status or str(self._active_run_item(run_id)["status"])
+            changes.update({"name": run_name, "lsi4sk": keys.lsi4_run(run_id, run_name)})
+        ends = status in TERMINAL_STATUSES
+        update = (
+            sealing.marked_sealing(changes)
+            if ends
+            else sealing.marked_live(run_id, self.table.clock(), changes)
+        )
+        if run_name:
+            item = self._update_named(facts.place, update, run_name)
         else:
-            live = sealing.marked_live(run_id, self.table.clock(), changes)
-            item = self._update_active(facts.place, live)
+            item = self._update_active(facts.place, update)
+        if ends:
+            sealing.finish(self.table, dict(item), self.policies.sealing_rules())
         return run_info(item)
+
+    def _update_named(self, run: RunPlace, update: Update, name: str) -> Item:
+        """As :meth:`_update_active`, with another name; a run's name and its tag stay the same."""
+        active = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
+        tag = Put(run.tag(MLFLOW_RUN_NAME, name))
+        try:
+            self.table.transact([Patch(run.key, update, condition=active), tag])
+        except TransactionCancelled as error:
+            reason = error.reasons[0]
+            if reason is None or reason.code != "ConditionFailed":
+                raise
+            refused = ConditionFailed(str(error), reason.old)
+            check_run_is_active(run.run_id, self._in_the_way(run, refused))
+            raise
+        item = self.table.get(run.key)
+        if item is None:
+            raise run_not_found(run.run_id)
+        return item
 
     def _update_active(self, run: RunPlace, update: Update) -> Item:
         """Change a run's own item unless it is gone or deleted; returns it as it is now."""
