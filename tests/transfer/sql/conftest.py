@@ -25,7 +25,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def source(template: Path, tmp_path: Path) -> Theirs:
     """A copy of it."""
     shutil.copyfile(template, tmp_path / "source.db")
-    return Theirs.on(f"sqlite:///{tmp_path}/source.db")
+    return Theirs(f"sqlite:///{tmp_path}/source.db")
 
 
 @pytest.fixture

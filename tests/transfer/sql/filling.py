@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from mlflow.entities import (
@@ -45,20 +46,22 @@ HUMAN = AssessmentSource("HUMAN", "ada@example.com")
 
 @dataclass
 class Theirs:
-    """A database with MLflow's stores on it."""
+    """A database with MLflow's stores on it, opened when they are first asked."""
 
     uri: str
-    tracking: SqlTracking
-    registry: SqlRegistry
 
-    @classmethod
-    def on(cls, uri: str) -> Theirs:
-        return cls(uri, SqlTracking(uri, ARTIFACTS), SqlRegistry(uri))
+    @cached_property
+    def tracking(self) -> SqlTracking:
+        return SqlTracking(self.uri, ARTIFACTS)
+
+    @cached_property
+    def registry(self) -> SqlRegistry:
+        return SqlRegistry(self.uri)
 
 
 def filled(folder: Path) -> Theirs:
     """A database with something of everything."""
-    theirs = Theirs.on(empty_database(folder))
+    theirs = Theirs(empty_database(folder))
     first, gone = _experiments(theirs)
     runs = _runs(theirs, first)
     _deleted_experiment(theirs, gone)

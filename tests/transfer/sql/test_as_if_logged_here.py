@@ -58,7 +58,7 @@ def shape(item: Item) -> tuple[str, ...]:
 
 
 def test_it_has_the_items_and_attributes_that_our_own_have(table, tmp_path: Path):
-    theirs = Theirs.on(empty_database(tmp_path))
+    theirs = Theirs(empty_database(tmp_path))
     log(theirs.tracking, theirs.registry)
     imported(theirs.uri, table)
     own = Table(open_engine(f"dynamodb:///{tmp_path}/own.ddb?synchronous=NORMAL"))

@@ -75,7 +75,7 @@ def test_numbers_of_deleted_versions_are_not_given_again(source: Theirs, table, 
     target = empty_database(tmp_path)
     exported(table, target)
     _, registry = stores(table)
-    for store in (registry, Theirs.on(target).registry):
+    for store in (registry, Theirs(target).registry):
         assert int(store.create_model_version("iris", "s3://next").version) == 5
 
 

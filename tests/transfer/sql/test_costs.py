@@ -42,7 +42,7 @@ def log_run(theirs: Theirs) -> None:
 
 
 def test_runs_take_few_requests(engine: MeteredEngine, tmp_path: Path):
-    theirs = Theirs.on(empty_database(tmp_path))
+    theirs = Theirs(empty_database(tmp_path))
     log_run(theirs)
     table = Table(engine)
     first = cost(theirs, table, engine)

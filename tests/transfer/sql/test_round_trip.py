@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -50,13 +51,13 @@ IGNORED = {
 }
 
 
-def rows(uri: str) -> dict[str, Any]:
+def rows(uri: str, wanted: Collection[str] | None = None) -> dict[str, Any]:
     """The rows of all tables that say something, but for what is made anew."""
     database = Database.to_read(uri)
     hooks = database.rows(sa.select(database.table("webhooks")))
     alive = {row["webhook_id"] for row in hooks if row["deleted_timestamp"] is None}
     found = {}
-    for name in sorted(database.names - DERIVED):
+    for name in sorted(wanted or database.names - DERIVED):
         made = database.rows(sa.select(database.table(name)))
         ignored = IGNORED.keys() - ({"source_id"} if name != "inputs" else set())
         if name == "entity_associations":

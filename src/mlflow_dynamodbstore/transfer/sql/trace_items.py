@@ -25,7 +25,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
 from mlflow_dynamodbstore.transfer.sql.items import ItemSide, too_large
 from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
 
-TRACES_AT_ONCE = 50
+TRACES_AT_ONCE = 20
 _ASSESSED = {
     "name": "name",
     "type": "assessment_type",

@@ -150,7 +150,7 @@ class TraceRows(RowSide):
         "runs": Links(EntityAssociationType.RUN),
         "prompts": Links(EntityAssociationType.PROMPT_VERSION),
     }
-    page_size = 50
+    page_size = 20
 
     def shaped(self, entity: Entity, row: Row) -> Entity:
         del row
