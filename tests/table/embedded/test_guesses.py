@@ -117,13 +117,12 @@ def test_an_expired_item_counts_as_absent(embedded, other):
 
 def test_after_a_wrong_guess_nothing_is_guessed_for_a_while(embedded, other, monkeypatch):
     """Two processes that write one item in turns do not undo every one of their transactions."""
-    undone = []
-    forget = embedded._file.undone
-    monkeypatch.setattr(embedded._file, "undone", lambda: (undone.append(1), forget()))
+    undone = mock.Mock(side_effect=embedded._file.undone)
+    monkeypatch.setattr(embedded._file, "undone", undone)
     for n in range(1, 100, 2):
         assert only(embedded.apply_many([rising(n)]))[0] == "applied"
         assert only(other.apply_many([rising(n + 1)]))[0] == "applied"
-    assert len(undone) == 1
+    assert undone.call_count == 1
 
 
 def test_little_is_remembered(embedded, monkeypatch):
@@ -150,12 +149,15 @@ CHANGES = st.lists(
 
 @given(CHANGES)
 @settings(deadline=None)
-@mock.patch.object(batches, "CAUTIOUS_BATCHES", 0)
 def test_two_processes_agree_with_one_that_remembers_nothing(tmp_path_factory, changes):
     """Whoever does what, outcomes and items are those of an engine opened for each write."""
     folder = tmp_path_factory.mktemp("guesses")
 
-    with closing(open_file(folder / "kept")) as one, closing(open_file(folder / "kept")) as two:
+    with (
+        closing(open_file(folder / "kept")) as one,
+        closing(open_file(folder / "kept")) as two,
+        mock.patch.object(batches, "CAUTIOUS_BATCHES", 0),
+    ):
         for first, kind, sk, n in changes:
             ours = done(one if first else two, kind, sk, n)
             with closing(open_file(folder / "anew")) as forgetful:
