@@ -46,7 +46,7 @@ class Granting(Removal):
         absent = Attr("PK").not_exists() | Attr("role_id").ne(role.id)
         writes: list[TransactWrite] = [Put(grant, condition=absent)]
         writes.append(Check(keys.role_key(role.id), Attr("PK").exists()))
-        writes += _mirror(grant)
+        writes += [Put(item) for item in mirror_items(grant)]
         try:
             self.table.transact(writes)
         except TransactionCancelled as error:
@@ -89,21 +89,7 @@ class Granting(Removal):
     def _new_grant(
         self, role: RoleRecord, resource_type: str, pattern: str, permission: str
     ) -> Item:
-        key = role.grant_key(resource_type, pattern)
-        grant: Item = {
-            "PK": key.pk,
-            "SK": key.sk,
-            "id": self._grant_number(role),
-            "role_id": role.id,
-            "workspace": role.workspace,
-            "resource_type": resource_type,
-            "resource_pattern": pattern,
-            "permission": permission,
-        }
-        if role.owner is not None:
-            grant |= {"username": role.owner, "user_id": role.owner_id}
-            grant |= _index(role.owner, role.workspace, resource_type, pattern)
-        return grant
+        return grant_item(role, self._grant_number(role), resource_type, pattern, permission)
 
     def _grant_number(self, role: RoleRecord) -> int:
         try:
@@ -119,7 +105,7 @@ class Granting(Removal):
         count = int(counted["granted"])
         if count >= GRANTS_OF_A_ROLE:
             raise MlflowException(f"Role {role.name!r} has used up the numbers of its grants.")
-        return role.id * GRANTS_OF_A_ROLE + count
+        return grant_number(role, count)
 
     # --- the role of a user's own grants --------------------------------------------------------
 
@@ -174,19 +160,11 @@ class Granting(Removal):
 
     def _membership(self, user: UserRecord, role: RoleRecord) -> list[TransactWrite]:
         """The writes that give a role to a user. The first one fails when the user has it."""
-        assignment: Item = {
-            "id": self._draw("role_assignment"),
-            "role_id": role.id,
-            "workspace": role.workspace,
-            "username": user.username,
-            "user_id": user.id,
-        }
-        held = Key(keys.user_pk(user.username), keys.user_role(role.id))
-        member = Key(keys.role_pk(role.id), keys.role_member(user.id))
+        held, member = membership_items(role, user.id, user.username, self._draw("role_assignment"))
         absent = Attr("PK").not_exists() | Attr("user_id").ne(user.id)
         return [
-            Put({"PK": held.pk, "SK": held.sk, **assignment}, condition=absent),
-            Put({"PK": member.pk, "SK": member.sk, **assignment}),
+            Put(held, condition=absent),
+            Put(member),
             Check(keys.user_key(user.username), Attr("id").eq(user.id)),
         ]
 
@@ -196,12 +174,58 @@ class Granting(Removal):
         self.table.put({"PK": entry.pk, "SK": entry.sk})
 
 
-def _mirror(grant: Item) -> list[TransactWrite]:
+def grant_number(role: RoleRecord, count: int) -> int:
+    """The number of the grant that a role was given as its so-manieth."""
+    return role.id * GRANTS_OF_A_ROLE + count
+
+
+def grant_item(
+    role: RoleRecord, number: int, resource_type: str, pattern: str, permission: str
+) -> Item:
+    """A grant of a role."""
+    key = role.grant_key(resource_type, pattern)
+    grant: Item = {
+        "PK": key.pk,
+        "SK": key.sk,
+        "id": number,
+        "role_id": role.id,
+        "workspace": role.workspace,
+        "resource_type": resource_type,
+        "resource_pattern": pattern,
+        "permission": permission,
+    }
+    if role.owner is not None:
+        grant |= {"username": role.owner, "user_id": role.owner_id}
+        grant |= _index(role.owner, role.workspace, resource_type, pattern)
+    return grant
+
+
+def mirror_items(grant: Item) -> list[Item]:
+    """The second item of a grant, if it is a user's own."""
     key = mirror_key(grant)
     if key is None:
         return []
     named = ("role_id", "workspace", "username", "user_id", "resource_type", "resource_pattern")
-    return [Put({"PK": key.pk, "SK": key.sk, **{name: grant[name] for name in named}})]
+    return [{"PK": key.pk, "SK": key.sk, **{name: grant[name] for name in named}}]
+
+
+def membership_items(
+    role: RoleRecord, user_id: int, username: str, number: int
+) -> tuple[Item, Item]:
+    """The items by which a user has a role: with the user, and with the role."""
+    assignment: Item = {
+        "id": number,
+        "role_id": role.id,
+        "workspace": role.workspace,
+        "username": username,
+        "user_id": user_id,
+    }
+    held = Key(keys.user_pk(username), keys.user_role(role.id))
+    member = Key(keys.role_pk(role.id), keys.role_member(user_id))
+    return (
+        {"PK": held.pk, "SK": held.sk, **assignment},
+        {"PK": member.pk, "SK": member.sk, **assignment},
+    )
 
 
 def _index(username: str, workspace: str, resource_type: str, pattern: str) -> keys.Attributes:

@@ -27,17 +27,28 @@ Row = dict[str, Any]
 DERIVED = frozenset(
     {
         "alembic_version",
+        "alembic_version_auth",
+        "experiment_permissions",
+        "gateway_endpoint_permissions",
+        "gateway_model_definition_permissions",
+        "gateway_secret_permissions",
         "job_locks",
+        "registered_model_permissions",
         "scheduler_leases",
+        "scorer_permissions",
         "span_metrics",
         "sql_assessment_daily_rollups",
         "sql_span_cost_daily_rollups",
         "sql_trace_metric_daily_rollups",
         "sql_trace_rollup_rebuild_queue",
         "trace_metrics",
+        "workspace_permissions",
     }
 )
-"""Tables that say nothing of their own: sums of others, locks, and the version of the schema."""
+"""Tables that say nothing of their own: sums of others, locks, versions of the schema, and
+permissions as they were kept before there were roles, which MLflow does not read any more."""
+AUTH_TABLES = frozenset({"users", "roles", "role_permissions", "user_role_assignments"})
+"""Tables of MLflow's auth app, in this database or in one of their own."""
 READ_AT_ONCE = 1_000
 KEYS_AT_ONCE = 100
 WRITABLE = frozenset({"sqlite", "postgresql", "mysql"})
@@ -68,9 +79,15 @@ class Database:
     def to_read(cls, uri: str) -> Database:
         """A database that an MLflow server has made, of the schema of this MLflow."""
         made = cls(uri)
-        if made._is_new or "experiments" not in made.names:
+        if made._is_new or not {"experiments", "users"} & made.names:
             raise ValueError(f"there is no database of MLflow at {made.place}")
-        made._check_schema()
+        if made.has_tracking:
+            made._check_schema()
+        if "users" in made.names and not made.has_auth:
+            raise ValueError(
+                f"{made.place} has users but no roles: start the MLflow that is installed here "
+                "on it once, with its auth app, to bring it up to date"
+            )
         return made
 
     @classmethod
@@ -101,9 +118,27 @@ class Database:
         """The tables that are there."""
         return frozenset(sa.inspect(self.engine).get_table_names())
 
+    @property
+    def has_tracking(self) -> bool:
+        """Whether it is the database of a tracking server, and not of its auth app alone."""
+        return "experiments" in self.names
+
+    @property
+    def has_auth(self) -> bool:
+        """Whether users and roles are in it."""
+        return self.names >= AUTH_TABLES
+
+    def make_auth_tables(self) -> None:
+        """Let MLflow's auth app make its tables, unless they are there."""
+        from mlflow.server.auth.db.utils import migrate_if_needed  # noqa: PLC0415 - all of the app
+
+        migrate_if_needed(self.engine, "head")
+        self.__dict__.pop("names", None)
+
     def table(self, name: str) -> sa.TableClause:
         """A table; texts that it encrypts are read and written as they are."""
-        found: sa.Table = Base.metadata.tables[name]
+        tables = _auth_tables() if name in AUTH_TABLES else Base.metadata.tables
+        found: sa.Table = tables[name]
         if not any(isinstance(column.type, EncryptedString) for column in found.c):
             return found
         return sa.table(name, *(sa.column(c.name, _plain(c.type)) for c in found.c))
@@ -140,7 +175,7 @@ class Database:
         return {name: count for name, count in counts.items() if count}
 
     def _any_table(self, name: str) -> Any:
-        return Base.metadata.tables.get(name, sa.table(name))
+        return sa.table(name)
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -233,6 +268,13 @@ class Writing:
         greatest = sa.select(sa.func.max(table.c[column])).scalar_subquery()
         sequence = sa.func.pg_get_serial_sequence(name, column)
         self.connection.execute(sa.select(sa.func.setval(sequence, sa.func.greatest(greatest, 1))))
+
+
+def _auth_tables() -> Mapping[str, sa.Table]:
+    from mlflow.server.auth.db.models import Base as AuthBase  # noqa: PLC0415 - all of the app
+
+    tables: Mapping[str, sa.Table] = AuthBase.metadata.tables
+    return tables
 
 
 def _plain(kind: Any) -> Any:

@@ -12,8 +12,6 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.search.name_index import EXPERIMENT_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
-from mlflow_dynamodbstore.table.errors import ConditionFailed
-from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking.experiment_items import (
     LONG_TAGS,
@@ -133,15 +131,7 @@ class ExperimentItems(ItemSide):
         """Let the next experiment have a number behind all that are moved."""
         numbers = [int(entity.key[0]) for entity in entities]
         greatest = max((number for number in numbers if number < NUMBERED_UP_TO), default=0)
-        value = Attr("value")
-        try:
-            self.table.update(
-                keys.sequence_key("experiment"),
-                Update(set={"value": greatest}),
-                condition=value.not_exists() | value.lt(greatest),
-            )
-        except ConditionFailed:
-            return  # it is there already
+        self.shelf.count_on("experiment", greatest)
 
     def _write_one(self, entity: Entity, standing: Item | None = None) -> None:
         (experiment_id,), values = entity.key, entity.values

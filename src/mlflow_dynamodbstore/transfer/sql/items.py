@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from boto3.dynamodb.conditions import Attr
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION, Policies
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.transfer.sql.entities import Side
@@ -75,6 +78,18 @@ class Shelf:
     def deletion_expiry(self) -> int | None:
         """When what is deleted now expires."""
         return self.policies.expiry(SOFT_DELETED_RETENTION)
+
+    def count_on(self, sequence: str, greatest: int) -> None:
+        """Let the next number that is drawn come after one."""
+        value = Attr("value")
+        try:
+            self.table.update(
+                keys.sequence_key(sequence),
+                Update(set={"value": greatest}),
+                condition=value.not_exists() | value.lt(greatest),
+            )
+        except ConditionFailed:
+            return  # it does already
 
     def put(self, items: Iterable[Item]) -> None:
         """Write items in no particular order."""

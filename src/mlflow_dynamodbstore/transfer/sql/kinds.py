@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from mlflow.entities.entity_type import EntityAssociationType
 
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.transfer.sql.database import Database
+from mlflow_dynamodbstore.transfer.sql.database import AUTH_TABLES, Database
 from mlflow_dynamodbstore.transfer.sql.datasets import DatasetItems, DatasetRows
 from mlflow_dynamodbstore.transfer.sql.evaluation_datasets import (
     EvaluationDatasetItems,
@@ -30,7 +33,9 @@ from mlflow_dynamodbstore.transfer.sql.trace_rows import TraceRows
 from mlflow_dynamodbstore.transfer.sql.webhooks import WebhookItems, WebhookRows
 from mlflow_dynamodbstore.transfer.sql.workspaces import WorkspaceItems, WorkspaceRows
 
-SIDES: tuple[tuple[str, type[RowSide], type[ItemSide]], ...] = (
+Sides = tuple[str, type[RowSide], type[ItemSide]]
+
+SIDES: tuple[Sides, ...] = (
     ("workspaces", WorkspaceRows, WorkspaceItems),
     (EXPERIMENTS, ExperimentRows, ExperimentItems),
     ("datasets", DatasetRows, DatasetItems),
@@ -49,18 +54,38 @@ SIDES: tuple[tuple[str, type[RowSide], type[ItemSide]], ...] = (
 
 def importing(database: Database, table: Table) -> list[Kind]:
     """The kinds with the database as the place that is read."""
-    shelf = Shelf(table)
-    return [Kind(name, rows(database), items(shelf)) for name, rows, items in SIDES]
+    sides = [*(SIDES if database.has_tracking else ()), *(_access() if database.has_auth else ())]
+    return _kinds(sides, database, table)
 
 
 def exporting(table: Table, database: Database) -> list[Kind]:
     """The kinds with the table as the place that is read."""
-    return [replace(k, source=k.target, target=k.source) for k in importing(database, table)]
+    users = Query(keys.CONFIG_PK, where=keys.USER_ENTRIES.on(), limit=1)
+    has_users = next(table.items(users), None) is not None
+    sides = [*SIDES, *(_access() if has_users else ())]
+    return [replace(k, source=k.target, target=k.source) for k in _kinds(sides, database, table)]
+
+
+def _kinds(sides: Iterable[Sides], database: Database, table: Table) -> list[Kind]:
+    shelf = Shelf(table)
+    return [Kind(name, rows(database), items(shelf)) for name, rows, items in sides]
+
+
+def _access() -> tuple[Sides, ...]:
+    """Users and roles, whose modules load MLflow's whole auth app."""
+    from mlflow_dynamodbstore.transfer.sql import access  # noqa: PLC0415
+
+    return (
+        ("users", access.UserRows, access.UserItems),
+        ("roles", access.RoleRows, access.RoleItems),
+    )
 
 
 def left_in_database(database: Database) -> dict[str, int]:
     """How many rows of which tables stay in the database alone."""
-    carried = {table for _, rows, _ in SIDES for table in rows.tables()}
+    carried = {table for _, rows, _ in SIDES for table in rows.tables()} | AUTH_TABLES
+    if not database.has_tracking:
+        return database.others(carried)
     links = [
         {"source_type": source, "destination_type": target}
         for source, target in (

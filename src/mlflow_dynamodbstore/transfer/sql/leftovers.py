@@ -13,7 +13,6 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.transfer.sql.items import Shelf
 
 IN_WORKSPACES: Mapping[str, str] = {
-    "Role name": "roles",
     "MCP server name": "MCP servers",
     "Gateway secret": "gateway secrets",
     "Gateway model definition": "gateway model definitions",
@@ -32,7 +31,6 @@ def left_in_table(shelf: Shelf) -> Counter[str]:
             label = IN_WORKSPACES.get(anatomy(item).entity)
             found.update([] if label is None else [label])
         found["jobs"] += _count(shelf, Query(job_keys.jobs_pk(workspace)))
-    found["users"] += _count(shelf, Query(keys.CONFIG_PK, where=keys.USER_ENTRIES.on()))
     for experiment_id in shelf.experiment_ids():
         pk = keys.experiment_pk(experiment_id)
         for label, within in _BY_AGE.items():

@@ -1,0 +1,238 @@
+"""Users, roles and what they allow, in a database and in a table.
+
+MLflow's auth app keeps them in tables of their own, mostly in a database of their own. A user's own
+grants are those of a role that is the user's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.auth.base import AuthBase
+from mlflow_dynamodbstore.auth.granting import (
+    grant_item,
+    grant_number,
+    membership_items,
+    mirror_items,
+)
+from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord, is_own_role_name
+from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.items import ABSENT
+from mlflow_dynamodbstore.transfer.sql.database import Row, Writing
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf
+from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
+
+USERNAMES = "usernames"
+"""A hint of a role: the names of those who have it, by their ids."""
+
+
+class UserRows(RowSide):
+    """Users in a database."""
+
+    table = "users"
+    key = ("id",)
+    columns = ("username", "password_hash", "is_admin")
+
+    def insert(self, writing: Writing, entities: Sequence[Entity]) -> None:
+        super().insert(writing, entities)
+        writing.number_on("users", "id")
+
+
+class RoleRows(RowSide):
+    """Roles in a database; their grants are numbered anew there, as they are in a table."""
+
+    table = "roles"
+    key = ("id",)
+    columns = ("name", "workspace", "description")
+    below: ClassVar = {
+        "permissions": Children(
+            "role_permissions",
+            ("role_id",),
+            ("resource_type", "resource_pattern"),
+            ("permission",),
+        ),
+        "members": Children("user_role_assignments", ("role_id",), ("user_id",), ("id",)),
+    }
+
+    def insert(self, writing: Writing, entities: Sequence[Entity]) -> None:
+        super().insert(writing, entities)
+        for table in ("roles", "user_role_assignments"):
+            writing.number_on(table, "id")
+
+    def _entities(self, rows: Sequence[Row]) -> list[Entity]:
+        made = super()._entities(rows)
+        ids = {(user_id,) for entity in made for user_id in entity.values["members"]}
+        found = self.database.having("users", ("id",), sorted(ids))
+        names = {row["id"]: row["username"] for row in found}
+        for entity in made:
+            entity.hints[USERNAMES] = {one: names.get(one) for one in entity.values["members"]}
+        return made
+
+
+class UserItems(ItemSide):
+    """Users in a table."""
+
+    def count(self) -> int:
+        return sum(1 for _ in self._names())
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for names in batched(self._names(), AT_ONCE):
+            yield self._entities(names)
+
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        names = [str(entity.values["username"]) for entity in like]
+        return {entity.key: entity for entity in self._entities(names)}
+
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        wanted = {
+            key: entity
+            for entity in entities
+            for key in (
+                keys.user_key(entity.values["username"]),
+                keys.user_entry_key(entity.key[0]),
+            )
+        }
+        taken = self.table.get_many(wanted)
+        return {wanted[key].key: "another user has its name or number" for key in taken}
+
+    def write(self, entities: Sequence[Entity], source: Side) -> None:
+        del source
+        self.shelf.count_on("user", max(entity.key[0] for entity in entities))
+        for entity in entities:
+            (user_id,), username = entity.key, entity.values["username"]
+            key, entry = keys.user_key(username), keys.user_entry_key(user_id)
+            user = {"PK": key.pk, "SK": key.sk, "id": user_id, **entity.values}
+            listed = {"PK": entry.pk, "SK": entry.sk, "username": username}
+            self.table.transact([Put(user, condition=ABSENT), Put(listed, condition=ABSENT)])
+
+    def _names(self) -> Iterator[str]:
+        entries = self.table.items(Query(keys.CONFIG_PK, where=keys.USER_ENTRIES.on()))
+        return (str(entry["username"]) for entry in entries)
+
+    def _entities(self, names: Sequence[str]) -> list[Entity]:
+        found = self.table.get_many(keys.user_key(name) for name in names)
+        users = [UserRecord.read(item) for item in found.values()]
+        return [
+            Entity(
+                (user.id,),
+                {
+                    "username": user.username,
+                    "password_hash": user.password_hash,
+                    "is_admin": user.is_admin,
+                },
+            )
+            for user in users
+        ]
+
+
+class _Grants(AuthBase):
+    """The readings of the auth store."""
+
+    def __init__(self, table: Table):
+        self._open("", table)
+
+    def of(self, role: RoleRecord) -> list[Item]:
+        return self._grants_of(role)
+
+
+class RoleItems(ItemSide):
+    """Roles in a table."""
+
+    def __init__(self, shelf: Shelf):
+        super().__init__(shelf)
+        self._grants = _Grants(shelf.table)
+
+    def count(self) -> int:
+        return sum(1 for _ in self._ids())
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for some in batched(self._ids(), AT_ONCE):
+            yield self._entities(some)
+
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        return {entity.key: entity for entity in self._entities([e.key[0] for e in like])}
+
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        guards = {
+            keys.role_name_guard(e.values["name"], e.values["workspace"]): e.key for e in entities
+        }
+        taken = self.table.get_many(guards)
+        why = {guards[key]: "another role of its workspace has its name" for key in taken}
+        members = {
+            keys.user_key(name): user_id
+            for entity in entities
+            for user_id, name in entity.hints[USERNAMES].items()
+            if name is not None
+        }
+        known = {
+            user_id
+            for key, item in self.table.get_many(members).items()
+            if (user_id := members[key]) == item["id"]
+        }
+        for entity in entities:
+            strangers = sorted(entity.values["members"].keys() - known)
+            if strangers:
+                why[entity.key] = f"user {strangers[0]}, who has it, is not there or is another"
+        return why
+
+    def write(self, entities: Sequence[Entity], source: Side) -> None:
+        del source
+        numbers = [n for entity in entities for n in entity.values["members"].values()]
+        self.shelf.count_on("role", max(entity.key[0] for entity in entities))
+        self.shelf.count_on("role_assignment", max(numbers, default=0))
+        for entity in entities:
+            role, below = _items(entity)
+            entry = keys.workspace_entry_key(role.workspace)
+            # The role last: without its own item it counts for nothing.
+            self.shelf.put([{"PK": entry.pk, "SK": entry.sk}, *below])
+            guard = keys.role_name_guard(role.name, role.workspace)
+            named = {"PK": guard.pk, "SK": guard.sk, "role_id": role.id}
+            granted = {"granted": len(entity.values["permissions"])}
+            self.table.transact([Put(named, condition=ABSENT), Put({**role.to_item(), **granted})])
+
+    def _ids(self) -> Iterator[int]:
+        for workspace in self.shelf.workspaces():
+            query = Query(keys.workspace_pk(workspace), where=keys.ROLE_NAMES.on())
+            yield from (int(guard["role_id"]) for guard in self.table.items(query))
+
+    def _entities(self, role_ids: Sequence[int]) -> list[Entity]:
+        found = self.table.get_many(keys.role_key(one) for one in role_ids)
+        return self.table.map(self._entity, [RoleRecord.read(item) for item in found.values()])
+
+    def _entity(self, role: RoleRecord) -> Entity:
+        members = list(self.table.items(Query(keys.role_pk(role.id), where=keys.ROLE_MEMBERS.on())))
+        values: dict[str, Any] = {
+            "name": role.name,
+            "workspace": role.workspace,
+            "description": role.description,
+            "permissions": {
+                (grant["resource_type"], grant["resource_pattern"]): grant["permission"]
+                for grant in self._grants.of(role)
+            },
+            "members": {int(member["user_id"]): int(member["id"]) for member in members},
+        }
+        names = {int(member["user_id"]): str(member["username"]) for member in members}
+        return Entity((role.id,), values, {USERNAMES: names})
+
+
+def _items(entity: Entity) -> tuple[RoleRecord, list[Item]]:
+    """A role, and the items that are written before its own."""
+    (role_id,), values, names = entity.key, entity.values, entity.hints[USERNAMES]
+    owner_id = min(names, default=None) if is_own_role_name(values["name"]) else None
+    owner = None if owner_id is None else names[owner_id]
+    role = RoleRecord(
+        role_id, values["name"], values["workspace"], values["description"], owner, owner_id
+    )
+    below: list[Item] = []
+    for count, ((kind, pattern), permission) in enumerate(values["permissions"].items(), 1):
+        grant = grant_item(role, grant_number(role, count), kind, pattern, permission)
+        below += [grant, *mirror_items(grant)]
+    for user_id, number in values["members"].items():
+        below += membership_items(role, user_id, names[user_id], number)
+    return role, below
