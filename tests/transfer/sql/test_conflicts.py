@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 from mlflow.entities import ExperimentTag, Metric, RunTag, TraceInfo, ViewType
 from mlflow.entities.trace_location import TraceLocation
 from mlflow.entities.trace_state import TraceState
+from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Query
@@ -190,3 +192,17 @@ def test_a_point_that_is_missing_is_found(source: Theirs, table):
 def test_a_bad_uri_gets_a_sentence(uri):
     with pytest.raises(ValueError, match="database"):
         Database.to_read(uri)
+
+
+def test_what_is_no_database_at_all_gets_a_sentence(tmp_path):
+    (tmp_path / "letter.txt").write_text("Dear Ada, this is not a database. " * 100)
+    with pytest.raises(MlflowException, match="failed: file is not a database"):
+        Database.to_read(f"sqlite:///{tmp_path}/letter.txt")
+
+
+def test_a_database_of_an_older_schema_is_to_be_upgraded_first(source: Theirs):
+    database = Database.to_read(source.uri)
+    with database.writing() as writing:
+        writing.connection.execute(sa.text("UPDATE alembic_version SET version_num = 'old'"))
+    with pytest.raises(ValueError, match="mlflow db upgrade"):
+        Database.to_read(source.uri)

@@ -97,7 +97,8 @@ class Database:
         dialect = made.engine.dialect.name
         if dialect not in WRITABLE:
             raise ValueError(f"an export goes to SQLite, PostgreSQL or MySQL, not to {dialect}")
-        _safe_initialize_tables(made.engine)
+        with made._reporting():
+            _safe_initialize_tables(made.engine)
         made.__dict__.pop("names", None)
         made._check_schema()
         return made
@@ -107,7 +108,8 @@ class Database:
 
     def _check_schema(self) -> None:
         try:
-            _verify_schema(self.engine)
+            with self._reporting():
+                _verify_schema(self.engine)
         except MlflowException as error:
             raise ValueError(f"{self.place}: {error.message}") from error
 
@@ -116,7 +118,8 @@ class Database:
     @cached_property
     def names(self) -> frozenset[str]:
         """The tables that are there."""
-        return frozenset(sa.inspect(self.engine).get_table_names())
+        with self._reporting():
+            return frozenset(sa.inspect(self.engine).get_table_names())
 
     @property
     def has_tracking(self) -> bool:
