@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from itertools import count, permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
 from mlflow.entities.assessment import FeedbackValue
+from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.traces.items import TracePlace
 from mlflow_dynamodbstore.traces.records import record
-from tests.interleaving import Operation, Two, interleaved, two_stores
+from tests.interleaving import (
+    Operation,
+    Two,
+    at_every_moment,
+    error_of,
+    interleaved,
+    two_stores,
+)
 from tests.traces.making import feedback, make_info, make_prompt, make_span, make_spans, trace_id
 
 HERE, THERE = "1", "2"
@@ -155,3 +164,44 @@ def test_it_is_as_if_in_some_order(two: Two, one: str, other: str) -> None:
 
     for at, end, serial in interleaved(two, fresh, OPERATIONS[one], OPERATIONS[other], state):
         assert end in serial, at
+
+
+@pytest.mark.parametrize("other", ["move", "span", "prolong", "delete"])
+def test_spans_are_here_or_archived_whatever_happens_meanwhile(
+    two: Two, tmp_path: Path, other: str
+) -> None:
+    """A trace that has changed is archived another time, and is not taken for a broken one."""
+
+    def archive(store: Any, trace: str) -> None:
+        store._archive_trace(record(store.table, store._trace_item(trace)), f"file://{tmp_path}")
+
+    def state(trace: str) -> object:
+        return state_of(two.second, trace)
+
+    def fresh() -> str:
+        return begin(two.second)
+
+    for at, (_, _, found), _ in interleaved(two, fresh, archive, OPERATIONS[other], state):
+        assert isinstance(found, dict)
+        tags = found.get("tags", {})
+        assert TraceTagKey.ARCHIVAL_FAILURE not in tags, at
+        if tags:
+            archived = tags[TraceTagKey.SPANS_LOCATION] == SpansLocation.ARCHIVE_REPO.value
+            assert bool(found["spans"]) != archived, at
+            assert found["left elsewhere"] == [], at
+
+
+def test_a_move_that_is_refused_leaves_nothing_where_it_went(two: Two, tmp_path: Path) -> None:
+    """An archived trace stays where it is."""
+    trace = ""
+
+    def archive() -> None:
+        found = record(two.second.table, two.second._trace_item(trace))
+        assert two.second._archive_trace(found, f"file://{tmp_path}")
+
+    for at in at_every_moment(two, archive):
+        trace = begin(two.second)
+        error_of(OPERATIONS["move"], two.first, trace)
+        found = state_of(two.second, trace)
+        assert isinstance(found, dict)
+        assert found["left elsewhere"] == [], at

@@ -203,7 +203,8 @@ class TraceArchival(TraceSearch):
             return Change({**found, **attributes})
 
         try:
-            self._change_trace(item, marked)
+            # Not where it may have moved to: its spans are there no longer, or not yet.
+            self._change_trace(item, marked, follow=False)
         except TraceNotFound:
             return False
         return bool(done)

@@ -109,10 +109,13 @@ class Beginnings(TracesBase):
         copied: set[Key] = set()
         for _ in range(MOST_TRIES):
             current = self.table.get(old.key)  # all of it is written anew, so no memory will do
-            if current is None:
+            try:
+                if current is None:
+                    raise TraceNotFound(old.trace_id)
+                merging.check_takes_info(current)
+            except MlflowException:
                 self.table.write([Delete(key) for key in copied])
-                raise TraceNotFound(old.trace_id)
-            merging.check_takes_info(current)
+                raise
             belongings = self._belongings(old)
             mark = token_hex(6)
             copies = [Put({**child, "PK": new.pk, COPIED: mark}) for child in belongings]
