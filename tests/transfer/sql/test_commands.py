@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import sqlalchemy as sa
 from click.testing import CliRunner, Result
 from mlflow.entities import RunTag, ViewType
 
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import FINDINGS, USAGE
+from mlflow_dynamodbstore.transfer.sql.database import Database
+from tests.reviews.making import ask
 from tests.sql import empty_database
 from tests.transfer.sql.filling import Theirs
 from tests.transfer.sql.moves import stores
@@ -50,3 +53,34 @@ def test_a_dry_export_makes_nothing(source: Theirs, table, tmp_path):
 
 def test_what_is_no_database_is_said(table):
     assert "database" in run(table, "import", "nothing", code=USAGE).output
+
+
+def test_what_stays_in_the_database_is_counted(source: Theirs, table):
+    ask(source.tracking, "1", "tone")  # type: ignore[arg-type]  # as theirs does
+    ask(source.tracking, "1", "length")  # type: ignore[arg-type]  # as theirs does
+    database = Database.to_read(source.uri)
+    with database.writing() as writing:
+        writing.connection.execute(sa.text("CREATE TABLE of_a_later_release (x INTEGER)"))
+        writing.connection.execute(sa.text("INSERT INTO of_a_later_release VALUES (1)"))
+    expected = {"label_schemas": 2, "of_a_later_release": 1}
+    for more in (["--dry-run"], []):
+        done = json.loads(run(table, "import", source.uri, "--json", *more).stdout)
+        assert done["not_moved"] == expected
+    assert "of_a_later_release" in run(table, "import", source.uri).output
+
+
+def test_what_stays_in_the_table_is_counted(table, tmp_path):
+    tracking, registry = stores(table)
+    ask(tracking, "0", "tone")
+    registry.create_registered_model("iris")
+    for n in range(2):
+        registry.create_model_version("iris", f"s3://{n}")
+    registry.set_registered_model_alias("iris", "champion", "1")
+    registry.split_registered_model_alias("iris", "champion", "2", 10)
+    target = empty_database(tmp_path)
+    done = json.loads(run(table, "export", target, "--json").stdout)
+    assert done["not_moved"] == {
+        "changes of aliases": 2,
+        "label schemas": 1,
+        "second versions of aliases": 1,
+    }

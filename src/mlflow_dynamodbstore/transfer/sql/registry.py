@@ -120,6 +120,7 @@ class ModelItems(ItemSide):
         return sum(1 for _ in self._places())
 
     def pages(self) -> Iterator[list[Entity]]:
+        self.left.clear()  # they are counted anew whenever they are read
         for places in batched(self._places(), AT_ONCE):
             entities = self._entities(places)
             for entity in entities:
@@ -290,7 +291,7 @@ def _entity(model: Model, versions: Sequence[Version]) -> Entity:
     split = sum(target.secondary is not None for target in model.aliases.values())
     hints = {
         "second versions of aliases": split,
-        "recent changes of aliases": len(model.recent_changes),
+        "changes of aliases": len(model.recent_changes),
     }
     return Entity((model.place.workspace, model.place.name), values, hints)
 
