@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.table.errors import Refusal, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.base import EXISTS, Change, TraceNotFound, TracesBase
+from mlflow_dynamodbstore.traces.base import EXISTS, MOST_TRIES, Change, TraceNotFound, TracesBase
 from mlflow_dynamodbstore.traces.items import TracePlace, ttl_of
 
 
@@ -53,7 +53,7 @@ class TraceTags(TracesBase):
         # Whoever is about to add spans must notice that they have moved elsewhere.
         noticed = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
         self._trace_images.forget(place.trace_id)
-        while True:
+        for _ in range(MOST_TRIES):
             tag = Put(items.tag_item(place, key, value, ttl))
             attributes = items.tag_writes(place, {key: value}, ttl).attributes
             changed = Patch(
@@ -65,9 +65,10 @@ class TraceTags(TracesBase):
             if refused is None:
                 return
             if refused.old is None:
-                self.table.delete(place.tag(key))
-                raise TraceNotFound(place.trace_id)
+                break
             ttl = ttl_of(refused.old)  # it has been given another expiry meanwhile
+        self.table.delete(place.tag(key))
+        raise TraceNotFound(place.trace_id)
 
     def _written_with_tag(self, tag: Put, changed: Patch, *, long: bool) -> Refusal | None:
         """Write a tag's own item and its trace's; gives why the latter was refused, if it was.
