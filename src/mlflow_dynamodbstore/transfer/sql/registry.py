@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from mlflow_dynamodbstore.registry.items import (
     LATEST,
     PROMPT_VERSIONS,
     Place,
+    Tags,
     Target,
     marks_prompt,
     name_of_guard,
@@ -195,12 +197,15 @@ class NewModel:
     def __init__(self, entity: Entity):
         place, values = _place(entity), entity.values
         tagging = place.tagging().setting({}, values["tags"])
+        tags: defaultdict[int, dict[str, str | None]] = defaultdict(dict)
+        for (number, key), text in values["version_tags"].items():
+            tags[number][key] = text
         versions = {
-            number: self._version(place, number, said, values)
+            number: self._version(place, number, said, tags[number])
             for number, said in values["versions"].items()
         }
         aliases = {alias: Target(number) for alias, number in values["aliases"].items()}
-        prompts = sum(marks_prompt(_tags_of(values, number)) for number in versions)
+        prompts = sum(marks_prompt(tags[number]) for number in versions)
         meta = {
             **new_meta(place, values["creation_time"], values["description"]),
             "updated": values["last_updated_time"],
@@ -219,7 +224,7 @@ class NewModel:
             *(alias_item(place, alias, target) for alias, target in aliases.items()),
         ]
 
-    def _version(self, place: Place, number: int, said: Row, values: Row) -> list[Item]:
+    def _version(self, place: Place, number: int, said: Row, tags: Tags) -> list[Item]:
         """The items of a version, its own first."""
         item = new_version(
             place,
@@ -239,7 +244,7 @@ class NewModel:
         }
         item.update({name: value for name, value in further.items() if value is not None})
         item.update({"updated": said["last_updated_time"], "stage": said["current_stage"]})
-        tagging = place.tagging(number).setting(item, _tags_of(values, number))
+        tagging = place.tagging(number).setting(item, tags)
         item.update(tagging.set)
         link = [place.run_link(said["run_id"], number)] if said["run_id"] else []
         return [item, *(put.item for put in tagging.writes if isinstance(put, Put)), *link]
@@ -261,10 +266,6 @@ def _refusal(entity: Entity) -> str | None:
 def _place(entity: Entity) -> Place:
     workspace, name = entity.key
     return Place(name, workspace)
-
-
-def _tags_of(values: Row, number: int) -> dict[str, str | None]:
-    return {key: text for (of, key), text in values["version_tags"].items() if of == number}
 
 
 def _latest(versions: dict[int, Row]) -> dict[str, int]:
