@@ -40,6 +40,8 @@ from tests.traces.making import NOON, make_info, make_prompt, make_span, make_sp
 URL = "https://93.184.215.14/hook"
 ARTIFACTS = "s3://bucket/root"
 LONG = "long " * 800
+LARGE = 36
+"""Versions that are too many for one transaction, three items each."""
 ODD = "k: a/b - 50. ż"
 HUMAN = AssessmentSource("HUMAN", "ada@example.com")
 
@@ -227,7 +229,7 @@ def _registry(theirs: Theirs, run_id: str) -> None:
         "greeting", "prompt", tags=[ModelVersionTag(IS_PROMPT_TAG_KEY, "true")]
     )
     store.create_registered_model("large")
-    for n in range(60):
+    for n in range(LARGE):
         store.create_model_version("large", f"s3://l/{n}", run_id, [ModelVersionTag("t", LONG)])
 
 

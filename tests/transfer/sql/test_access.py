@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ def opened(uri: str) -> SqlAlchemyStore:
     return store
 
 
-@pytest.fixture
-def theirs(tmp_path: Path) -> str:
-    """The URI of a database with users, roles and grants."""
-    uri = f"sqlite:///{tmp_path}/basic_auth.db"
-    store = opened(uri)
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with users, roles and grants; not to be changed."""
+    path = tmp_path_factory.mktemp("auth") / "basic_auth.db"
+    store = opened(f"sqlite:///{path}")
     for name in ("gone", "ada", "bob"):
         store.create_user(name, PASSWORD, is_admin=name == "ada")
     store.delete_user("gone")
@@ -37,7 +38,14 @@ def theirs(tmp_path: Path) -> str:
     store.create_experiment_permission("7", "bob", "MANAGE")
     store.create_registered_model_permission("iris", "ada", "READ")
     store.create_role("empty", "default")
-    return uri
+    return path
+
+
+@pytest.fixture
+def theirs(template: Path, tmp_path: Path) -> str:
+    """The URI of a copy of it."""
+    shutil.copyfile(template, tmp_path / "basic_auth.db")
+    return f"sqlite:///{tmp_path}/basic_auth.db"
 
 
 def answers(store: Any) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lasting]:
 
 @pytest.mark.hypothesis
 @given(st.lists(POINTS | FAR, max_size=30), PARAMS)
-@settings(max_examples=settings().max_examples // 5)
+@settings(max_examples=settings().max_examples // 10)
 def test_any_run_answers_as_it_did_and_comes_back(lasting: Lasting, points, params):
     theirs, table, target = lasting
     run_id = theirs.tracking.create_run("0", "ada", NOON, [], None).info.run_id
