@@ -19,6 +19,7 @@ from mlflow.entities import (
 from mlflow.models import Model
 
 from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking.run_search import forced_path
 from tests.interleaving import Operation, Two, interleaved, two_stores
 
@@ -71,6 +72,13 @@ ALIKE = (
     {"input", "other input", "finish"},
     {"model", "finish", "name"},
     {"delete", "restore", "delete all", "restore all"},
+    {"batch", "delete"},
+    {"batch", "delete all"},
+    {"tag", "delete"},
+    {"untag", "delete"},
+    {"input", "delete"},
+    {"model", "delete"},
+    {"param", "delete all"},
 )
 """What changes the same thing of a run."""
 
@@ -94,6 +102,8 @@ def state_of(store: Any, of: Subject) -> object:
     store._known_facts.forget(of.run_id)
     run = store.get_run(of.run_id)
     own = store.table.get(keys.run_key(*of))
+    children = Query(keys.experiment_pk(of.experiment_id), keys.run_children(of.run_id).on())
+    below = [item for item in store.table.items(children) if "#MHIST#" not in item["SK"]]
     shown = run.data.to_dictionary()
     for path, order in (("ByTime", []), ("ByMetric", ["metrics.m"]), ("ByParam", ["params.p"])):
         token = forced_path.set(path)
@@ -109,6 +119,7 @@ def state_of(store: Any, of: Subject) -> object:
         "history": {
             (point.step, point.value) for point in store.get_metric_history(of.run_id, "m")
         },
+        "expiries": {own.get("ttl"), *(item.get("ttl") for item in below)},
         "inputs": sorted(one.dataset.digest for one in run.inputs.dataset_inputs),
         "experiment": store.get_experiment(of.experiment_id).lifecycle_stage,
     }

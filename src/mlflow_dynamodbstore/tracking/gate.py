@@ -8,9 +8,11 @@ should the second look find it deleted, what was written is taken back.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.base import TrackingBase, check_run_is_active, run_not_found
 from mlflow_dynamodbstore.tracking.items import RunPlace, place_of
@@ -32,14 +34,27 @@ class Gate(TrackingBase):
             return known
         return place_of(self._admit(run_id))
 
-    def _confirm(self, run: RunPlace) -> None:
-        """After a write: make the run live again if it was sealed, raise if it is gone."""
+    def _confirm(self, run: RunPlace, *, guessed: bool = False) -> None:
+        """After a write: make the run live again if it was sealed, raise if it is gone.
+
+        One that was admitted by a guess must still be active. One that was read right before the
+        write has been written to before it was deleted: what was written goes its way.
+        """
         run_id = run.run_id
         item = self.table.get(run.key)
         if item is None:
             self._admitted.forget(run_id)
             raise run_not_found(run_id)
-        if item["lifecycle"] != LifecycleStage.ACTIVE:
+        deleted = item["lifecycle"] != LifecycleStage.ACTIVE
+        if deleted:
             self._admitted.forget(run_id)
+        if deleted and guessed:
             check_run_is_active(run_id, item)
         sealing.reopen(self.table, run_id, item)
+        if deleted and TTL in item:
+            self._date_children(run, item[TTL])
+
+    if TYPE_CHECKING:
+
+        def _date_children(self, run: RunPlace, ttl: int | None) -> None:
+            """Let the items of a run expire with it: in ``runs.py``."""

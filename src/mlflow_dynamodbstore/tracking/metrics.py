@@ -45,7 +45,14 @@ class Metrics(LoggedModels):
         writes = self._metric_writes(run, points)
         self._written(run, writes, self.table.write(writes.all()))
 
-    def _written(self, run: RunPlace, writes: MetricWrites, outcomes: Sequence[Outcome]) -> None:
+    def _written(
+        self,
+        run: RunPlace,
+        writes: MetricWrites,
+        outcomes: Sequence[Outcome],
+        *,
+        guessed: bool = True,
+    ) -> None:
         """See to what became of metrics that were written."""
         outcomes = outcomes[len(writes.histories) :]
         before = [outcome.image for outcome in outcomes]
@@ -53,7 +60,7 @@ class Metrics(LoggedModels):
             if outcome.status == "refused":
                 self._merge(latest, outcome.image)
         try:
-            self._confirm(run)
+            self._confirm(run, guessed=guessed)
         except MlflowException:
             self._take_back(writes, before)
             raise

@@ -84,10 +84,8 @@ class RunData(Metrics, Runs):
         _validate_batch_log_limits(metrics, params, tags)
         if len(values) < len(params):
             _validate_param_keys_unique(params)
-        if metrics and not params and not tags:
-            run = self._admit_lately(run_id)
-        else:
-            run = place_of(self._admit(run_id))
+        guessed = bool(metrics and not params and not tags)
+        run = self._admit_lately(run_id) if guessed else place_of(self._admit(run_id))
         fresh = self._fresh_params(run, values)
         texts = {tag.key: tag.value for tag in tags}
         if (name := texts.pop(MLFLOW_RUN_NAME, None)) is not None:
@@ -101,7 +99,7 @@ class RunData(Metrics, Runs):
                 *writes.all(),
             ]
         )
-        self._written(run, writes, outcomes[len(fresh) + len(texts) :])
+        self._written(run, writes, outcomes[len(fresh) + len(texts) :], guessed=guessed)
         # Whoever logged another value for a key since the params were read is found out here.
         self._refuse_changed(run, values, _other_values(fresh, outcomes))
 
