@@ -32,7 +32,7 @@ e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and 
 	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
-	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) -m hypothesis $(TESTS)
+	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
 
 lint: $(VENV)/.dev ## check style and types
 	$(BIN)/ruff check .

@@ -147,11 +147,13 @@ class Engine(Protocol):
 
     All methods may be called from many threads at once.
 
-    Four attributes are optional: ``waits_on_network`` (true where reading side by side is
+    Five attributes are optional: ``waits_on_network`` (true where reading side by side is
     faster), ``never_loses_answers`` (true where a call that failed was not applied),
-    ``expiry_clock`` (set by a table to its clock: writes then meet no expired item) and
-    ``redate`` (a function of a partition, ranges of sort keys, and a ``ttl`` or None, where the
-    expiry of items can be changed without reading them and writing them anew).
+    ``expiry_clock`` (set by a table to its clock: writes then meet no expired item),
+    ``apply_in_order`` (a function of writes, and of writes to do if all of these were applied,
+    where both together take one request; gives the outcomes of what was begun) and ``redate``
+    (a function of a partition, ranges of sort keys, and a ``ttl`` or None, where the expiry of
+    items can be changed without reading them and writing them anew).
     """
 
     schema: Schema

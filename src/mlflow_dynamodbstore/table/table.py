@@ -92,7 +92,11 @@ class Table:
         if not self._guards:
             engine.expiry_clock = clock  # type: ignore[attr-defined]  # optional, see Engine
         # Whether there is nothing to add to what the engine does.
-        self._is_direct = not self._guards and getattr(engine, "never_loses_answers", False)
+        self._is_direct = (
+            not self._guards
+            and getattr(engine, "never_loses_answers", False)
+            and hasattr(engine, "apply_in_order")
+        )
         self._alive: tuple[int, ConditionBase] = (0, _alive_at(0))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_lock = Lock()
@@ -190,6 +194,8 @@ class Table:
         ``then`` is not begun and has no outcomes. No key may be named twice within one of the two.
         Raises ``IncompleteWrite``, which says what was written, when the table keeps refusing.
         """
+        if self._is_direct and then:
+            return self._write_in_order(writes, then)
         outcomes = self._write_all(writes) if writes else []
         if then and all(outcome.status == "applied" for outcome in outcomes):
             outcomes += self._write_all(then)
@@ -277,16 +283,25 @@ class Table:
             maybe_applied=True,
         )
 
+    def _write_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
+        """Do writes, and others in the same request when all of them were applied."""
+        outcomes = self.engine.apply_in_order(writes, then)  # type: ignore[attr-defined]  # optional
+        first = self._direct(writes, outcomes[: len(writes)])
+        rest = outcomes[len(writes) :]
+        return first + (self._direct(then, rest) if rest else [])
+
+    def _direct(self, writes: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """The outcomes of an engine from which nothing can come but what became of each write."""
+        for outcome in outcomes:
+            if outcome.image is not None:
+                outcome.image = self._clean(outcome.image)
+        failed = next((o.error for o in outcomes if o.status == "failed"), None)
+        return self._all_written(writes, outcomes, set(), failed)
+
     def _write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         """Send many writes until each has been applied or refused."""
         if self._is_direct:
-            # Nothing can come back but what became of each.
-            direct = self.engine.apply_many(writes)
-            for outcome in direct:
-                if outcome.image is not None:
-                    outcome.image = self._clean(outcome.image)
-            failed = next((o.error for o in direct if o.status == "failed"), None)
-            return self._all_written(writes, direct, set(), failed)
+            return self._direct(writes, self.engine.apply_many(writes))
         tokens = [self._token_for(write) for write in writes]
         guarded = [_with_token(self._guarded(w), t) for w, t in zip(writes, tokens, strict=True)]
         outcomes: list[Outcome | None] = [None] * len(writes)

@@ -27,7 +27,7 @@ from mlflow_dynamodbstore import keys, large
 from mlflow_dynamodbstore.policies import Rules
 from mlflow_dynamodbstore.search import fulltext
 from mlflow_dynamodbstore.search.glimpses import Glimpse
-from mlflow_dynamodbstore.table.contract import Delete, Put, Query
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -183,18 +183,16 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     derived = set(derived_keys(key.pk, run_id, contents, rules))
     known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if before and rules.primary_metric else []
-    table.write([derived_item(key) for key in sorted(derived - known)] + summary.parts + marks)
     place = lsi5_place(run_id, contents, rules.primary_metric)
-    try:
-        table.update(
-            key,
-            Update(
-                set={"state": SEALED, **summary.attributes, **place},
-                remove=() if place else ("lsi5sk",),
-            ),
-            condition=Attr("generation").eq(marked["generation"]),
-        )
-    except ConditionFailed:
+    sealed = Update(
+        set={"state": SEALED, **summary.attributes, **place},
+        remove=() if place else ("lsi5sk",),
+    )
+    outcomes = table.write(
+        [derived_item(key) for key in sorted(derived - known)] + summary.parts + marks,
+        then=[Patch(key, sealed, condition=Attr("generation").eq(marked["generation"]))],
+    )
+    if outcomes[-1].status == "refused":
         return False
     table.write([Delete(key) for key in sorted(known - derived)] + large.removal(marked, SUMMARY))
     return True

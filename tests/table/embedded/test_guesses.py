@@ -128,7 +128,7 @@ def test_after_a_wrong_guess_nothing_is_guessed_for_a_while(embedded, other, mon
 def test_little_is_remembered(embedded, monkeypatch):
     """Neither many items nor large ones."""
     monkeypatch.setattr(batches, "MOST_REMEMBERED", 2)
-    known = embedded._writer._memory.known
+    known = embedded._many._memory.known
     for n in range(5):
         embedded.apply_many([Put(at(f"s{n}", n=n), ABSENT | Attr("n").lt(n))])
         assert len(known) <= 2

@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.table.embedded.expiry import forget_notes, remove_expi
 from mlflow_dynamodbstore.table.embedded.file import File, Synchronous
 from mlflow_dynamodbstore.table.embedded.lag import Lag
 from mlflow_dynamodbstore.table.embedded.layout import Layout
+from mlflow_dynamodbstore.table.embedded.many import ManyWriter
 from mlflow_dynamodbstore.table.embedded.reads import Reader
 from mlflow_dynamodbstore.table.embedded.requests import check_batch_get, check_key
 from mlflow_dynamodbstore.table.embedded.sweeper import sweeper
@@ -63,6 +64,7 @@ class EmbeddedEngine:
         self._file = File(self.path, synchronous, opened=lambda: sweeper.watch(self))
         self._reader = Reader(self._file, self._layout, self._lag)
         self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
+        self._many = ManyWriter(self._file, self._layout, self._writer)
         if not self._writer.is_watchful:
             self.redate = self._writer.redate
 
@@ -114,7 +116,11 @@ class EmbeddedEngine:
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
         """Do many writes, each on its own; they become durable together."""
-        return self._writer.apply_many(writes)
+        return self._many.apply_many(writes)
+
+    def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
+        """Do many writes, then others if all of them were applied; all become durable together."""
+        return self._many.apply_in_order(writes, then)
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         """Do up to 100 writes and checks, all or none. Raises ``TransactionCancelled``."""

@@ -1,4 +1,4 @@
-"""Single writes, bulk writes and transactions.
+"""Single writes and transactions; many.py has the writes that come in numbers.
 
 A write is checked and turned into a row before the file is locked; inside the transaction there
 is only what depends on the item as it stands: its condition, its update, its limits.
@@ -7,10 +7,9 @@ is only what depends on the item as it stands: its condition, its update, its li
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from mlflow_dynamodbstore.table.conditions import is_absence, predicate
+from mlflow_dynamodbstore.table.conditions import predicate
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION_BYTES,
     Check,
@@ -21,13 +20,12 @@ from mlflow_dynamodbstore.table.contract import (
     TransactWrite,
     Write,
 )
-from mlflow_dynamodbstore.table.embedded.batches import Batch, Memory, Place, Prepared, WrongGuess
+from mlflow_dynamodbstore.table.embedded.batches import Place, Prepared
 from mlflow_dynamodbstore.table.embedded.codec import fingerprint
 from mlflow_dynamodbstore.table.embedded.expiry import TOKEN_SECONDS, Notes
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.lag import Lag
 from mlflow_dynamodbstore.table.embedded.layout import (
-    LASTING_COLUMNS,
     SIZE_COLUMN,
     Layout,
     Row,
@@ -52,9 +50,6 @@ from mlflow_dynamodbstore.table.errors import (
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
 
-MOST_VARIABLES = 500
-_APPLIED = Outcome("applied")  # without an image there is nothing to change in it
-
 
 class Writer:
     """Writes to a file."""
@@ -75,61 +70,27 @@ class Writer:
         self.expiry_clock: Callable[[], float] | None = None
         # Whether a write must see the old item even when nobody asked for it.
         self.is_watchful = lag is not None or collection_limit is not None
-        self._notes = Notes(self._now)
-        self._memory = Memory()
-        file.undone = self._forget
+        self.notes = Notes(self._now)
+        file.undone = self.notes.forget
 
     def _now(self) -> float:
         return (self.expiry_clock or self._clock)()
-
-    def _forget(self) -> None:
-        self._notes.forget()
-        self._memory.forget()
 
     # --- the ways to write ----------------------------------------------------------------------
 
     def apply(self, write: Write) -> Item | None:
         """Do one write."""
-        prepared = self._prepare(write)
+        prepared = self.prepare(write)
         row = prepared.row
-        if self._is_blind(write) and (row is None or expiry(row) is None):
+        if self.is_blind(write) and (row is None or expiry(row) is None):
             self._file.write_alone(lambda connection: self._do_blindly(connection, prepared))
             return None
         return self._file.write(lambda connection: self._do(connection, prepared)[0])
 
-    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes in one transaction; one that cannot be done leaves the others alone."""
-        if not writes:
-            return []
-        outcomes: list[Outcome] = [_APPLIED] * len(writes)
-        batch = Batch(self._layout)
-        seeing: list[tuple[int, Prepared]] = []
-        keys: list[Place] = []
-        for n, write in enumerate(writes):
-            try:
-                if type(write) is Put and self._is_blind(write):
-                    row = self._layout.row(write.item)
-                    batch.blind_puts.append(row)
-                    keys.append(row[:2])  # type: ignore[arg-type]  # a row begins with its key
-                    continue
-                prepared = self._prepare(write)
-            except TableError as error:
-                outcomes[n] = Outcome("failed", error=error)
-                continue
-            keys.append(prepared.key)
-            if type(write) is Delete and self._is_blind(write):
-                batch.blind_deletes.append(prepared.key)
-            else:
-                seeing.append((n, prepared))
-        check_distinct(keys)
-        for n, outcome in self._done_together(seeing, batch):
-            outcomes[n] = outcome
-        return outcomes
-
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         """Do all writes or none, once for a token."""
         check_transaction(len(writes), token)
-        prepared = [self._prepare(write) for write in writes]
+        prepared = [self.prepare(write) for write in writes]
         check_distinct([p.key for p in prepared])
         digest = fingerprint(writes)
 
@@ -146,7 +107,7 @@ class Writer:
         def work(connection: sqlite3.Connection) -> None:
             for low, high in ranges:
                 if ttl is not None:
-                    self._notes.write_range(connection, pk, low, high, ttl)
+                    self.notes.write_range(connection, pk, low, high, ttl)
                 connection.execute(self._layout.redate, (ttl, size, pk, low, high))
 
         self._file.write(work)
@@ -161,7 +122,7 @@ class Writer:
         write, key = prepared.write, prepared.key
         row = connection.execute(self._layout.get, key).fetchone()
         stands = None if row is None else self._layout.item(*key, *row)
-        old = self._seen(stands)
+        old = self.seen(stands)
         if prepared.judge is not None and not prepared.judge(old or {}):
             raise ConditionFailed(old=old)
         if isinstance(write, Check):
@@ -171,11 +132,11 @@ class Writer:
                 self._note(connection, key, stands)
                 connection.execute(self._layout.delete, key)
             return old if write.returns == "old" else None, 0
-        new_row, new = self._after(prepared, old)
+        new_row, new = self.after(prepared, old)
         size: int = new_row[SIZE_COLUMN]  # type: ignore[assignment]  # that column is one
         self._check_room(connection, key, old, size)
         self._note(connection, key, stands)
-        self._notes.write(connection, [new_row])
+        self.notes.write(connection, [new_row])
         self._layout.put_for(new_row).run(connection, [new_row])
         return {"none": None, "old": old, "new": new}[write.returns], size
 
@@ -185,7 +146,7 @@ class Writer:
         else:
             self._layout.put_for(prepared.row).run(connection, [prepared.row])
 
-    def _after(self, prepared: Prepared, old: Item | None) -> tuple[Row, Item]:
+    def after(self, prepared: Prepared, old: Item | None) -> tuple[Row, Item]:
         """What a put or patch makes of an item: its row, and itself."""
         write = prepared.write
         if isinstance(write, Put) and prepared.row is not None:
@@ -200,7 +161,7 @@ class Writer:
             raise InvalidRequest(str(error)) from error
         return self._layout.row(new), new
 
-    def _outcome(self, connection: sqlite3.Connection, prepared: Prepared) -> Outcome:
+    def outcome(self, connection: sqlite3.Connection, prepared: Prepared) -> Outcome:
         try:
             return Outcome("applied", self._do(connection, prepared)[0])
         except ConditionFailed as error:
@@ -208,113 +169,13 @@ class Writer:
         except TableError as error:
             return Outcome("failed", error=error)
 
-    def _done_together(
-        self, seeing: Sequence[tuple[int, Prepared]], batch: Batch
-    ) -> list[tuple[int, Outcome]]:
-        """Do a batch and what has to see the items it meets, in one transaction."""
-        if self.is_watchful:
-            return self._file.write(
-                lambda connection: [(n, self._outcome(connection, p)) for n, p in seeing]
-            )
-        try:
-            guess = self._memory.is_trusted()
-            return self._file.write(
-                lambda connection: self._together(connection, seeing, batch, guess=guess)
-            )
-        except WrongGuess:
-            self._memory.was_wrong()
-            return self._file.write(
-                lambda connection: self._together(connection, seeing, batch, guess=False)
-            )
-
-    def _together(
-        self,
-        connection: sqlite3.Connection,
-        seeing: Sequence[tuple[int, Prepared]],
-        batch: Batch,
-        *,
-        guess: bool,
-    ) -> list[tuple[int, Outcome]]:
-        """Judge many writes by the items they meet, and do at once those that hold.
-
-        The keys differ, so no write of the group changes what another one meets.
-        """
-        batch.begin()
-        outcomes, unknown = [], []
-        for n, prepared in seeing:
-            outcome = self._guessed(prepared, batch) if guess else None
-            if outcome is None:
-                unknown.append((n, prepared))
-            else:
-                outcomes.append((n, outcome))
-        if unknown:
-            standing = self._standing(connection, [p.key for _, p in unknown])
-            for n, prepared in unknown:
-                outcomes.append((n, self._planned(prepared, standing.get(prepared.key), batch)))
-        batch.run(connection, self._notes)
-        return outcomes
-
-    def _guessed(self, prepared: Prepared, batch: Batch) -> Outcome | None:
-        """What becomes of a write if the item it meets is as expected; None without expectation.
-
-        Raises ``WrongGuess`` when it would be refused: nobody is refused on a guess.
-        """
-        row, write = prepared.row, prepared.write
-        if row is None or len(row) > LASTING_COLUMNS or type(write) is not Put:
-            return None
-        if is_absence(write.condition, self._layout.schema.pk):
-            batch.inserts.append(row)
-            return _APPLIED
-        known = self._memory.known.get(prepared.key)
-        if known is None:
-            return None
-        item, body = known
-        if prepared.judge is not None and not prepared.judge(item):
-            raise WrongGuess
-        batch.swap(row, body)
-        self._memory.note(prepared.key, row, write.item)
-        return Outcome("applied", item) if write.returns == "old" else _APPLIED
-
-    def _planned(self, prepared: Prepared, stands: Item | None, batch: Batch) -> Outcome:
-        write, judge, row, new = prepared.write, prepared.judge, prepared.row, None
-        old = self._seen(stands)
-        if judge is not None and not judge(old or {}):
-            return Outcome("refused", old)
-        if isinstance(write, Delete):
-            batch.deletes.append(prepared.key)
-        elif row is not None and isinstance(write, Put):
-            batch.put(row, stands)
-            self._memory.note(prepared.key, row, write.item)
-        else:
-            try:
-                row, new = self._after(prepared, old)
-            except TableError as error:
-                return Outcome("failed", error=error)
-            batch.put(row, stands)
-        returns = "none" if isinstance(write, Check) else write.returns
-        return Outcome("applied", None if returns == "none" else old if returns == "old" else new)
-
-    def _seen(self, item: Item | None) -> Item | None:
+    def seen(self, item: Item | None) -> Item | None:
         """The item that a write meets; one that has expired is not there."""
         if item is not None and self.expiry_clock is not None:
             ttl = item.get(TTL)
             if ttl is not None and type(ttl) is int and ttl <= self.expiry_clock():
                 return None
         return item
-
-    def _standing(self, connection: sqlite3.Connection, keys: Sequence[Place]) -> dict[Place, Item]:
-        """The items at these keys."""
-        of_partition: dict[str, list[str]] = defaultdict(list)
-        for pk, sk in keys:
-            of_partition[pk].append(sk)
-        found: dict[Place, Item] = {}
-        for pk, sks in of_partition.items():
-            for start in range(0, len(sks), MOST_VARIABLES):
-                some = sks[start : start + MOST_VARIABLES]
-                rows = connection.execute(self._layout.get_some(len(some)), (pk, *some))
-                for sk, ttl, body in rows:
-                    found[pk, sk] = self._layout.item(pk, sk, ttl, body)
-        return found
 
     def _do_all(self, connection: sqlite3.Connection, prepared: Sequence[Prepared]) -> None:
         reasons: list[Refusal | None] = []
@@ -368,7 +229,7 @@ class Writer:
 
     # --- before a transaction -------------------------------------------------------------------
 
-    def _prepare(self, write: TransactWrite) -> Prepared:
+    def prepare(self, write: TransactWrite) -> Prepared:
         judge = None if write.condition is None else predicate(write.condition)
         if isinstance(write, Put):
             if write.returns == "new":
@@ -383,7 +244,7 @@ class Writer:
             raise InvalidRequest("a delete leaves no new item to return")
         return Prepared(write, write.key, judge)
 
-    def _is_blind(self, write: Write) -> bool:
+    def is_blind(self, write: Write) -> bool:
         """Whether a write need not see the item it meets."""
         return (
             write.condition is None
