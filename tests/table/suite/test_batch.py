@@ -139,6 +139,22 @@ def test_a_table_writes_in_two_steps(table):
     assert table.get(Key("p", "second")) is None
 
 
+def test_the_second_step_sees_the_first(table):
+    """``then`` may name a key again, and is judged by what the first step left there."""
+    seen = Patch(Key("p", "1"), Update(add={"n": 1}), Attr("n").eq(1), "new")
+    outcomes = table.write([Put(item("p", "1", n=1), ABSENT)], then=[seen])
+    assert outcomes[1] == Outcome("applied", item("p", "1", n=2))
+    outcomes = table.write([Put(item("p", "2"))], then=[seen])
+    assert outcomes == [Outcome("applied"), Outcome("refused", item("p", "1", n=2))]
+    assert table.get(Key("p", "2")) == item("p", "2")
+
+
+def test_the_second_step_may_be_all_there_is(table):
+    """Nothing has to come first."""
+    assert table.write([], then=[Put(item("p", "1"))]) == [Outcome("applied")]
+    assert table.get(Key("p", "1")) == item("p", "1")
+
+
 def test_a_table_says_what_was_not_written(table):
     """When a write can never succeed, the error lists what was written and what was not."""
     good, bad = Put(item("p", "1")), Put(item("p", "2", body="x" * 500_000))
