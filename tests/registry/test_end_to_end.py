@@ -66,10 +66,9 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
 
 @pytest.fixture
 def client(server: str) -> Iterator[MlflowClient]:
-    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(server)
     yield MlflowClient()
-    mlflow.set_tracking_uri(before)
+    mlflow.set_tracking_uri(None)  # not to what it was: that was only the default
 
 
 def train(number: int) -> None:

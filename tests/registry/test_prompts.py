@@ -22,10 +22,9 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A table that MLflow is told to use for everything; artifacts go where the test runs."""
     monkeypatch.chdir(tmp_path)
     uri = f"dynamodb:///{tmp_path}/mlflow.ddb?synchronous=NORMAL"
-    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(uri)
     yield uri
-    mlflow.set_tracking_uri(before)
+    mlflow.set_tracking_uri(None)  # not to what it was: that was only the default
 
 
 @pytest.fixture
