@@ -24,7 +24,7 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     uri = f"dynamodb:///{tmp_path}/mlflow.ddb?synchronous=NORMAL"
     mlflow.set_tracking_uri(uri)
     yield uri
-    mlflow.set_tracking_uri(None)  # not to what it was: that was only the default
+    mlflow.set_tracking_uri(None)  # type: ignore[arg-type]  # none is none, not the default
 
 
 @pytest.fixture
