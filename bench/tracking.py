@@ -2,8 +2,8 @@
 
 Each workload runs on a store of its own; times are medians over repetitions, taken in turns so
 that a busy moment hits all stores alike. What a call is given is made before the clock starts, and
-Python's garbage is collected between turns, never within a call. On DynamoDB (dynoxide) requests
-and units are those the server reports.
+before each turn Python's garbage is collected: what one store leaves is not cleared up in the time
+of another. On DynamoDB (dynoxide) requests and units are those the server reports.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bench.populations import Filler, by_calls, populated
 
 TAGS = [RunTag(f"tag{n}", f"value {n} of this tag") for n in range(10)]
 PARAMS = [Param(f"param{n}", f"value {n}") for n in range(20)]
-TURN = 5  # calls of one store before the next one has its turn
+TURNS = 8
 _numbers = itertools.count(1)
 
 
@@ -87,7 +87,7 @@ class Operation:
     title: str
     given: Callable[[Bench], Any]
     do: Workload
-    repeat: int = 40
+    repeat: int = 80
 
 
 Logged = tuple[str, list[Metric]]
@@ -151,8 +151,8 @@ OPERATIONS = (
         lambda b: b.logged(),
         lambda b, run: b.store.update_run_info(run, RunStatus.FINISHED, 9, None),
     ),
-    Operation("log_batch, 10 metrics, in a long loop", _long_loop, _log_step, repeat=200),
-    Operation("log_metric", _long_loop, _log_one, repeat=200),
+    Operation("log_batch, 10 metrics, in a long loop", _long_loop, _log_step, repeat=1000),
+    Operation("log_metric", _long_loop, _log_one, repeat=400),
     Operation("get_run (finished)", lambda b: b.finished(), lambda b, run: b.store.get_run(run)),
     Operation(
         "get_metric_history, 1,000 points",
@@ -218,25 +218,16 @@ def measure(benches: list[Bench], operation: Operation) -> Mapping[str, Cost]:
     The stores take turns of several calls: a busy moment of the machine hits them all alike, and
     what one store leaves in the caches does not fall on the first call of another only.
     """
-    gc.collect()
-    gc.disable()
-    try:
-        return _measured(benches, operation)
-    finally:
-        gc.enable()
-
-
-def _measured(benches: list[Bench], operation: Operation) -> Mapping[str, Cost]:
     seconds: dict[str, list[float]] = {bench.name: [] for bench in benches}
     usage: dict[str, list[Any]] = {bench.name: [] for bench in benches}
     for bench in benches:
         operation.do(bench, operation.given(bench))  # warm
-    for done in range(0, operation.repeat, TURN):
+    turn = max(1, operation.repeat // TURNS)
+    for _ in range(0, operation.repeat, turn):
         for bench in benches:
-            gc.collect(1)
-            for prepared in [
-                operation.given(bench) for _ in range(min(TURN, operation.repeat - done))
-            ]:
+            prepared_calls = [operation.given(bench) for _ in range(turn)]
+            gc.collect()
+            for prepared in prepared_calls:
                 if bench.meter is not None:
                     bench.meter.reset()
                 began = time.perf_counter()
