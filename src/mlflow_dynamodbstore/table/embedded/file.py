@@ -63,7 +63,9 @@ class File:
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some writing, all or none of it; it is durable when this returns."""
-        return self._written(lambda connection: self._all_or_none(connection, work))
+        return self._written(
+            lambda connection: in_transaction(connection, "BEGIN IMMEDIATE", work, self.undone)
+        )
 
     def write_alone(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Do one writing statement, which is a transaction of its own."""
@@ -86,15 +88,6 @@ class File:
             raise explain(error, self.path) from error
         finally:
             self._pool.give(connection)
-
-    def _all_or_none(
-        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]
-    ) -> T:
-        try:
-            return in_transaction(connection, "BEGIN IMMEDIATE", work)
-        except BaseException:
-            self.undone()
-            raise
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -160,9 +153,15 @@ def _crc32(text: str) -> int:
 
 
 def in_transaction(
-    connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]
+    connection: sqlite3.Connection,
+    begin: str,
+    work: Callable[[sqlite3.Connection], T],
+    undone: Callable[[], None] = lambda: None,
 ) -> T:
-    """Do some work between the beginning and the end of a transaction."""
+    """Do some work between the beginning and the end of a transaction.
+
+    ``undone`` is called when the work was begun and came to nothing.
+    """
     connection.execute(begin)
     try:
         result = work(connection)
@@ -170,5 +169,6 @@ def in_transaction(
     except BaseException:
         if connection.in_transaction:  # SQLite itself rolls back after a full disk
             connection.execute("ROLLBACK")
+        undone()
         raise
     return result
