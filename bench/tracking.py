@@ -226,7 +226,7 @@ def measure(benches: list[Bench], operation: Operation) -> Mapping[str, Cost]:
     for _ in range(0, operation.repeat, turn):
         for bench in benches:
             prepared_calls = [operation.given(bench) for _ in range(turn)]
-            gc.collect()
+            gc.collect(1)  # all of it would take minutes in sum
             for prepared in prepared_calls:
                 if bench.meter is not None:
                     bench.meter.reset()
