@@ -350,10 +350,10 @@ def _exists(attribute: Any) -> Judge:
 
 
 def _not_exists(attribute: Any) -> Judge:
-    exists = _exists(attribute)
     name = _plain_name(attribute)
     if name is not None:
         return lambda item, _c: name not in item
+    exists = _exists(attribute)
     return lambda item, c: not exists(item, c)
 
 

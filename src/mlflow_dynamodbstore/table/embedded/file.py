@@ -67,12 +67,8 @@ class File:
             lambda connection: in_transaction(connection, "BEGIN IMMEDIATE", work, self.undone)
         )
 
-    def write_alone(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Do one writing statement, which is a transaction of its own."""
-        self._written(work)
-
     def write_one(self, statement: str, values: Sequence[Any]) -> None:
-        """The same for a statement and its values."""
+        """Do one writing statement, which is a transaction of its own."""
         self._written(lambda connection: connection.execute(statement, values))
 
     def close(self) -> None:

@@ -84,9 +84,10 @@ class Insertion:
         """Insert some rows."""
         for start in range(0, len(rows), self.MOST):
             some = rows[start : start + self.MOST]
-            connection.execute(self._statement(len(some)), list(chain.from_iterable(some)))
+            connection.execute(self.of(len(some)), list(chain.from_iterable(some)))
 
-    def _statement(self, count: int) -> str:
+    def of(self, count: int) -> str:
+        """The statement that inserts so many rows."""
         known = self._statements.get(count)
         if known is None:
             marks = ", ".join([self._marks] * count)

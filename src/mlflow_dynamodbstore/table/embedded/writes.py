@@ -83,7 +83,8 @@ class Writer:
         prepared = self.prepare(write)
         row = prepared.row
         if self.is_blind(write) and (row is None or expiry(row) is None):
-            self._file.write_alone(lambda connection: self._do_blindly(connection, prepared))
+            statement = self._layout.delete if row is None else self._layout.put_for(row).of(1)
+            self._file.write_one(statement, row or prepared.key)
             return None
         return self._file.write(lambda connection: self._do(connection, prepared)[0])
 
@@ -139,12 +140,6 @@ class Writer:
         self.notes.write(connection, [new_row])
         self._layout.put_for(new_row).run(connection, [new_row])
         return {"none": None, "old": old, "new": new}[write.returns], size
-
-    def _do_blindly(self, connection: sqlite3.Connection, prepared: Prepared) -> None:
-        if prepared.row is None:
-            connection.execute(self._layout.delete, prepared.key)
-        else:
-            self._layout.put_for(prepared.row).run(connection, [prepared.row])
 
     def after(self, prepared: Prepared, old: Item | None) -> tuple[Row, Item]:
         """What a put or patch makes of an item: its row, and itself."""
