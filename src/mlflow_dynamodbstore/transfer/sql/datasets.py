@@ -9,12 +9,11 @@ from mlflow.entities import Dataset
 from mlflow_dynamodbstore import keys, large
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.inputs import CONTENTS, Use, dataset_hash
 from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
+from mlflow_dynamodbstore.transfer.sql.items import ListedItems
 from mlflow_dynamodbstore.transfer.sql.numbers import made_id
 from mlflow_dynamodbstore.transfer.sql.rows import RowSide
 
@@ -42,15 +41,8 @@ class DatasetRows(RowSide):
         return {**super().own_row(entity), "dataset_uuid": dataset_uuid(*entity.key)}
 
 
-class DatasetItems(ItemSide):
+class DatasetItems(ListedItems):
     """Datasets in a table: an item for each in its experiment, and parts beside large ones."""
-
-    def count(self) -> int:
-        return sum(1 for _ in self._heads())
-
-    def pages(self) -> Iterator[list[Entity]]:
-        for heads in batched(self._heads(), AT_ONCE):
-            yield self._entities(heads)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = [
@@ -77,12 +69,12 @@ class DatasetItems(ItemSide):
         contents = {ours: entity.values[theirs] for ours, theirs in _CONTENTS.items()}
         return Use(RunPlace(experiment_id, ""), Dataset(name=name, digest=digest, **contents), {})
 
-    def _heads(self) -> Iterator[Item]:
+    def _own_items(self) -> Iterator[Item]:
         for experiment_id in self.shelf.experiment_ids():
             query = Query(keys.experiment_pk(experiment_id), where=keys.DATASETS.on())
             yield from (item for item in self.table.items(query) if CONTENTS in item)
 
-    def _entities(self, heads: list[Item]) -> list[Entity]:
+    def _entities(self, heads: Sequence[Item]) -> list[Entity]:
         contents = large.load_many(self.table, heads, CONTENTS)
         return [_entity(head, said) for head, said in zip(heads, contents, strict=True)]
 

@@ -31,7 +31,7 @@ from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.experiment_items import inline_tags
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, ListedItems, Shelf
 from mlflow_dynamodbstore.transfer.sql.numbers import made_id
 from mlflow_dynamodbstore.transfer.sql.rows import Children, NewRows, RowSide
 
@@ -190,15 +190,8 @@ def _dataset_items(entity: Entity) -> tuple[Item, list[Item]]:
     return meta, below
 
 
-class EvaluationRecordItems(ItemSide):
+class EvaluationRecordItems(ListedItems):
     """Records of evaluation datasets in a table."""
-
-    def count(self) -> int:
-        return sum(1 for _ in self._heads())
-
-    def pages(self) -> Iterator[list[Entity]]:
-        for heads in batched(self._heads(), AT_ONCE):
-            yield self._entities(heads)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = [
@@ -215,7 +208,7 @@ class EvaluationRecordItems(ItemSide):
         self.shelf.put([*parts, *(record.guard for record in records)])
         self.shelf.put(one.attributes for one in stored)
 
-    def _heads(self) -> Iterator[Item]:
+    def _own_items(self) -> Iterator[Item]:
         for dataset_id in _dataset_ids(self.shelf):
             query = Query(keys.dataset_pk(dataset_id), where=keys.DATASET_RECORDS.on())
             found = self.table.items(query)

@@ -14,11 +14,10 @@ from mlflow_dynamodbstore.keys import evaluation as keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
+from mlflow_dynamodbstore.transfer.sql.items import ListedItems
 from mlflow_dynamodbstore.transfer.sql.rows import RowSide
 
 _LISTS = ("root_causes", "categories")
@@ -50,15 +49,8 @@ class IssueRows(RowSide):
         return {**super().own_row(entity), **texts}
 
 
-class IssueItems(ItemSide):
+class IssueItems(ListedItems):
     """Issues in a table."""
-
-    def count(self) -> int:
-        return sum(1 for _ in self._own_items())
-
-    def pages(self) -> Iterator[list[Entity]]:
-        for items in batched(self._own_items(), AT_ONCE):
-            yield self._entities(items)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = [keys.issue_key(str(e.experiment_id), e.key[0]) for e in like]

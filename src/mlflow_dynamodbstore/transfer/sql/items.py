@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +18,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.base import batched
-from mlflow_dynamodbstore.transfer.sql.entities import Side
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, Side
 
 AT_ONCE = 100
 """Entities that are read together, and as many as one request brings."""
@@ -104,6 +105,27 @@ class ItemSide(Side):
         self.shelf = shelf
         self.left = Counter()
         self.table = shelf.table
+
+
+class ListedItems(ItemSide):
+    """Entities that have an item of their own each, which are listed one after the other."""
+
+    at_once = AT_ONCE
+
+    def count(self) -> int:
+        return sum(1 for _ in self._own_items())
+
+    def pages(self) -> Iterator[list[Entity]]:
+        for items in batched(self._own_items(), self.at_once):
+            yield self._entities(items)
+
+    @abstractmethod
+    def _own_items(self) -> Iterator[Item]:
+        """The own items of all entities."""
+
+    @abstractmethod
+    def _entities(self, items: Sequence[Item]) -> list[Entity]:
+        """The entities of some own items."""
 
 
 def too_large(items: Sequence[Item]) -> str | None:

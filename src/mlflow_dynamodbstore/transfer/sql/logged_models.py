@@ -12,7 +12,6 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.items import RunPlace
 from mlflow_dynamodbstore.tracking.logged_models import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.model_records import (
@@ -24,7 +23,7 @@ from mlflow_dynamodbstore.tracking.model_records import (
 )
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import UNHELD, Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, too_large
+from mlflow_dynamodbstore.transfer.sql.items import ListedItems, too_large
 from mlflow_dynamodbstore.transfer.sql.numbers import in_columns
 from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
 
@@ -90,15 +89,11 @@ class LoggedModelRows(RowSide):
         return made
 
 
-class LoggedModelItems(ItemSide):
+class LoggedModelItems(ListedItems):
     """Logged models in a table."""
 
     def count(self) -> int:
         return sum(1 for _ in self._own_items(keys_only=True))
-
-    def pages(self) -> Iterator[list[Entity]]:
-        for items in batched(self._own_items(), AT_ONCE):
-            yield self._entities(items)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         found = self.table.get_many(_place(entity).key for entity in like)

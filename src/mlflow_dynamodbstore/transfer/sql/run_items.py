@@ -28,7 +28,7 @@ from mlflow_dynamodbstore.tracking.records import (
 from mlflow_dynamodbstore.tracking.runs import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.series import ordered
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Points, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, too_large
+from mlflow_dynamodbstore.transfer.sql.items import ListedItems, too_large
 from mlflow_dynamodbstore.transfer.sql.numbers import from_columns, in_columns
 from mlflow_dynamodbstore.transfer.sql.run_rows import POINTS_AT_ONCE
 
@@ -44,17 +44,13 @@ NO_SOURCE = {
 _ITEMS_AT_ONCE = 16
 
 
-class RunItems(ItemSide):
+class RunItems(ListedItems):
     """Runs in a table, with their histories."""
 
     # --- reading --------------------------------------------------------------------------------
 
     def count(self) -> int:
         return sum(1 for _ in self._own_items(keys_only=True))
-
-    def pages(self) -> Iterator[list[Entity]]:
-        for items in batched(self._own_items(), AT_ONCE):
-            yield self._entities(items)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         found = self.table.get_many(_place(entity).key for entity in like)

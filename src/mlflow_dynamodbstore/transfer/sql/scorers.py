@@ -21,10 +21,9 @@ from mlflow_dynamodbstore.keys import evaluation as keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
+from mlflow_dynamodbstore.transfer.sql.items import ListedItems
 from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
 
 
@@ -51,15 +50,8 @@ class ScorerRows(RowSide):
     }
 
 
-class ScorerItems(ItemSide):
+class ScorerItems(ListedItems):
     """Scorers in a table."""
-
-    def count(self) -> int:
-        return sum(1 for _ in self._own_items())
-
-    def pages(self) -> Iterator[list[Entity]]:
-        for items in batched(self._own_items(), AT_ONCE):
-            yield self._entities(items)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         found = list(self.table.get_many(_place(entity).key for entity in like).values())

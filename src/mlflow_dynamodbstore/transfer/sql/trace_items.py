@@ -19,10 +19,9 @@ from mlflow_dynamodbstore.traces.items import TracePlace
 from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
 from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import ItemSide, too_large
+from mlflow_dynamodbstore.transfer.sql.items import ListedItems, too_large
 from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
 
 TRACES_AT_ONCE = 20
@@ -44,15 +43,13 @@ _ASSESSED = {
 }
 
 
-class TraceItems(ItemSide):
+class TraceItems(ListedItems):
     """Traces in a table, with their spans."""
+
+    at_once = TRACES_AT_ONCE
 
     def count(self) -> int:
         return sum(1 for _ in self._own_items(keys_only=True))
-
-    def pages(self) -> Iterator[list[Entity]]:
-        for some in batched(self._own_items(), TRACES_AT_ONCE):
-            yield self._entities(some)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         # By their locators: a trace of the same id may lie in another experiment.

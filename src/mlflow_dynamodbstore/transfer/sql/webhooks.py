@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
+from mlflow_dynamodbstore.transfer.sql.items import ListedItems
 from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
 
 _FIELDS = {
@@ -42,15 +41,8 @@ class WebhookRows(RowSide):
             yield [e for e in page if e.values["deleted_timestamp"] is None]
 
 
-class WebhookItems(ItemSide):
+class WebhookItems(ListedItems):
     """Webhooks in a table."""
-
-    def count(self) -> int:
-        return sum(1 for _ in self._own_items())
-
-    def pages(self) -> Iterator[list[Entity]]:
-        for items in batched(self._own_items(), AT_ONCE):
-            yield [_entity(item) for item in items]
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = [keys.webhook_key(e.key[0], e.values["workspace"]) for e in like]
@@ -68,6 +60,9 @@ class WebhookItems(ItemSide):
         for workspace in self.shelf.workspaces():
             query = Query(keys.workspace_pk(workspace), where=keys.WEBHOOKS.on())
             yield from self.table.items(query)
+
+    def _entities(self, items: Sequence[Item]) -> list[Entity]:
+        return [_entity(item) for item in items]
 
 
 def _item(entity: Entity) -> Item:
