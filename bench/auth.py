@@ -148,7 +148,7 @@ def _app(folder: Path) -> tuple[Client, Any, Any]:
     from mlflow.server import app, auth  # noqa: PLC0415 - reads the environment
 
     from mlflow_dynamodbstore.auth import app as ours  # noqa: PLC0415
-    from mlflow_dynamodbstore.opening import open_table  # noqa: PLC0415
+    from mlflow_dynamodbstore.shared.open_tables import open_table  # noqa: PLC0415
     from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine  # noqa: PLC0415
 
     client = Client(app)

@@ -18,12 +18,15 @@ from pathlib import Path
 
 import click
 
-from mlflow_dynamodbstore import ids, keys
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup, Report
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.contract import Put, Scan
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup, Report
 
 LONG_AGO = 1_700_000_000_000
 STOPS = 3
@@ -33,9 +36,9 @@ BATCH = 5_000
 def population() -> Iterator[Item]:
     """Runs of ten items each in a hundred experiments; of every tenth run its own item is gone."""
     for number in range(1, 101):
-        key = keys.experiment_key(str(number))
+        key = experiment_keys.experiment_key(str(number))
         yield {"PK": key.pk, "SK": key.sk, "name": f"e{number}", "workspace": "default"}
-        guard = keys.experiment_name_guard(f"e{number}")
+        guard = access_keys.experiment_name_guard(f"e{number}")
         yield {"PK": guard.pk, "SK": guard.sk, "experiment_id": str(number)}
     count = 0
     while True:
@@ -47,15 +50,15 @@ def population() -> Iterator[Item]:
 
 def run_items(number: str, run_id: str, *, gone: bool) -> Iterator[Item]:
     """Ten items; those of a run that is gone are all orphans."""
-    key = keys.run_key(number, run_id)
+    key = run_keys.run_key(number, run_id)
     own: Item = {"PK": key.pk, "SK": key.sk, "state": "live", "status": "RUNNING", "generation": 1}
-    children = [keys.run_tag(run_id, f"tag{n}") for n in range(4)]
-    children += [keys.run_param(run_id, f"param{n}") for n in range(4)]
-    children += [keys.run_metric(run_id, "loss")]
+    children = [run_keys.run_tag(run_id, f"tag{n}") for n in range(4)]
+    children += [run_keys.run_param(run_id, f"param{n}") for n in range(4)]
+    children += [run_keys.run_metric(run_id, "loss")]
     if not gone:
         yield own
     else:
-        yield {"PK": key.pk, "SK": keys.run_metric(run_id, "accuracy"), "value": "0.5"}
+        yield {"PK": key.pk, "SK": run_keys.run_metric(run_id, "accuracy"), "value": "0.5"}
     yield from ({"PK": key.pk, "SK": sk, "value": "some text"} for sk in children)
 
 
@@ -108,7 +111,7 @@ def own_memory() -> float:
 
 
 def _run_of(item: Item) -> Key:
-    return Key(str(item["PK"]), keys.run(str(keys.run_id_of(str(item["SK"])))))
+    return Key(str(item["PK"]), run_keys.run(str(run_keys.run_id_of(str(item["SK"])))))
 
 
 @click.command()

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow.entities import Metric, Param, RunStatus, RunTag
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.keys.anatomy import anatomy
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys.item_kinds import anatomy
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item
 
@@ -135,7 +135,9 @@ def copied_from(source: Bench) -> Filler:
             # The runs name their experiment, so only the same id will do.
             by_calls(bench, experiment_id, count)
             return
-        items = source.store.table.items(Query(keys.experiment_pk(experiment_id), limit=1000))
+        items = source.store.table.items(
+            Query(experiment_keys.experiment_pk(experiment_id), limit=1000)
+        )
         whole = count <= MOST_COPIED_WHOLE
         wanted = (Put(item) for item in items if _is_copied(item, whole=whole))
         while some := list(islice(wanted, ITEMS_AT_ONCE)):

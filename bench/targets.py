@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mlflow_dynamodbstore.prices import READ_PRICE, WRITE_PRICE
+from mlflow_dynamodbstore.upkeep.prices import READ_PRICE, WRITE_PRICE
 
 Units = tuple[float, float, float]
 

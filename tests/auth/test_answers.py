@@ -8,7 +8,7 @@ import pytest
 from flask import Flask, Response
 
 from mlflow_dynamodbstore.auth import cache
-from mlflow_dynamodbstore.auth.seat import _reading_anew
+from mlflow_dynamodbstore.auth.mlflow_patch import _reading_anew
 
 WHOLE = '{"run": 1, "model": 2}'
 CUT = '{"run": 1}'

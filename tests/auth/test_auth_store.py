@@ -7,12 +7,14 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from werkzeug.security import generate_password_hash
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth import users as users_module
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.table.contract import Query, Scan
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.values import Key
 from tests.auth.stores import PASSWORD, in_workspace, open_auth_store
 from tests.engines import moto_server
 from tests.stores import refused
@@ -142,7 +144,7 @@ def test_the_index_of_the_schema_tells_who_may_use_an_experiment_or_a_model(tmp_
     store.create_experiment_permission("7", "ada", "READ")
     store.create_registered_model_permission("iris", "ada", "EDIT")
     table = store.table._table
-    for partition in (keys.experiment_permissions("7"), keys.model_permissions("iris")):
+    for partition in (index_keys.experiment_permissions("7"), index_keys.model_permissions("iris")):
         (found,) = table.query(Query(partition, index="GSI4")).items
         assert found["PK"] == "USER#ada"
 
@@ -154,7 +156,7 @@ def test_a_permission_lies_where_the_schema_says(tmp_path):
     store.create_registered_model_permission("iris", "ada", "EDIT")
     table = store.table._table
     for sk, permission in (("U#PERM#7", "READ"), ("U#RPERM#iris", "EDIT")):
-        item = table.get(keys.Key("USER#ada", sk))
+        item = table.get(Key("USER#ada", sk))
         assert item is not None
         assert item["permission"] == permission
 
@@ -309,7 +311,7 @@ def test_a_role_without_its_own_item_allows_nobody_anything(lagging):
     role = lagging.create_role("editors", "default")
     lagging.add_role_permission(role.id, "experiment", "*", "EDIT")
     lagging.assign_role_to_user(ada.id, role.id)
-    lagging.table._table.delete(keys.role_key(role.id), condition=Attr("PK").exists())
+    lagging.table._table.delete(grant_keys.role_key(role.id), condition=Attr("PK").exists())
     lagging.recent.forget()
     assert rows(lagging, ada) == []
     assert lagging.list_user_roles(ada.id) == []

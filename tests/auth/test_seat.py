@@ -9,8 +9,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.server import auth
 from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
 
-from mlflow_dynamodbstore.auth.lists import LISTINGS
-from mlflow_dynamodbstore.auth.seat import check_seat, take_seat
+from mlflow_dynamodbstore.auth.filtered_lists import LISTINGS
+from mlflow_dynamodbstore.auth.mlflow_patch import check_seat, take_seat
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from tests.auth.stores import open_auth_store
 

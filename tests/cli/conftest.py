@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mlflow_dynamodbstore.cli import main
-from mlflow_dynamodbstore.policies import Policies
+from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore

@@ -13,8 +13,10 @@ from pathlib import Path
 from click.testing import CliRunner
 from mlflow.entities import Metric, Param, RunStatus, RunTag
 
-from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
@@ -53,14 +55,14 @@ def populate(uri: str) -> None:
         if n:
             store.update_run_info(run.info.run_id, RunStatus.FINISHED, 1_700_000_100_000, None)
         else:
-            key = keys.run_key(number, run.info.run_id)
+            key = run_keys.run_key(number, run.info.run_id)
             item = table.get(key)
             assert item is not None
             table.put({**item, "opened": 1_700_000_000})
     for n in range(12):
         gone = ids.new_id(number, now_ms=1_700_000_000_000 + n)
-        for sk in (keys.run_tag(gone, "team"), keys.run_param(gone, "depth")):
-            table.put({"PK": keys.experiment_pk(number), "SK": sk, "value": "x"})
+        for sk in (run_keys.run_tag(gone, "team"), run_keys.run_param(gone, "depth")):
+            table.put({"PK": experiment_keys.experiment_pk(number), "SK": sk, "value": "x"})
     table.close()
 
 

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, USAGE
-from mlflow_dynamodbstore.lifecycle import cleanup, doctor, run_walk
-from mlflow_dynamodbstore.policies import ENVIRONMENT
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.policies import ENVIRONMENT
 from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.upkeep import cleanup, doctor, run_walk
 from tests.engines import moto_server
-from tests.lifecycle.making import make_run
+from tests.upkeep.making import make_run
 
 # --- ttl ----------------------------------------------------------------------------------------
 
@@ -43,7 +44,7 @@ def test_ttl_show_tells_what_the_environment_says(run, monkeypatch):
 
 
 def orphan(store):
-    key = Key("EXP#0", keys.run_tag(ids.new_id("0", now_ms=1_700_000_000_000), "team"))
+    key = Key("EXP#0", run_keys.run_tag(ids.new_id("0", now_ms=1_700_000_000_000), "team"))
     store.table.put({"PK": key.pk, "SK": key.sk, "value": "blue"})
     return key
 
@@ -174,7 +175,7 @@ def test_doctor_ends_with_a_code_of_its_own_when_something_is_wrong(run, store):
 
 def test_doctor_names_runs_that_nobody_ended(run, store):
     run_id = make_run(store, ended=False)
-    key = keys.run_key("0", run_id)
+    key = run_keys.run_key("0", run_id)
     store.table.put({**store.table.get(key), "opened": 1_700_000_000})
     (finding,) = [f for f in run.json("doctor") if f["check"] == "unended runs"]
     assert finding["level"] == "note"

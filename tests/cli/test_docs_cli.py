@@ -11,8 +11,8 @@ import pytest
 
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import MEANINGS
-from mlflow_dynamodbstore.lifecycle.settings import SETTINGS
 from mlflow_dynamodbstore.table import uri
+from mlflow_dynamodbstore.upkeep.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text()

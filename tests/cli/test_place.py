@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mlflow_dynamodbstore.cli.exits import DENIED, FAILED, NO_TABLE, UNAVAILABLE, USAGE, code_of
-from mlflow_dynamodbstore.cli.place import Place
+from mlflow_dynamodbstore.cli.target import Place
 from mlflow_dynamodbstore.table import errors
 from tests.engines import moto_server
 

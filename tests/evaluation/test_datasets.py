@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
-from mlflow_dynamodbstore.policies import DAY
+from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.stores import everything_in, refused
 
 

@@ -9,8 +9,8 @@ import pytest
 from mlflow.entities import IssueSeverity, IssueStatus
 from mlflow.entities.assessment import IssueReference
 
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
-from mlflow_dynamodbstore.policies import DAY
+from mlflow_dynamodbstore.shared.policies import DAY
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.interleaving import interleaved, two_stores
 from tests.stores import everything_in, refused
 from tests.traces.making import make_info, trace_id

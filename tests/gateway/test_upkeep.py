@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.keys.anatomy import UNKNOWN, anatomy
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
+from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, anatomy
 from mlflow_dynamodbstore.table.contract import Delete
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.gateway.test_workspaces import Made
 from tests.stores import everything_in
 

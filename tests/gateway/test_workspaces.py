@@ -15,7 +15,7 @@ from mlflow.entities.gateway_guardrail import GuardrailAction, GuardrailStage
 from mlflow.entities.workspace import Workspace, WorkspaceDeletionMode
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 from tests.gateway.making import a_definition, a_scorer, a_secret, an_endpoint, config
 from tests.stores import everything_in, refused
@@ -155,7 +155,7 @@ def test_a_workspace_with_things_of_the_gateway_is_not_empty(store, team):
 def test_a_deleted_workspace_takes_everything_with_it(store, team):
     workspaces, _, _ = team
     workspaces.delete_workspace("team", WorkspaceDeletionMode.CASCADE)
-    here = keys.workspace_pk("team")
+    here = access_keys.workspace_pk("team")
     left = [item["SK"] for item in everything_in(store.table) if item["PK"] == here]
     assert [sk for sk in left if not sk.startswith("GWTRACED#")] == []
 

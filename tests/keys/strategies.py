@@ -7,8 +7,15 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import evaluation
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
+from mlflow_dynamodbstore.keys import ranks as rank_keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.traces import trace_issue
 
 # What keys are made of, what stands next to it in order, and characters of every width.
@@ -40,74 +47,77 @@ class Maker(NamedTuple):
 
 _text = any_texts
 EXPERIMENT_PARTITION = (
-    Maker(keys.experiment_meta, ()),
-    Maker(keys.experiment_name_rev, ()),
-    Maker(keys.experiment_tag, (_text,)),
-    Maker(keys.dataset, (_text,)),
-    Maker(keys.dataset_context, (_text, st.none() | _text)),
-    Maker(keys.dataset_link, (_text, _text, st.none() | _text)),
-    Maker(keys.run, (_text,)),
-    Maker(keys.run_metric, (_text, _text)),
-    Maker(keys.run_metric_point, (_text, _text, int64, int64, st.none() | _text)),
-    Maker(keys.run_param, (_text, _text)),
-    Maker(keys.run_tag, (_text, _text)),
-    Maker(keys.run_input, (_text, _text, st.none() | _text)),
-    Maker(keys.run_model_input, (_text, _text)),
-    Maker(keys.run_logged_model, (_text, _text)),
-    Maker(keys.run_output, (_text, _text)),
-    Maker(keys.logged_model, (_text,)),
-    Maker(keys.logged_model_tag, (_text, _text)),
-    Maker(keys.logged_model_param, (_text, _text)),
-    Maker(keys.logged_model_metric, (_text, _text, int64, int64, _text, st.none() | _text)),
-    Maker(keys.trace, (_text,)),
-    Maker(keys.trace_tag, (_text, _text)),
-    Maker(keys.trace_spans, (_text,)),
-    Maker(keys.trace_spans_part, (_text, parts)),
-    Maker(keys.trace_assessment, (_text, _text)),
+    Maker(experiment_keys.experiment_meta, ()),
+    Maker(experiment_keys.experiment_name_rev, ()),
+    Maker(experiment_keys.experiment_tag, (_text,)),
+    Maker(experiment_keys.dataset, (_text,)),
+    Maker(experiment_keys.dataset_context, (_text, st.none() | _text)),
+    Maker(experiment_keys.dataset_link, (_text, _text, st.none() | _text)),
+    Maker(run_keys.run, (_text,)),
+    Maker(run_keys.run_metric, (_text, _text)),
+    Maker(run_keys.run_metric_point, (_text, _text, int64, int64, st.none() | _text)),
+    Maker(run_keys.run_param, (_text, _text)),
+    Maker(run_keys.run_tag, (_text, _text)),
+    Maker(run_keys.run_input, (_text, _text, st.none() | _text)),
+    Maker(run_keys.run_model_input, (_text, _text)),
+    Maker(run_keys.run_logged_model, (_text, _text)),
+    Maker(run_keys.run_output, (_text, _text)),
+    Maker(logged_model_keys.logged_model, (_text,)),
+    Maker(logged_model_keys.logged_model_tag, (_text, _text)),
+    Maker(logged_model_keys.logged_model_param, (_text, _text)),
+    Maker(
+        logged_model_keys.logged_model_metric,
+        (_text, _text, int64, int64, _text, st.none() | _text),
+    ),
+    Maker(trace_keys.trace, (_text,)),
+    Maker(trace_keys.trace_tag, (_text, _text)),
+    Maker(trace_keys.trace_spans, (_text,)),
+    Maker(trace_keys.trace_spans_part, (_text, parts)),
+    Maker(trace_keys.trace_assessment, (_text, _text)),
     Maker(trace_issue, (_text, _text)),
     Maker(evaluation.dataset_entry, (_text,)),
     Maker(evaluation.scorer, (_text,)),
     Maker(evaluation.scorer_version, (_text, versions)),
     Maker(evaluation.issue, (_text,)),
-    Maker(keys.metric_rank, (_text, doubles, _text)),
-    Maker(keys.param_rank, (_text, _text, _text)),
-    Maker(keys.fts, (_text, _text, _text, _text)),
-    Maker(keys.fts_rev, (_text, _text, _text, _text)),
+    Maker(rank_keys.metric_rank, (_text, doubles, _text)),
+    Maker(rank_keys.param_rank, (_text, _text, _text)),
+    Maker(rank_keys.fts, (_text, _text, _text, _text)),
+    Maker(rank_keys.fts_rev, (_text, _text, _text, _text)),
 )
 MODEL_PARTITION = (
-    Maker(keys.model_meta, ()),
-    Maker(keys.model_version, (versions,)),
-    Maker(keys.model_version_tag, (versions, _text)),
-    Maker(keys.model_tag, (_text,)),
-    Maker(keys.model_alias, (_text,)),
-    Maker(keys.model_alias_change, (_text, int64, _text)),
+    Maker(registry_keys.model_meta, ()),
+    Maker(registry_keys.model_version, (versions,)),
+    Maker(registry_keys.model_version_tag, (versions, _text)),
+    Maker(registry_keys.model_tag, (_text,)),
+    Maker(registry_keys.model_alias, (_text,)),
+    Maker(registry_keys.model_alias_change, (_text, int64, _text)),
 )
 WORKSPACE_PARTITION = (
-    Maker(keys.workspace_meta, ()),
-    Maker(lambda name: keys.experiment_name_guard(name).sk, (_text,)),
-    Maker(lambda name: keys.model_name_guard(name).sk, (_text,)),
-    Maker(lambda webhook_id: keys.webhook_key(webhook_id).sk, (_text,)),
-    Maker(lambda name: keys.role_name_guard(name).sk, (_text,)),
+    Maker(access_keys.workspace_meta, ()),
+    Maker(lambda name: access_keys.experiment_name_guard(name).sk, (_text,)),
+    Maker(lambda name: access_keys.model_name_guard(name).sk, (_text,)),
+    Maker(lambda webhook_id: access_keys.webhook_key(webhook_id).sk, (_text,)),
+    Maker(lambda name: grant_keys.role_name_guard(name).sk, (_text,)),
     Maker(evaluation.dataset_entry, (_text,)),
 )
 USER_PARTITION = (
-    Maker(keys.user_meta, ()),
-    Maker(keys.user_experiment_permission, (_text, _text)),
-    Maker(keys.user_model_permission, (_text, _text)),
-    Maker(keys.user_grant, (_text, _text, _text)),
-    Maker(keys.user_role, (versions,)),
+    Maker(access_keys.user_meta, ()),
+    Maker(access_keys.user_experiment_permission, (_text, _text)),
+    Maker(access_keys.user_model_permission, (_text, _text)),
+    Maker(grant_keys.user_grant, (_text, _text, _text)),
+    Maker(grant_keys.user_role, (versions,)),
 )
 ROLE_PARTITION = (
-    Maker(keys.role_meta, ()),
-    Maker(keys.role_grant, (_text, _text)),
-    Maker(keys.role_member, (versions,)),
+    Maker(grant_keys.role_meta, ()),
+    Maker(grant_keys.role_grant, (_text, _text)),
+    Maker(grant_keys.role_member, (versions,)),
 )
-GRANT_PARTITION = (Maker(keys.resource_grant, (_text, _text)),)
+GRANT_PARTITION = (Maker(grant_keys.resource_grant, (_text, _text)),)
 CONFIG_PARTITION = (
-    Maker(keys.setting, (_text,)),
-    Maker(keys.sequence, (_text,)),
-    Maker(keys.workspace_entry, (_text,)),
-    Maker(keys.user_entry, (versions,)),
+    Maker(access_keys.setting, (_text,)),
+    Maker(access_keys.sequence, (_text,)),
+    Maker(access_keys.workspace_entry, (_text,)),
+    Maker(grant_keys.user_entry, (versions,)),
 )
 DATASET_PARTITION = (
     Maker(evaluation.dataset_meta, ()),
@@ -117,7 +127,7 @@ DATASET_PARTITION = (
     Maker(evaluation.dataset_input, (_text,)),
     Maker(evaluation.dataset_record, (_text,)),
 )
-RUN_LINK_PARTITION = (Maker(keys.model_run_link, (_text, versions)),)
+RUN_LINK_PARTITION = (Maker(registry_keys.model_run_link, (_text, versions)),)
 PARTITIONS = {
     "experiment": EXPERIMENT_PARTITION,
     "model": MODEL_PARTITION,
@@ -130,13 +140,13 @@ PARTITIONS = {
     "evaluation dataset": DATASET_PARTITION,
 }
 PARTITION_KEYS = (
-    Maker(keys.experiment_pk, (_text,)),
-    Maker(keys.model_pk, (_text, _text)),
-    Maker(keys.model_run_pk, (_text, _text)),
-    Maker(keys.workspace_pk, (_text,)),
-    Maker(keys.user_pk, (_text,)),
-    Maker(keys.role_pk, (versions,)),
-    Maker(keys.resource_grants_pk, (_text, _text)),
+    Maker(experiment_keys.experiment_pk, (_text,)),
+    Maker(registry_keys.model_pk, (_text, _text)),
+    Maker(registry_keys.model_run_pk, (_text, _text)),
+    Maker(access_keys.workspace_pk, (_text,)),
+    Maker(access_keys.user_pk, (_text,)),
+    Maker(grant_keys.role_pk, (versions,)),
+    Maker(grant_keys.resource_grants_pk, (_text, _text)),
     Maker(evaluation.dataset_pk, (_text,)),
     Maker(lambda scorer_id: evaluation.scorer_locator_key(scorer_id).pk, (_text,)),
     Maker(lambda issue_id: evaluation.issue_locator_key(issue_id).pk, (_text,)),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.keys.anatomy import UNKNOWN, anatomy
+from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, anatomy
+from mlflow_dynamodbstore.keys.patterns import PATTERNS
 
-SORT_KEYS = [pattern for pattern in keys.PATTERNS if pattern.attribute == "SK"]
-PARTITIONS = [pattern for pattern in keys.PATTERNS if pattern.attribute == "PK"]
+SORT_KEYS = [pattern for pattern in PATTERNS if pattern.attribute == "SK"]
+PARTITIONS = [pattern for pattern in PATTERNS if pattern.attribute == "PK"]
 # What an item may say beside its key, for kinds whose owner is named by the item.
 SAID = {"experiment_id": "7", "name": "iris", "workspace": "default", "run_id": "0197c9b4"}
 

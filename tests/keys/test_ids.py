@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore import ids
-from mlflow_dynamodbstore.ids import experiment_of, is_hex_id, new_id, new_model_id
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys.ids import experiment_of, is_hex_id, new_id, new_model_id
 
 
 @given(st.none() | st.integers(0, 2**40 - 1).map(str), st.integers(0, 2**48 - 2))

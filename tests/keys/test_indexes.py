@@ -9,7 +9,10 @@ from boto3.dynamodb.conditions import Key as KeyCondition
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from tests.keys.strategies import any_texts, doubles, int64
 
@@ -25,7 +28,7 @@ RUN: dict[str, Any] = {
 
 
 def test_a_live_run_is_in_all_indexes_of_runs():
-    assert keys.run_index(**RUN, live=True) == {
+    assert index_keys.run_index(**RUN, live=True) == {
         "gsi1pk": "RUN#r1",
         "gsi1sk": "EXP#7",
         "lsi1sk": "ACTIVE#1970-01-01T00:00:00.000Z#r1",
@@ -37,8 +40,8 @@ def test_a_live_run_is_in_all_indexes_of_runs():
 
 
 def test_a_sealed_run_is_in_lsi5_by_its_primary_metric_or_not_at_all():
-    assert "lsi5sk" not in keys.run_index(**RUN, live=False)
-    sealed = keys.run_index(**RUN, live=False, primary_metric=("loss", 0.0))
+    assert "lsi5sk" not in index_keys.run_index(**RUN, live=False)
+    sealed = index_keys.run_index(**RUN, live=False, primary_metric=("loss", 0.0))
     assert sealed["lsi5sk"] == "M#loss#8000000000000000#r1"
 
 
@@ -56,12 +59,12 @@ def test_a_trace_is_in_the_indexes_of_traces():
         "lsi2sk": "T#1970-01-01T00:00:00.000Z#tr-1",
         "lsi3sk": "OK#1970-01-01T00:00:00.000Z#tr-1",
     }
-    assert keys.trace_index(**trace, name=None) == nameless
-    assert keys.trace_index(**trace, name="chat") == {**nameless, "lsi4sk": "T#chat#tr-1"}
+    assert index_keys.trace_index(**trace, name=None) == nameless
+    assert index_keys.trace_index(**trace, name="chat") == {**nameless, "lsi4sk": "T#chat#tr-1"}
 
 
 def test_a_logged_model_is_found_by_its_id_and_by_creation_time_within_its_stage():
-    index = keys.logged_model_index(
+    index = index_keys.logged_model_index(
         model_id="m-1", experiment_id="7", lifecycle="active", creation_time=1000
     )
     assert index == {
@@ -69,15 +72,15 @@ def test_a_logged_model_is_found_by_its_id_and_by_creation_time_within_its_stage
         "gsi1sk": "EXP#7",
         "lsi1sk": "LM#ACTIVE#1970-01-01T00:00:01.000Z#m-1",
     }
-    assert index["lsi1sk"] in keys.logged_models_by_lifecycle("active")
-    assert index["lsi1sk"] in keys.logged_models_by_lifecycle("active", 1000, 1000)
-    assert index["lsi1sk"] not in keys.logged_models_by_lifecycle("active", 1001)
-    assert index["lsi1sk"] not in keys.logged_models_by_lifecycle("deleted")
-    assert index["lsi1sk"] not in keys.runs_by_lifecycle("active")
+    assert index["lsi1sk"] in index_keys.logged_models_by_lifecycle("active")
+    assert index["lsi1sk"] in index_keys.logged_models_by_lifecycle("active", 1000, 1000)
+    assert index["lsi1sk"] not in index_keys.logged_models_by_lifecycle("active", 1001)
+    assert index["lsi1sk"] not in index_keys.logged_models_by_lifecycle("deleted")
+    assert index["lsi1sk"] not in index_keys.runs_by_lifecycle("active")
 
 
 def test_an_experiment_is_found_by_workspace_and_name():
-    assert keys.experiment_index(experiment_id="7", name="nlp", workspace="team-a") == {
+    assert index_keys.experiment_index(experiment_id="7", name="nlp", workspace="team-a") == {
         "gsi2pk": "WS#team-a",
         "gsi2sk": "EXP#7",
         "gsi3pk": "EXPNAME#team-a#nlp",
@@ -88,7 +91,7 @@ def test_an_experiment_is_found_by_workspace_and_name():
 
 
 def test_a_registered_model_is_found_by_workspace_and_name():
-    assert keys.model_index(name="iris", workspace="team-a") == {
+    assert index_keys.model_index(name="iris", workspace="team-a") == {
         "gsi3pk": "RMNAME#team-a#iris",
         "gsi3sk": "RM#team-a#iris",
         "gsi5pk": "RM_LIST#team-a",
@@ -98,9 +101,9 @@ def test_a_registered_model_is_found_by_workspace_and_name():
 
 def test_the_attributes_are_those_of_the_schema():
     made = {
-        *keys.run_index(**RUN, live=True),
-        *keys.experiment_index(experiment_id="7", name="nlp"),
-        *keys.gsi4_experiment_permission("7", "ada"),
+        *index_keys.run_index(**RUN, live=True),
+        *index_keys.experiment_index(experiment_id="7", name="nlp"),
+        *index_keys.gsi4_experiment_permission("7", "ada"),
     }
     assert {"PK", "SK", *made} == set(MLFLOW_TABLE.key_attributes)
 
@@ -113,24 +116,24 @@ def test_runs_sort_by_time_within_stage_status_and_all(one, other, time, time2, 
     )
     assume(max(len(one), len(other)) < 20)
     for made, made2 in (
-        (keys.lsi1_run(one, stage, time), keys.lsi1_run(other, stage, time2)),
-        (keys.lsi2_run(one, time), keys.lsi2_run(other, time2)),
-        (keys.lsi2_trace(one, time), keys.lsi2_trace(other, time2)),
-        (keys.lsi3_run(one, status, time), keys.lsi3_run(other, status, time2)),
+        (index_keys.lsi1_run(one, stage, time), index_keys.lsi1_run(other, stage, time2)),
+        (index_keys.lsi2_run(one, time), index_keys.lsi2_run(other, time2)),
+        (index_keys.lsi2_trace(one, time), index_keys.lsi2_trace(other, time2)),
+        (index_keys.lsi3_run(one, status, time), index_keys.lsi3_run(other, status, time2)),
     ):
         assert (made.encode() < made2.encode()) == expected
 
 
 SPANS = {
     "stage": (
-        lambda time: keys.lsi1_run("r", "active", time),
-        lambda *ends: keys.runs_by_lifecycle("active", *ends),
+        lambda time: index_keys.lsi1_run("r", "active", time),
+        lambda *ends: index_keys.runs_by_lifecycle("active", *ends),
     ),
-    "runs": (lambda time: keys.lsi2_run("r", time), keys.runs_by_time),
-    "traces": (lambda time: keys.lsi2_trace("r", time), keys.traces_by_time),
+    "runs": (lambda time: index_keys.lsi2_run("r", time), index_keys.runs_by_time),
+    "traces": (lambda time: index_keys.lsi2_trace("r", time), index_keys.traces_by_time),
     "status": (
-        lambda time: keys.lsi3_run("r", "FAILED", time),
-        lambda *ends: keys.by_status("FAILED", *ends),
+        lambda time: index_keys.lsi3_run("r", "FAILED", time),
+        lambda *ends: index_keys.by_status("FAILED", *ends),
     ),
 }
 
@@ -150,38 +153,40 @@ def test_a_span_of_time_includes_its_ends_and_no_unknown_time(place, time, since
 
 
 def test_deleted_runs_and_traces_are_not_among_active_runs():
-    assert keys.lsi1_run("r", "deleted", 0) not in keys.runs_by_lifecycle("active")
-    assert keys.lsi2_trace("r", 0) not in keys.runs_by_time()
-    assert keys.lsi4_trace("r", "n") not in keys.runs_by_name()
-    assert keys.lsi4_run("r", "n") not in keys.traces_by_name()
+    assert index_keys.lsi1_run("r", "deleted", 0) not in index_keys.runs_by_lifecycle("active")
+    assert index_keys.lsi2_trace("r", 0) not in index_keys.runs_by_time()
+    assert index_keys.lsi4_trace("r", "n") not in index_keys.runs_by_name()
+    assert index_keys.lsi4_run("r", "n") not in index_keys.traces_by_name()
 
 
 @given(any_texts, any_texts, any_texts)
 def test_runs_of_a_name_are_those_of_exactly_this_name(name, other, run_id):
-    assert keys.lsi4_run(run_id, name) in keys.runs_named(name)
-    assert keys.lsi4_trace(run_id, name) in keys.traces_named(name)
-    assert (keys.lsi4_run(run_id, other) in keys.runs_named(name)) == (other == name)
-    assert (keys.lsi4_trace(run_id, other) in keys.traces_named(name)) == (other == name)
+    assert index_keys.lsi4_run(run_id, name) in index_keys.runs_named(name)
+    assert index_keys.lsi4_trace(run_id, name) in index_keys.traces_named(name)
+    assert (index_keys.lsi4_run(run_id, other) in index_keys.runs_named(name)) == (other == name)
+    assert (index_keys.lsi4_trace(run_id, other) in index_keys.traces_named(name)) == (
+        other == name
+    )
 
 
 @given(any_texts, any_texts, doubles, doubles, any_texts)
 def test_sealed_runs_ascend_by_metric_and_live_ones_stand_apart(key, other, value, value2, run_id):
-    one, two = keys.lsi5_run(run_id, key, value), keys.lsi5_run(run_id, key, value2)
+    one, two = index_keys.lsi5_run(run_id, key, value), index_keys.lsi5_run(run_id, key, value2)
     assert (one < two) == (value < value2)
-    assert one in keys.runs_by_metric(key)
-    assert (one in keys.runs_by_metric(other)) == (key == other)
-    assert one not in keys.LIVE_RUNS
-    assert keys.lsi5_live(run_id) in keys.LIVE_RUNS
-    assert keys.lsi5_live(run_id) not in keys.runs_by_metric(key)
+    assert one in index_keys.runs_by_metric(key)
+    assert (one in index_keys.runs_by_metric(other)) == (key == other)
+    assert one not in index_keys.LIVE_RUNS
+    assert index_keys.lsi5_live(run_id) in index_keys.LIVE_RUNS
+    assert index_keys.lsi5_live(run_id) not in index_keys.runs_by_metric(key)
 
 
 IN_WORKSPACE = {
-    "model": keys.model_pk,
-    "experiment name": keys.experiment_name,
-    "model name": keys.model_name,
-    "permissions": keys.model_permissions,
-    "permission": keys.user_model_permission,
-    "words": keys.workspace_fts,
+    "model": registry_keys.model_pk,
+    "experiment name": index_keys.experiment_name,
+    "model name": index_keys.model_name,
+    "permissions": index_keys.model_permissions,
+    "permission": access_keys.user_model_permission,
+    "words": index_keys.workspace_fts,
 }
 
 
@@ -199,16 +204,22 @@ def test_a_name_of_one_workspace_never_meets_one_of_another(
 
 @given(any_texts, any_texts)
 def test_each_workspace_has_its_own_lists(workspace, other):
-    for make in (keys.model_list, keys.experiment_list, keys.workspace_experiments):
+    for make in (
+        index_keys.model_list,
+        index_keys.experiment_list,
+        index_keys.workspace_experiments,
+    ):
         assert (make(workspace) == make(other)) == (workspace == other)
 
 
 def test_locators_are_the_partitions_that_the_items_name():
-    assert keys.run_locator("a#b") == keys.gsi1_run("a#b", "7")["gsi1pk"]
-    assert keys.trace_locator("a#b") == keys.gsi1_trace("a#b", "7")["gsi1pk"]
-    assert keys.logged_model_locator("a#b") == keys.gsi1_logged_model("a#b", "7")["gsi1pk"]
+    assert index_keys.run_locator("a#b") == index_keys.gsi1_run("a#b", "7")["gsi1pk"]
+    assert index_keys.trace_locator("a#b") == index_keys.gsi1_trace("a#b", "7")["gsi1pk"]
+    assert (
+        index_keys.logged_model_locator("a#b") == index_keys.gsi1_logged_model("a#b", "7")["gsi1pk"]
+    )
 
 
 def test_a_range_becomes_a_condition():
-    assert keys.RUNS.on() == KeyCondition("SK").between("R#", "R$")
-    assert keys.LIVE_RUNS.on("lsi5sk") == KeyCondition("lsi5sk").between("LIVE#", "LIVE$")
+    assert run_keys.RUNS.on() == KeyCondition("SK").between("R#", "R$")
+    assert index_keys.LIVE_RUNS.on("lsi5sk") == KeyCondition("lsi5sk").between("LIVE#", "LIVE$")

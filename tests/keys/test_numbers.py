@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore import encoding
-from mlflow_dynamodbstore.encoding import (
+from mlflow_dynamodbstore.keys import encoding
+from mlflow_dynamodbstore.keys.encoding import (
     double_of,
     float_of,
     float_of_inverted,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore.encoding import bounded, certain_prefix, is_cut, segment, text_of
+from mlflow_dynamodbstore.keys.encoding import bounded, certain_prefix, is_cut, segment, text_of
 from tests.keys.strategies import any_texts, texts
 
 LIMIT = 48  # small, so that most texts are cut

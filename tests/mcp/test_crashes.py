@@ -12,8 +12,8 @@ import pytest
 from mlflow.entities.mcp_server import MCPTool
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore import large
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.mcp.making import ACTIVE, DELETED, FILES, add, keys_of, noise
 
 LONG, OTHER = noise(200_000), noise(150_000, seed=1)
@@ -76,7 +76,7 @@ def seen(store: Any) -> Any:
 def test_a_change_happens_or_not_at_whatever_write_a_process_dies(
     store, other, time, monkeypatch, call
 ):
-    monkeypatch.setattr(large, "PART_SIZE", 40_000)
+    monkeypatch.setattr(large_values, "PART_SIZE", 40_000)
     died = 0
     for at in range(20):
         add(store, "1.0.0", title=LONG)

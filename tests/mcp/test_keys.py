@@ -5,21 +5,21 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore.keys import anatomy
-from mlflow_dynamodbstore.keys import mcp as keys
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
+from mlflow_dynamodbstore.keys import item_kinds
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.keys.strategies import any_texts
 from tests.mcp.making import FILES, MAIL, add, keys_of, noise
 from tests.stores import everything_in
 
 MAKERS = (
-    (keys.server_meta, 0),
-    (keys.server_version, 2),
-    (keys.server_version_tag, 3),
-    (keys.server_tag, 1),
-    (keys.server_endpoint, 1),
+    (mcp_keys.server_meta, 0),
+    (mcp_keys.server_version, 2),
+    (mcp_keys.server_version_tag, 3),
+    (mcp_keys.server_tag, 1),
+    (mcp_keys.server_endpoint, 1),
 )
 CALLS = st.sampled_from(MAKERS).flatmap(
     lambda maker: st.tuples(st.just(maker[0]), st.tuples(*[any_texts] * maker[1]))
@@ -35,15 +35,15 @@ def test_two_different_things_of_a_server_have_different_keys(one, other):
 @given(any_texts, any_texts, any_texts, any_texts)
 def test_two_servers_have_different_partitions(name, workspace, other, other_workspace):
     assume((name, workspace) != (other, other_workspace))
-    assert keys.server_pk(name, workspace) != keys.server_pk(other, other_workspace)
+    assert mcp_keys.server_pk(name, workspace) != mcp_keys.server_pk(other, other_workspace)
 
 
 @given(any_texts, any_texts, CALLS)
 def test_versions_from_a_precedence_on_are_versions(bound, version, other):
     for descending in (False, True):
-        found = keys.server_versions_from(bound, descending=descending)
-        assert keys.server_version(bound, version) in found
-        if other[0] not in (keys.server_version, keys.server_version_tag):
+        found = mcp_keys.server_versions_from(bound, descending=descending)
+        assert mcp_keys.server_version(bound, version) in found
+        if other[0] not in (mcp_keys.server_version, mcp_keys.server_version_tag):
             assert other[0](*other[1]) not in found
 
 
@@ -63,8 +63,8 @@ def test_every_item_of_a_server_is_known_and_names_its_owners(store):
     fill(store)
     there = {(item["PK"], item["SK"]) for item in everything_in(store.table)}
     for item in everything_in(store.table):
-        what = anatomy.anatomy(item)
-        assert what.entity != anatomy.UNKNOWN
+        what = item_kinds.anatomy(item)
+        assert what.entity != item_kinds.UNKNOWN
         assert {*what.owners} <= there
 
 
@@ -73,10 +73,10 @@ def test_upkeep_leaves_what_is_alive_and_takes_what_a_lost_server_left(store, ti
     before = keys_of(store.table)
     cleanup(store, time).run()
     assert keys_of(store.table) == before
-    store.table.write([Delete(keys.server_key(FILES))])
+    store.table.write([Delete(mcp_keys.server_key(FILES))])
     cleanup(store, time).run()
     left = keys_of(store.table)
-    assert {pk for pk, _ in left} == {keys.server_pk(MAIL), "WORKSPACE#default"}
+    assert {pk for pk, _ in left} == {mcp_keys.server_pk(MAIL), "WORKSPACE#default"}
     assert [sk for _, sk in left if sk.startswith("MCP")] == [f"MCPNAME#{MAIL}"]
 
 

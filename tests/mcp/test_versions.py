@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.utils.semver_utils import compare_semver, parse_semver
 
-from mlflow_dynamodbstore import keys as all_keys
-from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
+from mlflow_dynamodbstore.keys.base import value_part
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.table.contract import MAX_SK_BYTES
 from tests.mcp.making import (
@@ -48,7 +48,7 @@ def compared(one: str, other: str) -> int:
 
 @given(VERSIONS, VERSIONS)
 def test_keys_of_versions_sort_as_semantic_versions_do(one, other):
-    ours = [keys.server_version(precedence(v), v) for v in (one, other)]
+    ours = [mcp_keys.server_version(precedence(v), v) for v in (one, other)]
     if compared(one, other) < 0:
         assert ours[0].encode() < ours[1].encode()
     elif compared(one, other) == 0:
@@ -58,9 +58,9 @@ def test_keys_of_versions_sort_as_semantic_versions_do(one, other):
 @pytest.mark.parametrize("longest", [".".join("a" * 61), "-" * 122, ".".join("0" * 61), "9" * 122])
 def test_the_longest_version_is_whole_in_its_key(longest):
     version = f"0.0.0-{longest}"
-    sk = keys.server_version_tag(precedence(version), version, "\U0001f600" * 250)
-    assert keys.server_version_of(sk) == (precedence(version), version)
-    assert len(all_keys.part(sk, "0" * 12, 0).encode()) <= MAX_SK_BYTES
+    sk = mcp_keys.server_version_tag(precedence(version), version, "\U0001f600" * 250)
+    assert mcp_keys.server_version_of(sk) == (precedence(version), version)
+    assert len(value_part(sk, "0" * 12, 0).encode()) <= MAX_SK_BYTES
 
 
 def test_the_latest_is_the_highest_active_one_or_else_the_highest(store, other):
@@ -109,7 +109,7 @@ def test_a_deleted_number_is_not_used_again_and_keeps_nothing_else(store, other,
         store.update_mcp_server_version(FILES, "1.0.0", status=DELETED)
     with refused("RESOURCE_ALREADY_EXISTS", "already exists"):
         add(other, "1.0.0", title=noise(300_000))
-    version = keys.server_version(precedence("1.0.0"), "1.0.0")
+    version = mcp_keys.server_version(precedence("1.0.0"), "1.0.0")
     assert sort_keys_of(store.table) == ["S#META", version, f"MCPNAME#{FILES}"]
 
 

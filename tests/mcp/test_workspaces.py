@@ -10,7 +10,7 @@ from mlflow.entities.workspace import Workspace, WorkspaceDeletionMode
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.registry import claims
+from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 from tests.mcp.making import ACTIVE, FILES, MAIL, add, keys_of, noise
 from tests.stores import refused

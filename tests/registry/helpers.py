@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.registry import claims
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.items import Place, listed_meta
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.table.contract import Engine
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -38,9 +38,11 @@ def left_behind(store: DynamoDBRegistryStore) -> list[tuple[str, str]]:
 def check_repeats(store: DynamoDBRegistryStore) -> None:
     """That whatever META and the list of models repeat is what they repeat it of."""
     items = {(item["PK"], item["SK"]): item for item in everything_in(store.table)}
-    metas = [i for (_, sk), i in items.items() if sk == keys.MODEL_META and claims.is_live(i)]
+    metas = [
+        i for (_, sk), i in items.items() if sk == registry_keys.MODEL_META and claims.is_live(i)
+    ]
     for meta in metas:
-        name, workspace = keys.model_pk_of(meta["PK"])
+        name, workspace = registry_keys.model_pk_of(meta["PK"])
         place = Place(meta["name"] if name is None else name, str(workspace))
         guard = items[place.guard["PK"], place.guard["SK"]]
         assert guard == place.listing(meta)

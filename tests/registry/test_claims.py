@@ -8,9 +8,9 @@ import pytest
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.registry import claims
 from mlflow_dynamodbstore.registry.items import Place
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.table.errors import Unavailable
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 from mlflow_dynamodbstore.table.wrappers.faults import (

@@ -32,9 +32,9 @@ from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.model_registry.sqlalchemy_store import SqlAlchemyStore
 
-from mlflow_dynamodbstore.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
-from mlflow_dynamodbstore.search.name_index import MODEL_NAME
+from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
+from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME
 from tests.differences import Refused, joined, term
 from tests.registry.helpers import check_repeats
 from tests.sql import empty_database

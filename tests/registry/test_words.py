@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
-from mlflow_dynamodbstore.lifecycle.text_index import TextIndex
-from mlflow_dynamodbstore.policies import TEXT_FIELDS
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.registry import search, search_terms
-from mlflow_dynamodbstore.registry.claims import LEASE_SECONDS, Claim
 from mlflow_dynamodbstore.registry.items import Place
-from mlflow_dynamodbstore.search import name_index
-from mlflow_dynamodbstore.search.name_index import MODEL_NAME
+from mlflow_dynamodbstore.shared.names.claims import LEASE_SECONDS, Claim
+from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
+from mlflow_dynamodbstore.shared.search import name_index
+from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from mlflow_dynamodbstore.upkeep.text_index import TextIndex
 from mlflow_dynamodbstore.workspaces.resources import Models
 from tests.registry.helpers import engine_of, registry_on
 from tests.stores import everything_in
@@ -174,7 +176,7 @@ def test_entries_go_with_the_claim_of_somebody_who_is_gone(indexed, time):
     indexed.create_registered_model("night owls")
     place = Place("night owls", "default")
     indexed.table.put(Claim(indexed.table, place).item())
-    indexed.table.delete(keys.model_name_guard("night owls"))
+    indexed.table.delete(access_keys.model_name_guard("night owls"))
     time.sleep(LEASE_SECONDS + 1)
     assert found(indexed, "name LIKE '%owl%'") == []
     cleaned(indexed, time)
@@ -194,9 +196,9 @@ def test_a_model_that_moves_to_the_default_workspace_is_found_there(indexed, mon
 
 def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(indexed):
     indexed.create_registered_model("night owls")
-    query = Query(keys.workspace_fts("owls"), index="GSI2")
+    query = Query(index_keys.workspace_fts("owls"), index="GSI2")
     (entry,) = [i for i in indexed.table.items(query) if i["gsi2sk"].startswith("word#")]
-    assert keys.fts_of(entry["SK"])[2:] == (MODEL_NAME, "night owls")
+    assert rank_keys.fts_of(entry["SK"])[2:] == (MODEL_NAME, "night owls")
 
 
 def test_too_many_matches_are_listed_instead(indexed, monkeypatch):
@@ -259,7 +261,9 @@ def test_a_process_that_dies_anywhere_hides_no_model_and_leaves_no_words(
             assert found(reader, f"name LIKE '%{name}%'") == [name] * (name in there), (at, name)
         time.sleep(LEASE_SECONDS + 1)
         cleaned(reader, time)
-        assert {keys.fts_of(sk).entity_id for sk in entries(reader) if sk[:4] == "FTS#"} == {*there}
+        assert {rank_keys.fts_of(sk).entity_id for sk in entries(reader) if sk[:4] == "FTS#"} == {
+            *there
+        }
         for name in there:
             reader.delete_registered_model(name)
         assert not entries(reader)

@@ -7,8 +7,8 @@ from mlflow.entities.model_registry import RegisteredModelTag
 from mlflow.entities.webhook import WebhookAction, WebhookEntity, WebhookEvent
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.registry import claims
 from mlflow_dynamodbstore.registry.items import Place
+from mlflow_dynamodbstore.shared.names import claims
 from tests.registry.helpers import items_at, registry_on
 from tests.stores import refused
 

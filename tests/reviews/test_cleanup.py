@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_dynamodbstore.keys import experiment_key
-from mlflow_dynamodbstore.keys import reviews as keys
-from mlflow_dynamodbstore.keys.anatomy import anatomy
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
+from mlflow_dynamodbstore.keys import reviews as review_keys
+from mlflow_dynamodbstore.keys.experiments import experiment_key
+from mlflow_dynamodbstore.keys.item_kinds import anatomy
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.reviews.making import ask, line_up
 from tests.stores import ARTIFACTS, everything_in
 from tests.traces.making import make_info, trace_id
@@ -40,7 +40,7 @@ def test_what_is_in_order_stays(store, time, experiment, queue):
 def test_items_without_their_queue_go(store, time, experiment, queue):
     """As a deletion that was interrupted leaves them."""
     others = line_up(store, experiment, "tr-1", name="other")
-    store.table.delete(keys.review_queue_key(experiment, queue.queue_id))
+    store.table.delete(review_keys.review_queue_key(experiment, queue.queue_id))
     assert list(store.list_review_queues(experiment, item_id="tr-1")) == [others]
     assert cleaned(store, time).found == {
         "Item of a review queue": 2,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 
-from mlflow_dynamodbstore.lifecycle.explain import Explanation, explain
-from mlflow_dynamodbstore.policies import PRIMARY_INDEX
+from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.upkeep.explain import Explanation, explain
 
 RUNS = 400
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.entities import RunStatus, RunTag, ViewType
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import TEXT_FIELDS
-from mlflow_dynamodbstore.search.filters import Comparison
-from mlflow_dynamodbstore.search.fulltext import TRIGRAM, WORD, needed, tokens
-from mlflow_dynamodbstore.search.like import like
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
+from mlflow_dynamodbstore.shared.search.filters import Comparison
+from mlflow_dynamodbstore.shared.search.fulltext import TRIGRAM, WORD, needed, tokens
+from mlflow_dynamodbstore.shared.search.like import like
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.tracking.run_search import forced_path
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 TEXTS = st.text(st.sampled_from("aAbB cż_%-Σσς"), max_size=12)
@@ -68,7 +68,7 @@ def found(store: Any, filter_string: str) -> set[str]:
 
 
 def entries(store: Any) -> list[str]:
-    items = store.table.items(Query("EXP#0", keys.Range("FTS", "FTS_REV$").on()))
+    items = store.table.items(Query("EXP#0", Range("FTS", "FTS_REV$").on()))
     return [item["SK"] for item in items]
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore import large
-from mlflow_dynamodbstore.search.filters import METRIC, PARAM, TAG, Comparison, all_hold
-from mlflow_dynamodbstore.search.glimpses import glimpses
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.search.filters import METRIC, PARAM, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.tracking.records import RunContents, RunRecord
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import glimpses
 
 NAMES = st.sampled_from(["a", "ab", "b", "t1", "x" * 40])
 TEXTS = st.sampled_from(
@@ -43,7 +43,7 @@ TERMS = st.one_of(
 
 
 def passes(contents: RunContents, *terms: Comparison) -> bool:
-    raw = large.raw(large.pack(contents.to_summary()))
+    raw = large_values.raw(large_values.pack(contents.to_summary()))
     return all(glimpse(raw) for glimpse in glimpses(terms))
 
 

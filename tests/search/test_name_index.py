@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from mlflow.entities import ViewType
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
-from mlflow_dynamodbstore.policies import TEXT_FIELDS
-from mlflow_dynamodbstore.search.name_index import EXPERIMENT_NAME
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import ranks as rank_keys
+from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
+from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from mlflow_dynamodbstore.workspaces.resources import Experiments
 from tests.stores import everything_in, open_tracking_store
 from tests.table.fakes import FakeTime
@@ -106,9 +109,9 @@ def test_entries_of_a_name_that_was_never_taken_are_cleaned_up(store, time):
 
 def test_an_experiment_that_moves_to_the_default_workspace_is_found_there(store):
     number = store.create_experiment("night owls")
-    guard = store.table.get(keys.experiment_name_guard("night owls"))
-    meta = store.table.get(keys.experiment_key(number))
-    there = keys.experiment_name_guard("night owls", "team")
+    guard = store.table.get(access_keys.experiment_name_guard("night owls"))
+    meta = store.table.get(experiment_keys.experiment_key(number))
+    there = access_keys.experiment_name_guard("night owls", "team")
     store.table.delete(store.table.schema.key_of(guard))
     store.table.put({**guard, "PK": there.pk})
     store.table.put({**meta, "workspace": "team"})
@@ -121,6 +124,6 @@ def test_an_experiment_that_moves_to_the_default_workspace_is_found_there(store)
 
 def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(store):
     number = store.create_experiment("night owls")
-    query = Query(keys.workspace_fts("owls"), index="GSI2")
+    query = Query(index_keys.workspace_fts("owls"), index="GSI2")
     (entry,) = [i for i in store.table.items(query) if i["gsi2sk"].startswith("word#")]
-    assert keys.fts_of(entry["SK"]).entity_id == number
+    assert rank_keys.fts_of(entry["SK"]).entity_id == number

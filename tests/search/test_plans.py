@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from mlflow.entities import ViewType
 
-from mlflow_dynamodbstore.search.fulltext import TextField
-from mlflow_dynamodbstore.search.run_paths import Path
-from mlflow_dynamodbstore.search.run_plans import Indexed, Plans, plans
-from mlflow_dynamodbstore.tracking.run_search import parse_run_query
+from mlflow_dynamodbstore.shared.search.fulltext import TextField
+from mlflow_dynamodbstore.tracking.run_search.paths import Path
+from mlflow_dynamodbstore.tracking.run_search.plans import Indexed, Plans, plans
+from mlflow_dynamodbstore.tracking.run_search.search import parse_run_query
 
 INDEXED = Indexed((TextField("run.name"), TextField("run.tags.note", ("trigram",))), "loss")
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 
-from mlflow_dynamodbstore.policies import PRIMARY_INDEX
-from mlflow_dynamodbstore.tracking.run_search import forced_path
+from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from tests.interleaving import Two, two_stores
 
 RUNS = 6

@@ -12,12 +12,12 @@ import pytest
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-from mlflow_dynamodbstore.lifecycle.primary_metric import PrimaryMetric
-from mlflow_dynamodbstore.policies import PRIMARY_METRIC
-from mlflow_dynamodbstore.search import run_choice
-from mlflow_dynamodbstore.search.run_paths import Runs
-from mlflow_dynamodbstore.tracking.run_search import forced_path
+from mlflow_dynamodbstore.shared.policies import PRIMARY_METRIC
+from mlflow_dynamodbstore.tracking.run_search import path_choice
+from mlflow_dynamodbstore.tracking.run_search.paths import Runs
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
 from tests.search.populations import TwoStores, random_filter, random_order, random_view
 
 pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
@@ -80,8 +80,8 @@ def test_random_searches_agree_with_mlflow_page_by_page(
         return given_up[-1]
 
     if wavering:
-        monkeypatch.setattr(run_choice, "FEW", 0)
-        monkeypatch.setattr(run_choice, "LIKELY", 1.0)
+        monkeypatch.setattr(path_choice, "FEW", 0)
+        monkeypatch.setattr(path_choice, "LIKELY", 1.0)
         monkeypatch.setattr(Runs, "_reads_too_much", gives_up)
     for _ in range(SEARCHES // 2):
         experiments = rng.sample(stores.experiments, rng.choice((1, 1, 2, 3)))

@@ -10,7 +10,7 @@ import pytest
 from mlflow.entities import Metric, Param, RunStatus, ViewType
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.policies import PRIMARY_INDEX
+from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine

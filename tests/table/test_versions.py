@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore.errors import as_mlflow_exception
+from mlflow_dynamodbstore.shared.mlflow_errors import as_mlflow_exception
 from mlflow_dynamodbstore.table.contract import Patch, Put, Query, Scan
 from mlflow_dynamodbstore.table.errors import ConditionFailed, NewerItem, TransactionCancelled
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE

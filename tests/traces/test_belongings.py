@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.traces import retention
 from mlflow_dynamodbstore.traces.retention import Renewal
 from tests.stores import everything_in, refused

@@ -10,7 +10,7 @@ import pytest
 from mlflow.entities.assessment import FeedbackValue
 from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.traces.items import TracePlace
 from mlflow_dynamodbstore.traces.records import record
@@ -90,11 +90,11 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Two:
 
 def state_of(store: Any, trace: str) -> object:
     """What there is of a trace, ids and times left out, and whether it holds together."""
-    locator = store.table.get(keys.trace_locator_key(trace))
+    locator = store.table.get(trace_keys.trace_locator_key(trace))
     lying = {}
     for home in HERE, THERE:
         place = TracePlace(home, trace)
-        children = Query(place.pk, keys.trace_children(trace).on())
+        children = Query(place.pk, trace_keys.trace_children(trace).on())
         found = [store.table.get(place.key), *store.table.items(children)]
         lying[home] = [item for item in found if item is not None]
     if locator is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
 from tests.stores import everything_in
@@ -16,7 +18,7 @@ NEWEST_FIRST = [trace_id(n) for n in (3, 2, 1, 0)]
 def as_it_was(store):
     """Bring all items to the form they had before traces stood in LSI1."""
     for item in everything_in(store.table):
-        if item["SK"] == keys.EXPERIMENT_META:
+        if item["SK"] == experiment_keys.EXPERIMENT_META:
             store.table.engine.apply(Put({**item, "v": 1}))
         elif item["SK"].startswith("T#") and "lsi1sk" in item:
             old = {name: item[name] for name in item if name not in ("v", "lsi1sk")}
@@ -24,11 +26,11 @@ def as_it_was(store):
 
 
 def stored(store, experiment, trace):
-    return store.table.engine.get(keys.trace_key(experiment, trace))
+    return store.table.engine.get(trace_keys.trace_key(experiment, trace))
 
 
 def meta(store, experiment):
-    return store.table.engine.get(keys.experiment_key(experiment))
+    return store.table.engine.get(experiment_keys.experiment_key(experiment))
 
 
 def found(store, experiment, **search):
@@ -73,7 +75,7 @@ def test_a_write_brings_an_old_trace_to_the_newest_form(other, old, write):
     write(other, old)
     item = stored(other, old, trace_id(0))
     assert item["v"] == 2
-    assert item["lsi1sk"] == keys.lsi1_trace(trace_id(0), NOON)
+    assert item["lsi1sk"] == index_keys.lsi1_trace(trace_id(0), NOON)
     assert found(other, old) == NEWEST_FIRST
 
 
@@ -82,7 +84,7 @@ def test_writes_that_do_not_look_leave_the_form_alone(other, old):
     other.set_trace_tag(trace_id(0), "seen", "yes")
     other.create_assessment(feedback(trace_id(0), "good", 1))
     other.link_traces_to_run([trace_id(0)], "a" * 32)
-    assert "lsi1sk" in (other.table.get(keys.trace_key(old, trace_id(0))) or {})
+    assert "lsi1sk" in (other.table.get(trace_keys.trace_key(old, trace_id(0))) or {})
     assert found(other, old, filter_string="tags.seen = 'yes'") == [trace_id(0)]
     assert found(other, old) == NEWEST_FIRST
 
@@ -104,7 +106,9 @@ def test_a_renewal_brings_all_traces_to_the_newest_form(other, old):
     other.renew_trace_expiry([old])
     assert meta(other, old)["v"] == 2
     assert OLD_TRACES not in meta(other, old)
-    query = Query(keys.experiment_pk(old), keys.traces_by_time().on("lsi1sk"), index="LSI1")
+    query = Query(
+        experiment_keys.experiment_pk(old), index_keys.traces_by_time().on("lsi1sk"), index="LSI1"
+    )
     assert len(other.table.query(query).items) == 4
     assert other._time_indexes([old]) == {old: "LSI1"}
     assert found(other, old) == NEWEST_FIRST

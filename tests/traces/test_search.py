@@ -10,7 +10,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mlflow.tracing.constant import SpanAttributeKey
 
-from mlflow_dynamodbstore.search.filters import Comparison
+from mlflow_dynamodbstore.shared.search.filters import Comparison
 from mlflow_dynamodbstore.traces.filters import parse_filter
 from mlflow_dynamodbstore.traces.paths import able_paths
 from mlflow_dynamodbstore.traces.search import parse_order

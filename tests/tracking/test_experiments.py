@@ -12,8 +12,9 @@ from mlflow.entities import ExperimentTag, Metric, Param, RunStatus, ViewType
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import DAY
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking import experiments
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
@@ -100,8 +101,8 @@ def test_the_name_of_a_deleted_experiment_stays_taken(store):
 
 
 def test_a_number_that_an_imported_experiment_has_is_passed_over(store):
-    meta = store.table.get(keys.experiment_key(store.create_experiment("one")))
-    store.table.put({**meta, "PK": keys.experiment_pk("2")})
+    meta = store.table.get(experiment_keys.experiment_key(store.create_experiment("one")))
+    store.table.put({**meta, "PK": experiment_keys.experiment_pk("2")})
     assert store.create_experiment("two", tags=[ExperimentTag("k", "v")]) == "3"
 
 
@@ -390,7 +391,7 @@ def test_nothing_is_left_of_an_experiment_removed_for_good(store):
     some_runs(store, experiment_id)
     store.delete_experiment(experiment_id)
     store._hard_delete_experiment(experiment_id)
-    counter = keys.sequence_key("experiment")
+    counter = access_keys.sequence_key("experiment")
     left = [item for item in everything_in(store.table) if item["SK"] != counter.sk]
     assert left == before
     assert store.create_experiment("one") == "2"
@@ -413,7 +414,7 @@ def test_an_interrupted_removal_is_finished_by_the_next_call(store, monkeypatch)
             store._hard_delete_experiment(experiment_id)
     assert names(store, ViewType.DELETED_ONLY) == {"one"}
     store._hard_delete_experiment(experiment_id)
-    partition = Query(keys.experiment_pk(experiment_id))
+    partition = Query(experiment_keys.experiment_pk(experiment_id))
     assert list(store.table.items(partition)) == []
     assert store.get_experiment_by_name("one") is None
 

@@ -14,7 +14,7 @@ from mlflow.entities import ExperimentTag, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking import experiments
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
@@ -271,7 +271,7 @@ class Watched:
 
         def counted_query(asked: Query):
             page = query(asked)
-            if asked.partition == keys.workspace_pk("default"):
+            if asked.partition == access_keys.workspace_pk("default"):
                 self.entries += len(page.items)
             return page
 

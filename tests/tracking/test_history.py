@@ -16,7 +16,7 @@ from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.policies import DAY
+from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.table.contract import Page, Put, Query
 from mlflow_dynamodbstore.tracking import series
 from mlflow_dynamodbstore.tracking.points import Point, history_item, order, points_of

@@ -19,7 +19,7 @@ from mlflow.entities import (
 )
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
@@ -159,16 +159,20 @@ def test_logging_a_known_dataset_again_does_not_send_its_description(store, run_
     store.log_inputs(new_run(store), [in_context(data, "train")])
     puts = [w.item["SK"] for w in written if isinstance(w, Put)]
     assert puts
-    assert not [sk for sk in puts if sk in keys.DATASETS]
+    assert not [sk for sk in puts if sk in experiment_keys.DATASETS]
 
 
 def test_who_loses_the_race_to_describe_a_dataset_leaves_no_parts_behind(store, run_id):
     store.log_inputs(run_id, [in_context(dataset(profile=noise(1_000_000)), "train")])
-    before = [item["SK"] for item in everything_in(store.table) if item["SK"] in keys.DATASETS]
+    before = [
+        item["SK"] for item in everything_in(store.table) if item["SK"] in experiment_keys.DATASETS
+    ]
     # In another context the dataset is not yet known, so its description is sent again.
     late = dataset(profile=noise(1_000_000) + "ff")
     store.log_inputs(new_run(store), [in_context(late, "test")])
-    after = [item["SK"] for item in everything_in(store.table) if item["SK"] in keys.DATASETS]
+    after = [
+        item["SK"] for item in everything_in(store.table) if item["SK"] in experiment_keys.DATASETS
+    ]
     assert after == before
 
 
@@ -196,7 +200,9 @@ def test_runs_can_be_searched_by_dataset(store, run_id):
 
 def test_each_run_has_links_to_its_datasets(store, run_id):
     store.log_inputs(run_id, [used(dataset(digest="1")), used(dataset(digest="2"))])
-    query = Query(keys.experiment_pk("0"), where=keys.dataset_links(run_id).on())
+    query = Query(
+        experiment_keys.experiment_pk("0"), where=experiment_keys.dataset_links(run_id).on()
+    )
     assert len(list(store.table.items(query))) == 2
 
 

@@ -18,9 +18,11 @@ from mlflow.entities import (
 )
 from mlflow.models import Model
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.tracking.run_search import forced_path
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from tests.interleaving import Operation, Two, interleaved, two_stores
 
 _numbers = count(1)
@@ -101,8 +103,10 @@ def state_of(store: Any, of: Subject) -> object:
     """What there is of a run, and whether all paths to it show the same."""
     store._known_facts.forget(of.run_id)
     run = store.get_run(of.run_id)
-    own = store.table.get(keys.run_key(*of))
-    children = Query(keys.experiment_pk(of.experiment_id), keys.run_children(of.run_id).on())
+    own = store.table.get(run_keys.run_key(*of))
+    children = Query(
+        experiment_keys.experiment_pk(of.experiment_id), run_keys.run_children(of.run_id).on()
+    )
     below = [item for item in store.table.items(children) if "#MHIST#" not in item["SK"]]
     shown = run.data.to_dictionary()
     for path, order in (("ByTime", []), ("ByMetric", ["metrics.m"]), ("ByParam", ["params.p"])):
@@ -111,8 +115,8 @@ def state_of(store: Any, of: Subject) -> object:
         forced_path.reset(token)
         assert [one.data.to_dictionary() for one in found] == [shown], path
     assert run.info.run_name == run.data.tags["mlflow.runName"]
-    assert own["lsi4sk"] == keys.lsi4_run(of.run_id, run.info.run_name)
-    assert own["lsi3sk"] == keys.lsi3_run(of.run_id, run.info.status, 5)
+    assert own["lsi4sk"] == index_keys.lsi4_run(of.run_id, run.info.run_name)
+    assert own["lsi3sk"] == index_keys.lsi3_run(of.run_id, run.info.status, 5)
     return {
         "data": str(shown).replace(of.run_id, ""),
         "info": (run.info.status, run.info.end_time, run.info.run_name, run.info.lifecycle_stage),

@@ -6,7 +6,8 @@ import pytest
 from mlflow.entities import RunTag, ViewType
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking.items import run_id_of
 from tests.interleaving import at_every_moment, two_stores
@@ -30,7 +31,9 @@ def begun_in(store, experiment_id):
 
 def run_items(store, experiment_id):
     """The runs that an experiment has any items of."""
-    items = store.table.items(Query(keys.experiment_pk(experiment_id), keys.RUNS.on()))
+    items = store.table.items(
+        Query(experiment_keys.experiment_pk(experiment_id), run_keys.RUNS.on())
+    )
     return {run_id_of(item) for item in items}
 
 

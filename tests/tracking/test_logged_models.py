@@ -21,8 +21,11 @@ from mlflow.entities import (
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore import ids, keys
-from mlflow_dynamodbstore.policies import DAY, SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.policies import DAY, SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Patch, Query, Write
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking import logged_models
@@ -71,8 +74,8 @@ def params(values: dict[str, str]) -> list[LoggedModelParameter]:
 
 
 def items_of(store: DynamoDBTrackingStore, model_id: str) -> list[Item]:
-    within = keys.logged_model_and_children(model_id)
-    return list(store.table.items(Query(keys.experiment_pk("0"), where=within.on())))
+    within = logged_model_keys.logged_model_and_children(model_id)
+    return list(store.table.items(Query(experiment_keys.experiment_pk("0"), where=within.on())))
 
 
 # --- creating and reading -------------------------------------------------------------------------
@@ -149,7 +152,7 @@ def test_finalizing_sets_status_and_time(store, clock):
 
 def test_a_run_names_the_latest_model_of_a_name(store):
     run_id = new_run(store)
-    entry = Key(keys.experiment_pk("0"), keys.run_logged_model(run_id, "iris"))
+    entry = Key(experiment_keys.experiment_pk("0"), run_keys.run_logged_model(run_id, "iris"))
     first, second = (store.create_logged_model("0", "iris", run_id) for _ in range(2))
     assert store.table.get(entry)["model_id"] == second.model_id
     store._hard_delete_logged_model(first.model_id)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from mlflow.entities import Metric, Param, RunTag
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
 from tests.stores import open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
@@ -28,7 +29,7 @@ def newer(tmp_path):
     """A store, and a run that a newer release has written."""
     maker, store = (open_tracking_store(tmp_path, FakeTime()) for _ in range(2))
     run_id = maker.create_run("0", "ada", 0, [], "newer").info.run_id
-    key = keys.run_key("0", run_id)
+    key = run_keys.run_key("0", run_id)
     maker.table.put({**(maker.table.get(key) or {}), "v": 7})
     return store, run_id
 
@@ -42,7 +43,7 @@ def test_a_newer_run_is_refused(newer, call):
 
 def test_a_newer_experiment_is_refused(tmp_path):
     store = open_tracking_store(tmp_path, FakeTime())
-    key = keys.experiment_key("0")
+    key = experiment_keys.experiment_key("0")
     store.table.put({**(store.table.get(key) or {}), "v": 7})
     for call in (
         lambda: store.get_experiment("0"),

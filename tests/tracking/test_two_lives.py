@@ -12,7 +12,10 @@ import pytest
 from mlflow.entities import Metric, Param, Run, RunStatus, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import ranks as rank_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.base import Range, value_parts
 from mlflow_dynamodbstore.table.contract import Query, Write
 from mlflow_dynamodbstore.table.errors import AccessDenied
 from mlflow_dynamodbstore.table.table import Table
@@ -22,7 +25,7 @@ from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.records import LIVE, SEALED
-from mlflow_dynamodbstore.tracking.run_search import forced_path
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 EXPERIMENT = "0"
@@ -69,16 +72,16 @@ def ended_run(store: Any) -> str:
 
 
 def item(store: Any, run_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = store.table.get(keys.run_key(EXPERIMENT, run_id))
+    found: dict[str, Any] = store.table.get(run_keys.run_key(EXPERIMENT, run_id))
     return found
 
 
-def sort_keys(store: Any, within: keys.Range) -> list[str]:
-    query = Query(keys.experiment_pk(EXPERIMENT), within.on())
+def sort_keys(store: Any, within: Range) -> list[str]:
+    query = Query(experiment_keys.experiment_pk(EXPERIMENT), within.on())
     return [found["SK"] for found in store.table.items(query)]
 
 
-RANKS = keys.Range("RANK#", "RANK$")
+RANKS = Range("RANK#", "RANK$")
 
 
 def found_by(store: Any, path: str, filter_string: str, order: list[str]) -> list[Run]:
@@ -112,7 +115,7 @@ def test_a_live_run_keeps_each_thing_in_an_item_of_its_own(store: Any) -> None:
     run_id = store.create_run(EXPERIMENT, "u", 1, [RunTag("t", "1")], "n").info.run_id
     store.log_batch(run_id, [Metric("m", 1.0, 5, 1)], [Param("p", "x")], [])
     kinds = [
-        sk.removeprefix(f"R#{run_id}") for sk in sort_keys(store, keys.run_and_children(run_id))
+        sk.removeprefix(f"R#{run_id}") for sk in sort_keys(store, run_keys.run_and_children(run_id))
     ]
     assert kinds[:2] == ["", "#METRIC#m"]
     assert kinds[2].startswith("#MHIST#m#8000000000000001#8000000000000005#")
@@ -128,8 +131,8 @@ def test_ending_a_run_seals_it(store: Any) -> None:
     assert (own["state"], own["status"]) == (SEALED, "FINISHED")
     assert own["lsi5sk"].startswith("M#m#")
     assert sort_keys(store, RANKS) == [
-        keys.metric_rank("m", 1.0, run_id),
-        keys.param_rank("p", "x", run_id),
+        rank_keys.metric_rank("m", 1.0, run_id),
+        rank_keys.param_rank("p", "x", run_id),
     ]
     assert store.get_run(run_id).data.to_dictionary() == {
         "metrics": {"m": 1.0},
@@ -158,7 +161,7 @@ def test_a_reader_seals_what_was_left_live_and_removes_stale_ranks(
     clock.now += sealing.REST_BEFORE_SEALING + 1
     found_by(store, "ByTime", "", [])
     assert item(store, run_id)["state"] == SEALED
-    assert keys.metric_rank("m", 1.0, run_id) not in sort_keys(store, RANKS)
+    assert rank_keys.metric_rank("m", 1.0, run_id) not in sort_keys(store, RANKS)
     check_every_path_agrees(store, run_id)
 
 
@@ -204,7 +207,7 @@ def test_a_summary_too_large_for_an_item_is_split_and_read_back(store: Any) -> N
     store.set_tag(run_id, RunTag("late", "1"))
     store.update_run_info(run_id, RunStatus.FINISHED, 9, None)
     assert store.get_run(run_id).data.tags["late"] == "1"
-    parts = sort_keys(store, keys.parts(keys.run(run_id)))
+    parts = sort_keys(store, value_parts(run_keys.run(run_id)))
     assert len({sk.split("#")[3] for sk in parts}) <= 1, "parts of one generation only"
 
 
@@ -212,7 +215,9 @@ def test_deleting_dates_every_item_and_restoring_undates_it(store: Any, clock: C
     """All items of a deleted run carry its ttl, and no search shows it; restore undoes both."""
     run_id = ended_run(store)
     store.delete_run(run_id)
-    everything = Query(keys.experiment_pk(EXPERIMENT), keys.run_and_children(run_id).on())
+    everything = Query(
+        experiment_keys.experiment_pk(EXPERIMENT), run_keys.run_and_children(run_id).on()
+    )
     due = {
         found.get("ttl") for found in store.table.items(everything) if "#MHIST#" not in found["SK"]
     }
@@ -234,7 +239,7 @@ def test_a_deleted_run_is_gone_the_second_its_ttl_comes(store: Any, clock: Clock
 
 def test_hard_deleting_leaves_nothing_behind(store: Any) -> None:
     """``mlflow gc`` removes a run with all its items, history and ranks."""
-    pk = keys.experiment_pk(EXPERIMENT)
+    pk = experiment_keys.experiment_pk(EXPERIMENT)
     before = [found["SK"] for found in store.table.items(Query(pk))]
     run_id = ended_run(store)
     store.delete_run(run_id)

@@ -43,9 +43,9 @@ from mlflow.models import Model
 from mlflow.utils.async_logging.run_operations import RunOperations
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.errors import PRIVATE_METHODS_MLFLOW_CALLS
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.shared.mlflow_errors import PRIVATE_METHODS_MLFLOW_CALLS
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.gateway.making import a_definition, a_secret, an_endpoint, config
 from tests.reviews.making import ask
@@ -369,7 +369,7 @@ class World:
         self.theirs = {
             key: item
             for key, item in self.items().items()
-            if key not in before and key[0] != keys.CONFIG_PK
+            if key not in before and key[0] != access_keys.CONFIG_PK
         }
         self.places = {pk for pk, _ in self.theirs}
 

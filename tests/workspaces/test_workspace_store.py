@@ -15,10 +15,12 @@ from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.exceptions import MlflowException
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import DAY
-from mlflow_dynamodbstore.registry import claims
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.shared.names import claims
+from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
@@ -207,7 +209,7 @@ def test_a_workspace_that_holds_something_is_not_deleted_by_default(filled, trac
 
 
 def guard_of(table: Table, name: str) -> Item:
-    guard = table.get(keys.model_name_guard(name, "team-a"))
+    guard = table.get(access_keys.model_name_guard(name, "team-a"))
     assert guard is not None
     return guard
 
@@ -245,7 +247,7 @@ def test_cascading_removes_everything_that_the_workspace_held(store, tracking):
     add_model(store, "iris", "team-a")
     add_model(store, "\U0001f600" * 250, "team-a")
     store.delete_workspace("team-a", CASCADE)
-    kept = {keys.sequence("experiment"), keys.workspace_entry("team-a")}
+    kept = {access_keys.sequence("experiment"), access_keys.workspace_entry("team-a")}
     assert [item for item in everything_in(store.table) if item["SK"] not in kept] == before
 
 
@@ -256,8 +258,8 @@ def test_cascading_leaves_other_workspaces_alone(filled, tracking):
     before = [i for i in everything_in(store.table) if "team-a" not in f"{i['PK']}{i}"]
     store.delete_workspace("team-a", CASCADE)
     after = everything_in(store.table)
-    assert [i for i in before if i["PK"] != keys.experiment_pk("1")] == [
-        i for i in after if i["SK"] != keys.workspace_entry("team-a")
+    assert [i for i in before if i["PK"] != experiment_keys.experiment_pk("1")] == [
+        i for i in after if i["SK"] != access_keys.workspace_entry("team-a")
     ]
 
 
@@ -278,8 +280,8 @@ def test_moving_brings_everything_to_the_default_workspace(filled, tracking):
         assert registry.get_model_version_by_alias("iris", "champion").source == "s3://1"
         assert [int(v.version) for v in registry.search_model_versions("run_id = 'run2'")] == [3]
         assert [hook.name for hook in registry.list_webhooks()] == ["hook"]
-    assert partition(store.table, keys.model_pk("iris", "team-a")) == []
-    assert partition(store.table, keys.workspace_pk("team-a")) == []
+    assert partition(store.table, registry_keys.model_pk("iris", "team-a")) == []
+    assert partition(store.table, access_keys.workspace_pk("team-a")) == []
 
 
 def partition(table: Table, pk: str) -> list[dict[str, object]]:
@@ -354,15 +356,15 @@ def test_a_deletion_interrupted_anywhere_is_finished_by_the_next_call(
     assert names(store) == ["default"]
     time.sleep(claims.LEASE_SECONDS)
     claims.sweep(table)
-    for pk in (keys.workspace_pk("team-a"), keys.model_pk("iris", "team-a")):
+    for pk in (access_keys.workspace_pk("team-a"), registry_keys.model_pk("iris", "team-a")):
         assert partition(table, pk) == []
     tracking._workspace_of.forget(experiment_id)
     registry = DynamoDBRegistryStore("", table=table)
     with WorkspaceContext("default"):
         if mode == CASCADE:
-            assert partition(table, keys.experiment_pk(experiment_id)) == []
+            assert partition(table, experiment_keys.experiment_pk(experiment_id)) == []
             assert [e.name for e in tracking.search_experiments(ViewType.ALL)] == ["Default"]
-            assert partition(table, keys.model_pk("iris")) == []
+            assert partition(table, registry_keys.model_pk("iris")) == []
         else:
             assert tracking.get_run(run_id).info.experiment_id == experiment_id
             assert len(registry.search_model_versions("name = 'iris'")) == 3

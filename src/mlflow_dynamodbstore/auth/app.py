@@ -17,7 +17,7 @@ from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 from mlflow.server import auth
 from mlflow.server.constants import BACKEND_STORE_URI_ENV_VAR
 
-from mlflow_dynamodbstore.auth.seat import check_seat, take_seat
+from mlflow_dynamodbstore.auth.mlflow_patch import check_seat, take_seat
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.table.uri import SCHEME
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from boto3.dynamodb.conditions import Attr
 from mlflow.server.auth.entities import Role, UserRoleAssignment
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.base import already_exists, is_number, not_found
 from mlflow_dynamodbstore.auth.granting import Granting
 from mlflow_dynamodbstore.auth.records import RoleRecord
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.contract import Check, Delete, Query
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.values import Key
@@ -22,7 +23,9 @@ class Assignments(Granting):
         role = self._role(role_id)
         membership = self._membership(user, role)
         try:
-            self.table.transact([*membership, Check(keys.role_key(role.id), Attr("PK").exists())])
+            self.table.transact(
+                [*membership, Check(grant_keys.role_key(role.id), Attr("PK").exists())]
+            )
         except TransactionCancelled as error:
             refused = [r is not None and r.code == "ConditionFailed" for r in error.reasons]
             if refused[0]:
@@ -42,8 +45,8 @@ class Assignments(Granting):
         user = self._find_user_by_id(user_id) or not_found(missing)
         if not is_number(role_id):
             not_found(missing)
-        held = Key(keys.user_pk(user.username), keys.user_role(role_id))
-        member = Key(keys.role_pk(role_id), keys.role_member(user_id))
+        held = Key(access_keys.user_pk(user.username), grant_keys.user_role(role_id))
+        member = Key(grant_keys.role_pk(role_id), grant_keys.role_member(user_id))
         try:
             self.table.transact(
                 [Delete(held, condition=Attr("user_id").eq(user_id)), Delete(member)]
@@ -68,7 +71,9 @@ class Assignments(Granting):
 
     def list_role_users(self, role_id: int) -> list[UserRoleAssignment]:
         role = self._role(role_id)
-        members = self.table.items(Query(keys.role_pk(role.id), where=keys.ROLE_MEMBERS.on()))
+        members = self.table.items(
+            Query(grant_keys.role_pk(role.id), where=grant_keys.ROLE_MEMBERS.on())
+        )
         found = sorted(members, key=lambda member: int(member["id"]))
         return [UserRoleAssignment(m["id"], m["user_id"], m["role_id"]) for m in found]
 

@@ -9,12 +9,14 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils import workspace_context
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.cache import Recent, WatchedTable, memory_of
 from mlflow_dynamodbstore.auth.failures import Failures
 from mlflow_dynamodbstore.auth.passwords import Passwords
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord
-from mlflow_dynamodbstore.opening import open_table
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -43,7 +45,7 @@ class AuthBase:
     @staticmethod
     def _active_workspace() -> str:
         if not MLFLOW_ENABLE_WORKSPACES.get():
-            return keys.DEFAULT_WORKSPACE
+            return DEFAULT_WORKSPACE
         workspace = workspace_context.get_request_workspace()
         if not workspace:
             raise MlflowException.invalid_parameter_value(
@@ -57,7 +59,7 @@ class AuthBase:
     def _find_user(self, username: str) -> UserRecord | None:
         if not is_text(username):
             return None
-        item = self.table.get(keys.user_key(username))
+        item = self.table.get(access_keys.user_key(username))
         return None if item is None else UserRecord.read(item)
 
     def _find_user_lately(self, username: str) -> UserRecord | None:
@@ -76,30 +78,30 @@ class AuthBase:
         return found or not_found(f"User with username={username} not found")
 
     def _find_user_by_id(self, user_id: int) -> UserRecord | None:
-        entry = self.table.get(keys.user_entry_key(user_id)) if is_number(user_id) else None
+        entry = self.table.get(grant_keys.user_entry_key(user_id)) if is_number(user_id) else None
         user = None if entry is None else self._find_user(str(entry["username"]))
         return user if user is not None and user.id == user_id else None
 
     # --- roles ----------------------------------------------------------------------------------
 
     def _find_role(self, role_id: int) -> RoleRecord | None:
-        item = self.table.get(keys.role_key(role_id)) if is_number(role_id) else None
+        item = self.table.get(grant_keys.role_key(role_id)) if is_number(role_id) else None
         return None if item is None else RoleRecord.read(item)
 
     def _role(self, role_id: int) -> RoleRecord:
         return self._find_role(role_id) or not_found(f"Role with id={role_id} not found")
 
     def _find_role_by_name(self, workspace: str, name: str) -> RoleRecord | None:
-        guard = self.table.get(keys.role_name_guard(name, workspace))
+        guard = self.table.get(grant_keys.role_name_guard(name, workspace))
         role = None if guard is None else self._find_role(int(guard["role_id"]))
         # A role that is being deleted or renamed may have left a name behind.
         return role if role is not None and role.name == name else None
 
     def _roles_of(self, user: UserRecord, workspace: str | None = None) -> list[RoleRecord]:
         """The roles that a user has, in one workspace or in all, in the order of their numbers."""
-        query = Query(keys.user_pk(user.username), where=keys.USER_ROLES.on())
+        query = Query(access_keys.user_pk(user.username), where=grant_keys.USER_ROLES.on())
         held = [
-            keys.role_key(int(item["role_id"]))
+            grant_keys.role_key(int(item["role_id"]))
             for item in self.table.items(query)
             if item["user_id"] == user.id and workspace in (None, item["workspace"])
         ]
@@ -111,7 +113,7 @@ class AuthBase:
     def _grants_of(self, role: RoleRecord, resource_type: str | None = None) -> list[Item]:
         """What a role allows, for one type of thing or for all, in the order it was granted."""
         if role.owner is None:
-            query = Query(keys.role_pk(role.id), where=keys.ROLE_GRANTS.on())
+            query = Query(grant_keys.role_pk(role.id), where=grant_keys.ROLE_GRANTS.on())
             found = list(self.table.items(query))
         else:
             found = self._own_grants(role.owner, resource_type, role.workspace)
@@ -127,11 +129,15 @@ class AuthBase:
     ) -> list[Item]:
         """A user's own grants; those of other workspaces and types may be among them."""
         ranges = (
-            (keys.USER_GRANTS, keys.USER_EXPERIMENT_PERMISSIONS, keys.USER_MODEL_PERMISSIONS)
+            (
+                grant_keys.USER_GRANTS,
+                access_keys.USER_EXPERIMENT_PERMISSIONS,
+                access_keys.USER_MODEL_PERMISSIONS,
+            )
             if resource_type is None
-            else (keys.own_grants(resource_type, workspace),)
+            else (grant_keys.own_grants(resource_type, workspace),)
         )
-        pk = keys.user_pk(username)
+        pk = access_keys.user_pk(username)
         return [item for r in ranges for item in self.table.items(Query(pk, where=r.on()))]
 
     # --- numbers --------------------------------------------------------------------------------
@@ -139,7 +145,7 @@ class AuthBase:
     def _draw(self, sequence: str) -> int:
         """The next number of a sequence; none is given twice."""
         drawn = self.table.update(
-            keys.sequence_key(sequence), Update(add={"value": 1}), returns="new"
+            access_keys.sequence_key(sequence), Update(add={"value": 1}), returns="new"
         )
         assert drawn is not None
         return int(drawn["value"])

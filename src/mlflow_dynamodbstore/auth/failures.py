@@ -6,9 +6,9 @@ It is written when a password was wrong, and read in the one request that reads 
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.passwords import WINDOW_SECONDS
 from mlflow_dynamodbstore.auth.records import UserRecord
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL
@@ -26,7 +26,7 @@ class Failures:
 
     def read(self, username: str) -> tuple[UserRecord | None, int]:
         """The user of a name, and how many passwords for it were wrong lately."""
-        user, failures = keys.user_key(username), keys.user_failures_key(username)
+        user, failures = access_keys.user_key(username), access_keys.user_failures_key(username)
         found = self._table.get_many([user, failures])
         record = UserRecord.read(found[user]) if user in found else None
         return record, int(found[failures]["count"]) if failures in found else 0
@@ -35,8 +35,8 @@ class Failures:
         """Count a wrong password. The first one sets the time at which the count ends."""
         end = int(self._table.clock() + WINDOW_SECONDS)
         update = Update(add={"count": 1}, if_absent={TTL: end})
-        self._table.update(keys.user_failures_key(username), update)
+        self._table.update(access_keys.user_failures_key(username), update)
 
     def forget(self, username: str) -> None:
         """End the count for a name."""
-        self._table.delete(keys.user_failures_key(username))
+        self._table.delete(access_keys.user_failures_key(username))

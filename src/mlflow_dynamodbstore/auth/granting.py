@@ -9,10 +9,12 @@ from mlflow.server.auth.permissions import (
     RESOURCE_TYPE_REGISTERED_MODEL,
 )
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.base import check_text, not_found
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord, own_role_name
 from mlflow_dynamodbstore.auth.removal import Removal, mirror_key
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.table.contract import Check, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -45,7 +47,7 @@ class Granting(Removal):
         # What the last bearer of this name left behind is of another role, and is replaced.
         absent = Attr("PK").not_exists() | Attr("role_id").ne(role.id)
         writes: list[TransactWrite] = [Put(grant, condition=absent)]
-        writes.append(Check(keys.role_key(role.id), Attr("PK").exists()))
+        writes.append(Check(grant_keys.role_key(role.id), Attr("PK").exists()))
         writes += [Put(item) for item in mirror_items(grant)]
         try:
             self.table.transact(writes)
@@ -94,7 +96,7 @@ class Granting(Removal):
     def _grant_number(self, role: RoleRecord) -> int:
         try:
             counted = self.table.update(
-                keys.role_key(role.id),
+                grant_keys.role_key(role.id),
                 Update(add={"granted": 1}),
                 condition=Attr("PK").exists(),
                 returns="new",
@@ -118,7 +120,9 @@ class Granting(Removal):
         role = self._find_own_role(user, workspace)
         if role is None:
             return self._make_own_role(user, workspace)
-        members = self.table.items(Query(keys.role_pk(role.id), where=keys.ROLE_MEMBERS.on()))
+        members = self.table.items(
+            Query(grant_keys.role_pk(role.id), where=grant_keys.ROLE_MEMBERS.on())
+        )
         ids = {int(member["user_id"]) for member in members}
         if others := ids - {user.id}:
             raise MlflowException.invalid_parameter_value(
@@ -149,7 +153,7 @@ class Granting(Removal):
     @staticmethod
     def _naming(role: RoleRecord) -> list[TransactWrite]:
         """The writes that make a role, and keep its name from being taken twice."""
-        guard = keys.role_name_guard(role.name, role.workspace)
+        guard = grant_keys.role_name_guard(role.name, role.workspace)
         return [
             Put(
                 {"PK": guard.pk, "SK": guard.sk, "role_id": role.id},
@@ -165,12 +169,12 @@ class Granting(Removal):
         return [
             Put(held, condition=absent),
             Put(member),
-            Check(keys.user_key(user.username), Attr("id").eq(user.id)),
+            Check(access_keys.user_key(user.username), Attr("id").eq(user.id)),
         ]
 
     def _note_workspace(self, workspace: str) -> None:
         """Let the roles of a workspace be found when all are listed."""
-        entry = keys.workspace_entry_key(workspace)
+        entry = access_keys.workspace_entry_key(workspace)
         self.table.put({"PK": entry.pk, "SK": entry.sk})
 
 
@@ -220,17 +224,19 @@ def membership_items(
         "username": username,
         "user_id": user_id,
     }
-    held = Key(keys.user_pk(username), keys.user_role(role.id))
-    member = Key(keys.role_pk(role.id), keys.role_member(user_id))
+    held = Key(access_keys.user_pk(username), grant_keys.user_role(role.id))
+    member = Key(grant_keys.role_pk(role.id), grant_keys.role_member(user_id))
     return (
         {"PK": held.pk, "SK": held.sk, **assignment},
         {"PK": member.pk, "SK": member.sk, **assignment},
     )
 
 
-def _index(username: str, workspace: str, resource_type: str, pattern: str) -> keys.Attributes:
+def _index(
+    username: str, workspace: str, resource_type: str, pattern: str
+) -> index_keys.Attributes:
     if resource_type == RESOURCE_TYPE_EXPERIMENT:
-        return keys.gsi4_experiment_permission(pattern, username)
+        return index_keys.gsi4_experiment_permission(pattern, username)
     if resource_type == RESOURCE_TYPE_REGISTERED_MODEL:
-        return keys.gsi4_model_permission(pattern, username, workspace)
+        return index_keys.gsi4_model_permission(pattern, username, workspace)
     return {}

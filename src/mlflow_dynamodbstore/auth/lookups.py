@@ -4,7 +4,7 @@ To check a call on a run MLflow's app reads the run, for the sake of its experim
 experiment for the sake of its workspace. Neither changes, so both are remembered for the moment
 for which permissions are: a check whose answers are remembered reads nothing at all.
 
-Searches of MCP servers are filtered where :mod:`mlflow_dynamodbstore.auth.lists` does not reach.
+Searches of MCP servers are filtered where ``auth/filtered_lists.py`` does not reach.
 MLflow fills their pages up by counting rows; :func:`fill_readable` does it with our page tokens.
 """
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mlflow.server.auth.entities import Role, RolePermission, User
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.values import Item, Key
 
 OWN_ROLE_PREFIX = "__user_"
@@ -60,7 +61,7 @@ class RoleRecord:
         )
 
     def to_item(self) -> Item:
-        key = keys.role_key(self.id)
+        key = grant_keys.role_key(self.id)
         return {
             "PK": key.pk,
             "SK": key.sk,
@@ -75,8 +76,11 @@ class RoleRecord:
     def grant_key(self, resource_type: str, pattern: str) -> Key:
         """Where a grant of this role lies."""
         if self.owner is None:
-            return Key(keys.role_pk(self.id), keys.role_grant(resource_type, pattern))
-        return Key(keys.user_pk(self.owner), keys.own_grant(resource_type, pattern, self.workspace))
+            return Key(grant_keys.role_pk(self.id), grant_keys.role_grant(resource_type, pattern))
+        return Key(
+            access_keys.user_pk(self.owner),
+            grant_keys.own_grant(resource_type, pattern, self.workspace),
+        )
 
     def to_entity(self, grants: list[Item]) -> Role:
         permissions = [permission_entity(grant) for grant in grants]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.base import AuthBase
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -32,19 +33,26 @@ class Removal(AuthBase):
         return True
 
     def _remove_role(self, role: RoleRecord) -> None:
-        guard = keys.role_name_guard(role.name, role.workspace)
-        self.table.transact([Delete(keys.role_key(role.id)), Delete(guard)])
+        guard = grant_keys.role_name_guard(role.name, role.workspace)
+        self.table.transact([Delete(grant_keys.role_key(role.id)), Delete(guard)])
         self._remove_contents(role)
 
     def _remove_contents(self, role: RoleRecord) -> None:
         """Remove a role's grants, and the role from those who have it."""
         for grant in self._grants_of(role):
             self._remove_grant(grant)
-        members = self.table.items(Query(keys.role_pk(role.id), where=keys.ROLE_MEMBERS.on()))
+        members = self.table.items(
+            Query(grant_keys.role_pk(role.id), where=grant_keys.ROLE_MEMBERS.on())
+        )
         for member in list(members):
             self.table.transact(
                 [
-                    Delete(Key(keys.user_pk(str(member["username"])), keys.user_role(role.id))),
+                    Delete(
+                        Key(
+                            access_keys.user_pk(str(member["username"])),
+                            grant_keys.user_role(role.id),
+                        )
+                    ),
                     Delete(self.table.key_of(member)),
                 ]
             )
@@ -56,9 +64,9 @@ class Removal(AuthBase):
                 self._remove_role(role)
         for grant in self._own_grants(user.username, None, None):
             self._remove_grant(grant)
-        pk = keys.user_pk(user.username)
-        for held in list(self.table.items(Query(pk, where=keys.USER_ROLES.on()))):
-            member = Key(keys.role_pk(int(held["role_id"])), keys.role_member(user.id))
+        pk = access_keys.user_pk(user.username)
+        for held in list(self.table.items(Query(pk, where=grant_keys.USER_ROLES.on()))):
+            member = Key(grant_keys.role_pk(int(held["role_id"])), grant_keys.role_member(user.id))
             self.table.transact([Delete(self.table.key_of(held)), Delete(member)])
 
 
@@ -68,6 +76,6 @@ def mirror_key(grant: Item) -> Key | None:
     if username is None:
         return None
     return Key(
-        keys.resource_grants_pk(str(grant["resource_type"]), str(grant["resource_pattern"])),
-        keys.resource_grant(str(username), str(grant["workspace"])),
+        grant_keys.resource_grants_pk(str(grant["resource_type"]), str(grant["resource_pattern"])),
+        grant_keys.resource_grant(str(username), str(grant["workspace"])),
     )

@@ -8,10 +8,12 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.server.auth.entities import Role
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.base import already_exists, check_text, not_found
 from mlflow_dynamodbstore.auth.granting import Granting
 from mlflow_dynamodbstore.auth.records import OWN_ROLE_PREFIX, RoleRecord
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -69,13 +71,13 @@ class Roles(Granting):
     def _change(self, role: RoleRecord, changes: dict[str, str]) -> None:
         unchanged = Attr("name").eq(role.name)
         writes: list[TransactWrite] = [
-            Patch(keys.role_key(role.id), Update(set=changes), condition=unchanged)
+            Patch(grant_keys.role_key(role.id), Update(set=changes), condition=unchanged)
         ]
         if "name" in changes:
-            guard = keys.role_name_guard(changes["name"], role.workspace)
+            guard = grant_keys.role_name_guard(changes["name"], role.workspace)
             item = {"PK": guard.pk, "SK": guard.sk, "role_id": role.id}
             writes.append(Put(item, condition=Attr("PK").not_exists()))
-            writes.append(Delete(keys.role_name_guard(role.name, role.workspace)))
+            writes.append(Delete(grant_keys.role_name_guard(role.name, role.workspace)))
         try:
             self.table.transact(writes)
         except TransactionCancelled as error:
@@ -94,14 +96,14 @@ class Roles(Granting):
             self._remove_role(role)
 
     def _roles_in(self, workspace: str) -> list[RoleRecord]:
-        query = Query(keys.workspace_pk(workspace), where=keys.ROLE_NAMES.on())
-        wanted = [keys.role_key(int(guard["role_id"])) for guard in self.table.items(query)]
+        query = Query(access_keys.workspace_pk(workspace), where=grant_keys.ROLE_NAMES.on())
+        wanted = [grant_keys.role_key(int(guard["role_id"])) for guard in self.table.items(query)]
         return [RoleRecord.read(item) for item in self.table.get_many(wanted).values()]
 
     def _all_workspaces(self) -> set[str]:
-        entries = self.table.items(Query(keys.CONFIG_PK, where=keys.WORKSPACES.on()))
-        named = {str(keys.workspace_entry_of(str(entry["SK"]))) for entry in entries}
-        return named | {keys.DEFAULT_WORKSPACE}
+        entries = self.table.items(Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on()))
+        named = {str(access_keys.workspace_entry_of(str(entry["SK"]))) for entry in entries}
+        return named | {DEFAULT_WORKSPACE}
 
 
 def _check_name(name: str) -> None:

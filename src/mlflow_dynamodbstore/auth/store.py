@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.auth.roles import Roles
 from mlflow_dynamodbstore.auth.scorer_permissions import ScorerPermissions
 from mlflow_dynamodbstore.auth.users import Users
 from mlflow_dynamodbstore.auth.workspace_permissions import WorkspacePermissions
-from mlflow_dynamodbstore.errors import translates_errors
+from mlflow_dynamodbstore.shared.mlflow_errors import translates_errors
 from mlflow_dynamodbstore.table.table import Table
 
 

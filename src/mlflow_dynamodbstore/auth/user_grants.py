@@ -10,10 +10,10 @@ from mlflow.server.auth.permissions import (
     _validate_resource_type,
 )
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.base import already_exists, not_found
 from mlflow_dynamodbstore.auth.granting import GrantExistsError, Granting
 from mlflow_dynamodbstore.auth.records import RoleRecord
+from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 
@@ -86,8 +86,8 @@ class UserGrants(Granting):
         self, resource_type: str, pattern: str, workspace: str | None = None
     ) -> list[Item]:
         """All users' own grants for one thing, by consistent reads."""
-        place = keys.resource_grants_pk(resource_type, pattern)
-        query = Query(place, where=keys.resource_grants(workspace).on())
+        place = grant_keys.resource_grants_pk(resource_type, pattern)
+        query = Query(place, where=grant_keys.resource_grants(workspace).on())
         wanted = [
             RoleRecord(
                 id=int(mirror["role_id"]),

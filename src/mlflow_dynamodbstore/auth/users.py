@@ -7,11 +7,12 @@ from mlflow.server.auth.entities import Role, User
 from mlflow.utils.validation import _validate_password, _validate_username
 from werkzeug.security import generate_password_hash
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.base import already_exists, check_text, is_text, not_found
 from mlflow_dynamodbstore.auth.passwords import FAILURES
 from mlflow_dynamodbstore.auth.records import UserRecord
 from mlflow_dynamodbstore.auth.removal import Removal
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -48,7 +49,7 @@ class Users(Removal):
         user = UserRecord(
             self._draw("user"), username, generate_password_hash(password), bool(is_admin)
         )
-        key, entry = keys.user_key(username), keys.user_entry_key(user.id)
+        key, entry = access_keys.user_key(username), grant_keys.user_entry_key(user.id)
         item = {
             "id": user.id,
             "username": username,
@@ -101,7 +102,7 @@ class Users(Removal):
             return user.to_entity()
         try:
             item = self.table.update(
-                keys.user_key(username),
+                access_keys.user_key(username),
                 Update(set=changes),
                 condition=Attr("id").eq(user.id),
                 returns="new",
@@ -116,13 +117,15 @@ class Users(Removal):
         # What hangs on the user goes first, so that an interrupted deletion can be repeated and
         # leaves nothing to whoever takes the name next.
         self._remove_holdings(user)
-        self.table.transact([Delete(keys.user_key(username)), Delete(keys.user_entry_key(user.id))])
+        self.table.transact(
+            [Delete(access_keys.user_key(username)), Delete(grant_keys.user_entry_key(user.id))]
+        )
         self._remove_holdings(user)  # what was granted meanwhile
 
     def _all_users(self) -> list[UserRecord]:
         """All users in the order they were created."""
-        entries = self.table.items(Query(keys.CONFIG_PK, where=keys.USER_ENTRIES.on()))
-        wanted = [keys.user_key(str(entry["username"])) for entry in entries]
+        entries = self.table.items(Query(access_keys.CONFIG_PK, where=grant_keys.USER_ENTRIES.on()))
+        wanted = [access_keys.user_key(str(entry["username"])) for entry in entries]
         found = self.table.get_many(wanted)
         users = [UserRecord.read(found[key]) for key in wanted if key in found]
         return sorted(users, key=lambda user: user.id)

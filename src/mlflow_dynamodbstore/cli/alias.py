@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import click
 from rich.markup import escape
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group, yes_option
-from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.alias_changes import CHANGE_DIGITS, AliasChange
 from mlflow_dynamodbstore.registry.alias_routing import chosen_version, routing_key
 from mlflow_dynamodbstore.registry.aliases import MAX_WEIGHT
@@ -26,7 +26,7 @@ NOWHERE = "-"
 
 workspace_option: Callable[[F], F] = click.option(
     "--workspace",
-    default=keys.DEFAULT_WORKSPACE,
+    default=DEFAULT_WORKSPACE,
     show_default=True,
     help="Workspace of the model.",
 )

@@ -8,10 +8,10 @@ import click
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.place import Place, pass_place
 from mlflow_dynamodbstore.cli.renewal import change_trace_retention, say_renewed
-from mlflow_dynamodbstore.lifecycle.settings import SETTINGS, STATE, setting
-from mlflow_dynamodbstore.policies import PRIMARY_METRIC, TRACE_RETENTION
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.shared.policies import PRIMARY_METRIC, TRACE_RETENTION
+from mlflow_dynamodbstore.upkeep.settings import SETTINGS, STATE, setting
 
 
 @click.group(cls=Group)

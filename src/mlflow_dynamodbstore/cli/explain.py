@@ -10,9 +10,9 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
-from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.lifecycle.explain import Explanation
-from mlflow_dynamodbstore.lifecycle.explain import explain as explain_search
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.upkeep.explain import Explanation
+from mlflow_dynamodbstore.upkeep.explain import explain as explain_search
 
 VIEWS = {
     "active": ViewType.ACTIVE_ONLY,

@@ -9,10 +9,10 @@ from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group, yes_option
-from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.lifecycle.run_walk import Done
-from mlflow_dynamodbstore.lifecycle.text_index import TextIndex
-from mlflow_dynamodbstore.search.fulltext import LEVELS
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.shared.search.fulltext import LEVELS
+from mlflow_dynamodbstore.upkeep.run_walk import Done
+from mlflow_dynamodbstore.upkeep.text_index import TextIndex
 
 
 @click.group(cls=Group)

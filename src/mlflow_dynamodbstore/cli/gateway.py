@@ -7,7 +7,7 @@ from mlflow.utils.crypto import CRYPTO_KEK_PASSPHRASE_ENV_VAR, CRYPTO_KEK_VERSIO
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.cli.target import Place, pass_place
 from mlflow_dynamodbstore.gateway.rotation import rotate_key
 
 

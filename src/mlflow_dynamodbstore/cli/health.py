@@ -10,11 +10,11 @@ from rich.markup import escape
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.lifecycle.doctor import Doctor, Level
-from mlflow_dynamodbstore.lifecycle.survey import Survey, readable
-from mlflow_dynamodbstore.lifecycle.walk import Walk
-from mlflow_dynamodbstore.prices import PRICE_PER_GB, in_dollars
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.upkeep.doctor import Doctor, Level
+from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB, in_dollars
+from mlflow_dynamodbstore.upkeep.survey import Survey, readable
+from mlflow_dynamodbstore.upkeep.walk import Walk
 
 COLOURS = {
     Level.OK: "green",

@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.cli import (
     workspace,
 )
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.place import Place
+from mlflow_dynamodbstore.cli.target import Place
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

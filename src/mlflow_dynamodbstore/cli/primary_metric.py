@@ -9,9 +9,9 @@ from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.lifecycle.primary_metric import PrimaryMetric
-from mlflow_dynamodbstore.lifecycle.run_walk import Done
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
+from mlflow_dynamodbstore.upkeep.run_walk import Done
 
 
 @click.group(cls=Group)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.place import Place
-from mlflow_dynamodbstore.lifecycle.places import all_experiments
-from mlflow_dynamodbstore.policies import DEFAULTS, TRACE_RETENTION, Policies
+from mlflow_dynamodbstore.cli.target import Place
+from mlflow_dynamodbstore.shared.listings import all_experiments
+from mlflow_dynamodbstore.shared.policies import DEFAULTS, TRACE_RETENTION, Policies
 from mlflow_dynamodbstore.traces.retention import Renewal, TraceRetention
 
 

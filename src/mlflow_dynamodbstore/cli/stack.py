@@ -10,7 +10,7 @@ from rich.markup import escape
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command, yes_option
 from mlflow_dynamodbstore.cli.exits import USAGE, Failure
-from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.cli.target import Place, pass_place
 from mlflow_dynamodbstore.deploy.iam import ROLES, policy
 from mlflow_dynamodbstore.deploy.stacks import Event, Stack
 from mlflow_dynamodbstore.deploy.template import template

@@ -9,8 +9,8 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.lifecycle.tag_index import Done, TagIndex
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.upkeep.tag_index import Done, TagIndex
 
 
 @click.group(cls=Group)

@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
-from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.cli.target import Place, pass_place
 from mlflow_dynamodbstore.cli.transfer_report import Report, Side
 from mlflow_dynamodbstore.table.errors import AccessDenied, TableMissing, Unavailable
 from mlflow_dynamodbstore.table.retry import Retry

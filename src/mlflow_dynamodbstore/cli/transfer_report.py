@@ -11,13 +11,13 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.lifecycle.survey import readable
-from mlflow_dynamodbstore.prices import dollars, in_dollars
 from mlflow_dynamodbstore.table.uri import parse
 from mlflow_dynamodbstore.transfer.archive.comparing import Comparison, Difference
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
 from mlflow_dynamodbstore.transfer.archive.file import Dumped
 from mlflow_dynamodbstore.transfer.archive.notes import Filled
+from mlflow_dynamodbstore.upkeep.prices import dollars, in_dollars
+from mlflow_dynamodbstore.upkeep.survey import readable
 
 
 @dataclass(frozen=True)

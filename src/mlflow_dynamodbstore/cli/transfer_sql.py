@@ -14,8 +14,8 @@ from rich.progress import Progress
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.cli.place import Place, pass_place
-from mlflow_dynamodbstore.policies import (
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.shared.policies import (
     METRIC_HISTORY_RETENTION,
     SOFT_DELETED_RETENTION,
     TRACE_RETENTION,

@@ -8,11 +8,9 @@ import click
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.place import Place, pass_place
 from mlflow_dynamodbstore.cli.renewal import change_trace_retention, say_renewed
-from mlflow_dynamodbstore.lifecycle.cleanup import GRACE_SECONDS, Cleanup, Report
-from mlflow_dynamodbstore.lifecycle.settings import RETENTIONS, SETTINGS
-from mlflow_dynamodbstore.policies import (
+from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.shared.policies import (
     ENVIRONMENT,
     METRIC_HISTORY_RETENTION,
     MOST_DAYS,
@@ -21,6 +19,8 @@ from mlflow_dynamodbstore.policies import (
     Policies,
 )
 from mlflow_dynamodbstore.traces.retention import Renewal
+from mlflow_dynamodbstore.upkeep.cleanup import GRACE_SECONDS, Cleanup, Report
+from mlflow_dynamodbstore.upkeep.settings import RETENTIONS, SETTINGS
 
 DAYS = click.IntRange(0, MOST_DAYS)
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group, yes_option
-from mlflow_dynamodbstore.cli.place import Place, pass_place
+from mlflow_dynamodbstore.cli.target import Place, pass_place
 from mlflow_dynamodbstore.workspaces.store import SETTINGS, DynamoDBWorkspaceStore
 
 MODES = {mode.value.lower(): mode for mode in WorkspaceDeletionMode}

@@ -17,9 +17,9 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
     schema_key,
     schema_text,
 )
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.base import TrackingBase
+from mlflow_dynamodbstore.tracking.lookups import TrackingBase
 
 PRESENT = Attr("PK").exists()
 
@@ -37,7 +37,7 @@ class DatasetBase(TrackingBase):
 
     def _find_dataset(self, dataset_id: str) -> Item | None:
         """A dataset's own item, or None when the active workspace has no such dataset."""
-        return self._own_dataset(self.table.get(keys.dataset_key(dataset_id)))
+        return self._own_dataset(self.table.get(evaluation_keys.dataset_key(dataset_id)))
 
     def _accessible_dataset(self, dataset_id: str) -> Item:
         meta = self._find_dataset(dataset_id)
@@ -47,7 +47,9 @@ class DatasetBase(TrackingBase):
 
     def _own_datasets(self, dataset_ids: Iterable[str]) -> list[Item]:
         """The datasets of these ids that the active workspace has, in the order given."""
-        wanted = dict.fromkeys(keys.dataset_key(dataset_id) for dataset_id in dataset_ids)
+        wanted = dict.fromkeys(
+            evaluation_keys.dataset_key(dataset_id) for dataset_id in dataset_ids
+        )
         found = self.table.get_many(wanted)
         return [meta for key in wanted if (meta := self._own_dataset(found.get(key))) is not None]
 

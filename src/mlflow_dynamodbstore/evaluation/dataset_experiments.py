@@ -12,7 +12,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -66,11 +66,11 @@ class DatasetExperiments(DatasetBase):
         gone = [user for user in dict.fromkeys(map(str, experiment_ids)) if user in users]
         if not gone:
             return self._dataset_entity(meta)
-        pk = keys.dataset_pk(dataset_id)
+        pk = evaluation_keys.dataset_pk(dataset_id)
         self.table.write(
             [
-                *(Delete(keys.dataset_link_key(dataset_id, user)) for user in gone),
-                *(Delete(Key(pk, keys.dataset_experiment(user))) for user in gone),
+                *(Delete(evaluation_keys.dataset_link_key(dataset_id, user)) for user in gone),
+                *(Delete(Key(pk, evaluation_keys.dataset_experiment(user))) for user in gone),
             ]
         )
         return self._dataset_updated(meta, dataset_id, get_current_time_millis())
@@ -83,9 +83,11 @@ class DatasetExperiments(DatasetBase):
 
     def _dataset_users(self, dataset_id: str) -> dict[str, int]:
         """The experiments that use a dataset, and since when."""
-        query = Query(keys.dataset_pk(dataset_id), where=keys.DATASET_EXPERIMENTS.on())
+        query = Query(
+            evaluation_keys.dataset_pk(dataset_id), where=evaluation_keys.DATASET_EXPERIMENTS.on()
+        )
         return {
-            str(keys.dataset_experiment_of(str(item["SK"]))): int(item["created"])
+            str(evaluation_keys.dataset_experiment_of(str(item["SK"]))): int(item["created"])
             for item in self.table.items(query)
         }
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore.keys import evaluation as keys
-from mlflow_dynamodbstore.partitions import empty_partition
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -18,35 +18,40 @@ def link_items(dataset_id: str, experiment_ids: Iterable[str], now: int) -> list
     """The items that say that experiments use a dataset: one on either side."""
     items: list[Item] = []
     for experiment_id in dict.fromkeys(map(str, experiment_ids)):
-        pk, link = keys.dataset_pk(dataset_id), keys.dataset_link_key(dataset_id, experiment_id)
-        items.append({"PK": pk, "SK": keys.dataset_experiment(experiment_id), "created": now})
+        pk, link = (
+            evaluation_keys.dataset_pk(dataset_id),
+            evaluation_keys.dataset_link_key(dataset_id, experiment_id),
+        )
+        items.append(
+            {"PK": pk, "SK": evaluation_keys.dataset_experiment(experiment_id), "created": now}
+        )
         items.append({"PK": link.pk, "SK": link.sk})
     return items
 
 
 def remove_dataset(table: Table, dataset_id: str, workspace: str) -> None:
     """Remove a dataset and all that belongs to it; itself first, so that nobody finds half."""
-    pk = keys.dataset_pk(dataset_id)
-    uses = table.items(Query(pk, where=keys.DATASET_EXPERIMENTS.on(), keys_only=True))
-    users = [str(keys.dataset_experiment_of(str(use["SK"]))) for use in uses]
+    pk = evaluation_keys.dataset_pk(dataset_id)
+    uses = table.items(Query(pk, where=evaluation_keys.DATASET_EXPERIMENTS.on(), keys_only=True))
+    users = [str(evaluation_keys.dataset_experiment_of(str(use["SK"]))) for use in uses]
     own = Attr("PK").not_exists() | Attr("workspace").eq(workspace)
     table.transact(
         [
-            Delete(keys.dataset_key(dataset_id), condition=own),
-            Delete(keys.dataset_entry_key(dataset_id, workspace)),
+            Delete(evaluation_keys.dataset_key(dataset_id), condition=own),
+            Delete(evaluation_keys.dataset_entry_key(dataset_id, workspace)),
         ]
     )
-    table.write([Delete(keys.dataset_link_key(dataset_id, user)) for user in users])
+    table.write([Delete(evaluation_keys.dataset_link_key(dataset_id, user)) for user in users])
     empty_partition(table, pk)
 
 
 def move_dataset(table: Table, dataset_id: str, entry: Item, workspace: str) -> None:
     """Move a dataset, listed by an entry, to another workspace."""
-    there = keys.dataset_entry_key(dataset_id, workspace)
+    there = evaluation_keys.dataset_entry_key(dataset_id, workspace)
     table.transact(
         [
             Patch(
-                keys.dataset_key(dataset_id),
+                evaluation_keys.dataset_key(dataset_id),
                 Update(set={"workspace": workspace}),
                 condition=Attr("PK").exists(),
             ),

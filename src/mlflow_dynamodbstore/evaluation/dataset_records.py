@@ -21,7 +21,6 @@ from mlflow.entities.dataset_record import DatasetRecord
 from mlflow.store.tracking import LOAD_DATASET_RECORDS_MAX_RESULTS
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import large
 from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase, dataset_not_found
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     CONTENTS,
@@ -33,8 +32,9 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
     schema_text,
 )
 from mlflow_dynamodbstore.evaluation.records import Given, Record, input_hash, user_of
-from mlflow_dynamodbstore.keys import evaluation as keys
-from mlflow_dynamodbstore.search.ordering import bad_token
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.search.ordering import bad_token
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
     Delete,
@@ -46,8 +46,8 @@ from mlflow_dynamodbstore.table.contract import (
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.items import ABSENT
+from mlflow_dynamodbstore.tracking.lookups import batched
 
 _logger = logging.getLogger(__name__)
 
@@ -80,13 +80,13 @@ class _Batch:
         self.parts += stored.parts
         same = Attr(REVISION).eq(record.revision)
         self.writes.append(Put(stored.attributes, condition=same))
-        self.obsolete += large.removal(record.stored, CONTENTS)
+        self.obsolete += large_values.removal(record.stored, CONTENTS)
 
     def delete(self, record: Record) -> None:
         self.writes.append(Delete(record.key, condition=PRESENT))
         own = Attr("record_id").eq(record.record_id)
         self.writes.append(Delete(record.guard_key, condition=own))
-        self.obsolete += large.removal(record.stored, CONTENTS)
+        self.obsolete += large_values.removal(record.stored, CONTENTS)
         self.inserted -= 1
 
 
@@ -128,13 +128,15 @@ class DatasetRecords(DatasetBase):
         self, dataset_id: str, max_results: int | None = None, page_token: str | None = None
     ) -> tuple[list[DatasetRecord], str | None]:
         self._accessible_dataset(dataset_id)
-        where = keys.DATASET_RECORDS
+        where = evaluation_keys.DATASET_RECORDS
         if page_token:
-            where = keys.dataset_records_after(_record_of_token(page_token))
+            where = evaluation_keys.dataset_records_after(_record_of_token(page_token))
         size = LOAD_DATASET_RECORDS_MAX_RESULTS if max_results == 0 else max_results
         limit = PAGE if size is None else min(size, PAGE) + 1
-        items = self.table.items(Query(keys.dataset_pk(dataset_id), where.on(), limit=limit))
-        heads = (item for item in items if keys.is_dataset_record(str(item["SK"])))
+        items = self.table.items(
+            Query(evaluation_keys.dataset_pk(dataset_id), where.on(), limit=limit)
+        )
+        heads = (item for item in items if evaluation_keys.is_dataset_record(str(item["SK"])))
         if size is None:
             return [
                 record.to_entity() for record in self._read_dataset_records(dataset_id, heads)
@@ -148,19 +150,21 @@ class DatasetRecords(DatasetBase):
 
     def _read_dataset_records(self, dataset_id: str, heads: Iterable[Item]) -> Iterator[Record]:
         for some in batched(heads, PAGE):
-            contents = large.load_many(self.table, some, CONTENTS)
+            contents = large_values.load_many(self.table, some, CONTENTS)
             for head, text in zip(some, contents, strict=True):
                 yield Record.of(dataset_id, head, text)
 
     def _dataset_records_by_id(self, dataset_id: str, record_ids: Iterable[str]) -> list[Record]:
-        pk = keys.dataset_pk(dataset_id)
-        found = self.table.get_many(Key(pk, keys.dataset_record(one)) for one in record_ids)
+        pk = evaluation_keys.dataset_pk(dataset_id)
+        found = self.table.get_many(
+            Key(pk, evaluation_keys.dataset_record(one)) for one in record_ids
+        )
         return list(self._read_dataset_records(dataset_id, found.values()))
 
     def _dataset_records_with(self, dataset_id: str, hashes: Sequence[str]) -> dict[str, Record]:
         """The records of a dataset that have these inputs, by the hashes of their inputs."""
-        pk = keys.dataset_pk(dataset_id)
-        guards = self.table.get_many(Key(pk, keys.dataset_input(one)) for one in hashes)
+        pk = evaluation_keys.dataset_pk(dataset_id)
+        guards = self.table.get_many(Key(pk, evaluation_keys.dataset_input(one)) for one in hashes)
         named = [str(guard["record_id"]) for guard in guards.values()]
         return {one.input_hash: one for one in self._dataset_records_by_id(dataset_id, named)}
 
@@ -197,7 +201,7 @@ class DatasetRecords(DatasetBase):
         count: list[TransactWrite] = []
         if batch.inserted:
             change = Update(add={RECORDS: batch.inserted})
-            count = [Patch(keys.dataset_key(dataset_id), change, condition=PRESENT)]
+            count = [Patch(evaluation_keys.dataset_key(dataset_id), change, condition=PRESENT)]
         self.table.write(batch.parts)
         try:
             self.table.transact([*batch.writes, *count])
@@ -237,15 +241,15 @@ class DatasetRecords(DatasetBase):
             after = grown_schema(before, records)
             if after == before:
                 return
-            stored = large.store(key, CONTENTS, after)
+            stored = large_values.store(key, CONTENTS, after)
             revision = 0 if item is None else int(item[REVISION])
             head = {"PK": key.pk, "SK": key.sk, REVISION: revision + 1, **stored.attributes}
             same = ABSENT if item is None else Attr(REVISION).eq(revision)
             (outcome,) = self.table.write(stored.parts, then=[Put(head, condition=same)])[-1:]
             if outcome.status == "applied":
-                self.table.write([] if item is None else large.removal(item, CONTENTS))
+                self.table.write([] if item is None else large_values.removal(item, CONTENTS))
                 return
-            self.table.write(large.removal(head, CONTENTS))
+            self.table.write(large_values.removal(head, CONTENTS))
 
 
 def _token_after(record: Record) -> str:

@@ -20,16 +20,16 @@ from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.evaluation.dataset_base import DatasetBase
 from mlflow_dynamodbstore.evaluation.dataset_items import Candidate
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
-from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
-from mlflow_dynamodbstore.search.pages import in_order, page
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
+from mlflow_dynamodbstore.shared.search.pages import in_order, page
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
-from mlflow_dynamodbstore.tracking.base import batched
-from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+from mlflow_dynamodbstore.tracking.lookups import batched
+from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 _NEWEST_FIRST = Ordering(
     (
@@ -67,9 +67,9 @@ class DatasetSearch(DatasetBase):
         self, experiment_ids: Sequence[str] | None, after: Position | None
     ) -> Iterator[str]:
         """The ids of datasets, the newest first."""
-        entries = keys.DATASETS
+        entries = evaluation_keys.DATASETS
         if after is not None:
-            entries = keys.dataset_entries_before(str(after[-1][1]))
+            entries = evaluation_keys.dataset_entries_before(str(after[-1][1]))
         if not experiment_ids:
             return self._datasets_listed_in(workspace_pk(self._get_active_workspace()), entries)
         numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
@@ -79,7 +79,10 @@ class DatasetSearch(DatasetBase):
 
     def _datasets_listed_in(self, pk: str, entries: Range) -> Iterator[str]:
         query = Query(pk, where=entries.on(), descending=True, limit=MAX_BATCH_GET, keys_only=True)
-        return (str(keys.dataset_entry_of(str(item["SK"]))) for item in self.table.items(query))
+        return (
+            str(evaluation_keys.dataset_entry_of(str(item["SK"])))
+            for item in self.table.items(query)
+        )
 
     def _read_datasets(self, dataset_ids: Iterator[str]) -> Iterator[Candidate]:
         for some in batched(dataset_ids, MAX_BATCH_GET):

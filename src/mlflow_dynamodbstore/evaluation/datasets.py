@@ -11,7 +11,6 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import MLFLOW_USER
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import ids
 from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     RECORDS,
@@ -23,7 +22,8 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
     tags_change,
 )
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items, remove_dataset
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -50,7 +50,7 @@ class EvaluationDatasets(DatasetBase):
         workspace = self._get_active_workspace()
         self._check_are_not_elsewhere(experiment_ids or [])
         self._note_workspace(workspace)
-        key, user = keys.dataset_key(dataset_id), (tags or {}).get(MLFLOW_USER)
+        key, user = evaluation_keys.dataset_key(dataset_id), (tags or {}).get(MLFLOW_USER)
         meta: Item = {
             "PK": key.pk,
             "SK": key.sk,
@@ -73,7 +73,7 @@ class EvaluationDatasets(DatasetBase):
                 *(Put(item) for item in link_items(dataset_id, experiment_ids or [], now)),
             ]
         )
-        entry = keys.dataset_entry_key(dataset_id, workspace)
+        entry = evaluation_keys.dataset_entry_key(dataset_id, workspace)
         self.table.transact(
             [
                 Put(meta, condition=ABSENT),
@@ -109,7 +109,7 @@ class EvaluationDatasets(DatasetBase):
         change, long = tags_change(meta, texts)
         self.table.write([Put(item) for item in long])
         try:
-            self.table.update(keys.dataset_key(dataset_id), change, condition=PRESENT)
+            self.table.update(evaluation_keys.dataset_key(dataset_id), change, condition=PRESENT)
         except ConditionFailed as error:
             raise _cannot_be_found(dataset_id) from error
 
@@ -120,12 +120,14 @@ class EvaluationDatasets(DatasetBase):
             return
         if LONG_TAGS in meta:
             # First, so that an earlier, longer value does not come to light.
-            self.table.delete(Key(str(meta["PK"]), keys.dataset_tag(key)))
+            self.table.delete(Key(str(meta["PK"]), evaluation_keys.dataset_tag(key)))
         if key in inline_tags(meta):
             (name,) = inline_attributes({key: ""})
             try:
                 self.table.update(
-                    keys.dataset_key(dataset_id), Update(remove=(name,)), condition=PRESENT
+                    evaluation_keys.dataset_key(dataset_id),
+                    Update(remove=(name,)),
+                    condition=PRESENT,
                 )
             except ConditionFailed:
                 _logger.debug("Dataset %s was deleted meanwhile.", dataset_id)

@@ -23,7 +23,7 @@ from mlflow.genai.scorers.scorer_utils import (
     update_model_in_serialized_scorer,
 )
 
-from mlflow_dynamodbstore.tracking.base import TrackingBase
+from mlflow_dynamodbstore.tracking.lookups import TrackingBase
 
 SCORER = GatewayResourceType.SCORER.value
 

@@ -19,7 +19,6 @@ from mlflow.utils.search_utils import SearchIssuesUtils
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _parse_experiment_id
 
-from mlflow_dynamodbstore import ids, large
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.evaluation.issue_items import (
@@ -31,17 +30,19 @@ from mlflow_dynamodbstore.evaluation.issue_items import (
     Texts,
     new_issue,
 )
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison, all_hold
-from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.search.pages import in_order, page
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison, all_hold
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.shared.search.pages import in_order, page
 from mlflow_dynamodbstore.table.contract import Patch, Put, Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.base import TrackingBase, run_not_found
 from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
-from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+from mlflow_dynamodbstore.tracking.lookups import TrackingBase, run_not_found
+from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 ID_PREFIX = "iss-"
 
@@ -77,7 +78,10 @@ class Issues(TrackingBase):
             **stored.attributes,
         }
         item = new_issue(home, issue_id, now, attributes)
-        located, listed = keys.issue_locator_key(issue_id), keys.with_issues_key(home)
+        located, listed = (
+            evaluation_keys.issue_locator_key(issue_id),
+            evaluation_keys.with_issues_key(home),
+        )
         self.table.write(stored.parts)
         self.table.transact(
             [
@@ -94,7 +98,7 @@ class Issues(TrackingBase):
 
     def get_issue(self, issue_id: str) -> Issue:
         item = self._issue_item(issue_id)
-        return Candidate(item).to_entity(Texts.of(large.load(self.table, item, CONTENTS)))
+        return Candidate(item).to_entity(Texts.of(large_values.load(self.table, item, CONTENTS)))
 
     def update_issue(
         self,
@@ -133,17 +137,17 @@ class Issues(TrackingBase):
         rows = in_order([row for some in found for row in some if holds(row)], ordering)
         size = SEARCH_ISSUES_DEFAULT_MAX_RESULTS if max_results is None else max_results
         shown, token = page(iter(rows), ordering, after, size)
-        texts = large.load_many(self.table, [row.item for row in shown], CONTENTS)
+        texts = large_values.load_many(self.table, [row.item for row in shown], CONTENTS)
         issues = [row.to_entity(Texts.of(own)) for row, own in zip(shown, texts, strict=True)]
         return PagedList(issues, token)
 
     # --- reading --------------------------------------------------------------------------------
 
     def _issue_item(self, issue_id: str) -> Item:
-        located = self.table.get(keys.issue_locator_key(issue_id))
+        located = self.table.get(evaluation_keys.issue_locator_key(issue_id))
         if located is not None:
             home = str(located["experiment_id"])
-            key = keys.issue_key(home, issue_id)
+            key = evaluation_keys.issue_key(home, issue_id)
             found = self.table.get_many([experiment_key(home), key])
             if key in found and self._has_experiment(found.get(experiment_key(home))):
                 return found[key]
@@ -157,14 +161,16 @@ class Issues(TrackingBase):
         if experiment_id is not None:
             wanted: Iterable[str] = [str(_parse_experiment_id(experiment_id))]
         else:
-            wanted = listed_experiments(self.table, keys.WITH_ISSUES_PK)
+            wanted = listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK)
         metas = {experiment_key(home): home for home in wanted}
         found = self.table.get_many(metas)
         return [home for key, home in metas.items() if self._has_experiment(found.get(key))]
 
     def _issues_in(self, experiment_id: str, with_counts: bool) -> list[Candidate]:
-        query = Query(experiment_pk(experiment_id), where=keys.ISSUES.on())
-        items = [item for item in self.table.items(query) if keys.is_issue(str(item["SK"]))]
+        query = Query(experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on())
+        items = [
+            item for item in self.table.items(query) if evaluation_keys.is_issue(str(item["SK"]))
+        ]
         if not with_counts:
             return [Candidate(item) for item in items]
         counts = self._traces_by_issue(experiment_id)
@@ -173,10 +179,12 @@ class Issues(TrackingBase):
     def _traces_by_issue(self, experiment_id: str) -> dict[str, set[str]]:
         """The traces of an experiment that refer to issues, by the keys of these."""
         # Whole items, since a key alone does not tell that its trace has expired.
-        query = Query(experiment_pk(experiment_id), where=keys.ISSUES.on("lsi5sk"), index="LSI5")
+        query = Query(
+            experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on("lsi5sk"), index="LSI5"
+        )
         found: dict[str, set[str]] = {}
         for note in self.table.items(query):
-            issue, trace = keys.reference_of(str(note["lsi5sk"]))
+            issue, trace = evaluation_keys.reference_of(str(note["lsi5sk"]))
             found.setdefault(issue, set()).add(trace)
         return found
 
@@ -184,8 +192,8 @@ class Issues(TrackingBase):
 
     def _let_go_of_run(self, run_id: str) -> None:
         """Let no issue name a run that is removed for good, as MLflow's databases see to it."""
-        for home in listed_experiments(self.table, keys.WITH_ISSUES_PK):
-            query = Query(experiment_pk(home), where=keys.ISSUES.on())
+        for home in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):
+            query = Query(experiment_pk(home), where=evaluation_keys.ISSUES.on())
             named = (item for item in self.table.items(query) if _source(item) == run_id)
             self._without_run(named, run_id)
 
@@ -198,8 +206,8 @@ class Issues(TrackingBase):
     def _update_issue(self, item: Item, changes: Item, description: str | None) -> Issue | None:
         """Change an issue as it was read; None when it has changed since."""
         row = Candidate(item)
-        texts = Texts.of(large.load(self.table, item, CONTENTS))
-        stored = large.Stored({})
+        texts = Texts.of(large_values.load(self.table, item, CONTENTS))
+        stored = large_values.Stored({})
         if description is not None and description != texts.description:
             texts = Texts(description, texts.root_causes, texts.categories)
             stored = texts.stored(experiment_id_of(item), row.issue_id)
@@ -215,9 +223,9 @@ class Issues(TrackingBase):
         (outcome,) = self.table.write(stored.parts, then=[put])[-1:]
         replaced = bool(stored.attributes)
         if outcome.status != "applied":
-            self.table.write(large.removal(after, CONTENTS) if replaced else [])
+            self.table.write(large_values.removal(after, CONTENTS) if replaced else [])
             return None
-        self.table.write(large.removal(item, CONTENTS) if replaced else [])
+        self.table.write(large_values.removal(item, CONTENTS) if replaced else [])
         return Candidate(after).to_entity(texts)
 
 

@@ -21,7 +21,6 @@ from mlflow.genai.scorers.scorer_utils import (
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.search_utils import SearchTraceUtils
 
-from mlflow_dynamodbstore import large
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
 from mlflow_dynamodbstore.evaluation.endpoints import endpoint_ref, with_endpoint
 from mlflow_dynamodbstore.evaluation.scorers import (
@@ -31,7 +30,8 @@ from mlflow_dynamodbstore.evaluation.scorers import (
     changed_scorer,
     version_key,
 )
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
@@ -71,7 +71,9 @@ class OnlineScoring(Scorers):
         return [_config(scorer) for scorer in scorers if ONLINE in scorer]
 
     def get_active_online_scorers(self) -> list[OnlineScorer]:
-        entries = self.table.items(Query(keys.ONLINE_PK, where=keys.ONLINE_SCORERS.on()))
+        entries = self.table.items(
+            Query(evaluation_keys.ONLINE_PK, where=evaluation_keys.ONLINE_SCORERS.on())
+        )
         places = [ScorerPlace(str(one["experiment_id"]), str(one["name"])) for one in entries]
         scorers = {
             version_key(scorer): scorer
@@ -80,7 +82,7 @@ class OnlineScoring(Scorers):
         }
         versions = self.table.get_many(scorers)
         latest = [(scorer, versions[key]) for key, scorer in scorers.items() if key in versions]
-        texts = large.load_many(self.table, [version for _, version in latest], CONTENTS)
+        texts = large_values.load_many(self.table, [version for _, version in latest], CONTENTS)
         name_of = self._scorer_endpoint_names()
         active = []
         for (scorer, version), text in zip(latest, texts, strict=True):
@@ -91,7 +93,7 @@ class OnlineScoring(Scorers):
                         name=scorer["name"],
                         serialized_scorer=with_endpoint(str(text), name_of(endpoint) or endpoint),
                         online_config=_config(scorer),
-                        scorer_version=keys.scorer_version_of(str(version["SK"])),
+                        scorer_version=evaluation_keys.scorer_version_of(str(version["SK"])),
                     )
                 )
         return active
@@ -101,7 +103,7 @@ class OnlineScoring(Scorers):
         version = self.table.get(version_key(scorer))
         if version is None:
             return  # deleted meanwhile: the write finds that the scorer has changed
-        serialized = str(large.load(self.table, version, CONTENTS))
+        serialized = str(large_values.load(self.table, version, CONTENTS))
         if not is_gateway_model(extract_model_from_serialized_scorer(json.loads(serialized))):
             raise MlflowException(
                 f"Scorer '{scorer['name']}' does not use a gateway model. Automatic evaluation "

@@ -12,9 +12,10 @@ from mlflow.entities.dataset_record import DatasetRecord
 from mlflow.entities.dataset_record_source import DatasetRecordSource
 from mlflow.utils.mlflow_tags import MLFLOW_USER
 
-from mlflow_dynamodbstore import ids, large
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ID_PREFIX = "dr-"
@@ -74,7 +75,7 @@ class Record:
     @classmethod
     def of(cls, dataset_id: str, item: Item, contents: Any) -> Record:
         """A record as the table holds it."""
-        record_id = keys.dataset_record_of(str(item["SK"]))
+        record_id = evaluation_keys.dataset_record_of(str(item["SK"]))
         assert record_id is not None  # ids are short
         return cls(
             dataset_id,
@@ -113,21 +114,24 @@ class Record:
 
     @property
     def key(self) -> Key:
-        return Key(keys.dataset_pk(self.dataset_id), keys.dataset_record(self.record_id))
+        return Key(
+            evaluation_keys.dataset_pk(self.dataset_id),
+            evaluation_keys.dataset_record(self.record_id),
+        )
 
     @property
     def guard(self) -> Item:
         """The item that keeps its inputs from being there twice."""
-        sk = keys.dataset_input(self.input_hash)
+        sk = evaluation_keys.dataset_input(self.input_hash)
         return {"PK": self.key.pk, "SK": sk, "record_id": self.record_id}
 
     @property
     def guard_key(self) -> Key:
-        return Key(self.key.pk, keys.dataset_input(self.input_hash))
+        return Key(self.key.pk, evaluation_keys.dataset_input(self.input_hash))
 
-    def to_store(self) -> large.Stored:
+    def to_store(self) -> large_values.Stored:
         """The record's item, and the parts to write before it."""
-        contents = large.store(self.key, CONTENTS, json.dumps(self.contents), inline=INLINE)
+        contents = large_values.store(self.key, CONTENTS, json.dumps(self.contents), inline=INLINE)
         item: Item = {
             "PK": self.key.pk,
             "SK": self.key.sk,
@@ -139,7 +143,7 @@ class Record:
         }
         people = {"created_by": self.created_by, "updated_by": self.updated_by}
         item |= {name: person for name, person in people.items() if person is not None}
-        return large.Stored(item, contents.parts)
+        return large_values.Stored(item, contents.parts)
 
     def to_entity(self) -> DatasetRecord:
         """The record as MLflow shows it."""

@@ -22,7 +22,6 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore import ids, large
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.endpoints import (
     SCORER,
@@ -31,8 +30,10 @@ from mlflow_dynamodbstore.evaluation.endpoints import (
     with_endpoint,
 )
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -56,11 +57,11 @@ class ScorerPlace:
 
     @property
     def key(self) -> Key:
-        return keys.scorer_key(self.experiment_id, self.name)
+        return evaluation_keys.scorer_key(self.experiment_id, self.name)
 
     @property
     def online(self) -> Key:
-        return keys.online_scorer_key(self.experiment_id, self.name)
+        return evaluation_keys.online_scorer_key(self.experiment_id, self.name)
 
 
 class Scorers(ScorerEndpoints):
@@ -93,7 +94,7 @@ class Scorers(ScorerEndpoints):
     ) -> list[ScorerVersion]:
         homes = {str(number) for number in _parse_experiment_ids(list(experiment_ids))}
         if len(homes) > FEW:
-            homes &= set(listed_experiments(self.table, keys.WITH_SCORERS_PK))
+            homes &= set(listed_experiments(self.table, evaluation_keys.WITH_SCORERS_PK))
         found = self.table.map(self._scorers_in, sorted(homes))
         scorers = sorted(
             (scorer for some in found for scorer in some if scorer[LATEST]),
@@ -142,7 +143,7 @@ class Scorers(ScorerEndpoints):
 
     def _scorers_by_id(self, scorer_ids: Sequence[str]) -> list[Item]:
         """The scorers of these ids that the active workspace has."""
-        wanted = [keys.scorer_locator_key(scorer_id) for scorer_id in scorer_ids]
+        wanted = [evaluation_keys.scorer_locator_key(scorer_id) for scorer_id in scorer_ids]
         located = self.table.get_many(wanted)
         return self._scorers_at(
             [
@@ -193,20 +194,22 @@ class Scorers(ScorerEndpoints):
         """The scorers of an experiment, none when the active workspace does not have it."""
         if not self._is_in_workspace(experiment_id):
             return []
-        query = Query(experiment_pk(experiment_id), where=keys.SCORERS.on())
+        query = Query(experiment_pk(experiment_id), where=evaluation_keys.SCORERS.on())
         return list(self.table.items(query))
 
     def _scorer_versions(self, scorer: Item) -> Iterator[Item]:
-        where = keys.scorer_versions(str(scorer["scorer_id"])).on()
+        where = evaluation_keys.scorer_versions(str(scorer["scorer_id"])).on()
         found = self.table.items(Query(str(scorer["PK"]), where=where))
-        return (item for item in found if keys.is_scorer_version(str(item["SK"])))
+        return (item for item in found if evaluation_keys.is_scorer_version(str(item["SK"])))
 
     def _scorer_entity(self, scorer: Item, version: Item) -> ScorerVersion:
-        return _scorer_entity(scorer, version, str(large.load(self.table, version, CONTENTS)))
+        return _scorer_entity(
+            scorer, version, str(large_values.load(self.table, version, CONTENTS))
+        )
 
     def _scorer_entities(self, found: Sequence[tuple[Item, Item]]) -> list[ScorerVersion]:
         """Versions of scorers as MLflow shows them, with the names of their endpoints."""
-        texts = large.load_many(self.table, [version for _, version in found], CONTENTS)
+        texts = large_values.load_many(self.table, [version for _, version in found], CONTENTS)
         name_of = self._scorer_endpoint_names()
         entities = []
         for (scorer, version), text in zip(found, texts, strict=True):
@@ -228,7 +231,7 @@ class Scorers(ScorerEndpoints):
             scorer = _new_scorer(place) if before is None else before
             number = scorer[LATEST] + 1
             key = version_key(scorer, number)
-            stored = large.store(key, CONTENTS, serialized)
+            stored = large_values.store(key, CONTENTS, serialized)
             created = get_current_time_millis()
             version: Item = {"PK": key.pk, "SK": key.sk, "created": created, **stored.attributes}
             changes: Item = {LATEST: number, **({BOUND: True} if bound else {})}
@@ -236,18 +239,19 @@ class Scorers(ScorerEndpoints):
             if before is None:
                 writes.append(Put({**scorer, **changes}, condition=ABSENT))
                 writes.append(Put(scorer_locator(place, scorer)))
-                listed = keys.with_scorers_key(place.experiment_id)
+                listed = evaluation_keys.with_scorers_key(place.experiment_id)
                 writes.append(Put({"PK": listed.pk, "SK": listed.sk}))
             else:
                 writes.append(changed_scorer(scorer, changes))
             self.table.write(stored.parts)
             if self._scorer_written(writes):
                 return scorer, version
-            self.table.write(large.removal(version, CONTENTS))
+            self.table.write(large_values.removal(version, CONTENTS))
 
     def _delete_scorer_version(self, scorer: Item, experiment_id: str | int, version: int) -> bool:
         versions = {
-            keys.scorer_version_of(str(item["SK"])): item for item in self._scorer_versions(scorer)
+            evaluation_keys.scorer_version_of(str(item["SK"])): item
+            for item in self._scorer_versions(scorer)
         }
         gone = versions.pop(version, None)
         if gone is None:
@@ -259,7 +263,7 @@ class Scorers(ScorerEndpoints):
         ]
         if not self._scorer_written(writes):
             return False
-        self.table.write(large.removal(gone, CONTENTS))
+        self.table.write(large_values.removal(gone, CONTENTS))
         return True
 
     def _delete_scorer(self, place: ScorerPlace, scorer: Item) -> bool:
@@ -267,12 +271,12 @@ class Scorers(ScorerEndpoints):
         scorer_id = str(scorer["scorer_id"])
         writes: list[TransactWrite] = [
             Delete(place.key, condition=_same(scorer)),
-            Delete(keys.scorer_locator_key(scorer_id)),
+            Delete(evaluation_keys.scorer_locator_key(scorer_id)),
             Delete(place.online),
         ]
         if not self._scorer_written(writes):
             return False
-        where = keys.scorer_versions(scorer_id).on()
+        where = evaluation_keys.scorer_versions(scorer_id).on()
         below = list(self.table.items(Query(place.key.pk, where=where, keys_only=True)))
         self.table.write([Delete(self.table.schema.key_of(item)) for item in below])
         if BOUND in scorer:
@@ -303,14 +307,14 @@ def _new_scorer(place: ScorerPlace) -> Item:
 
 def scorer_locator(place: ScorerPlace, scorer: Item) -> Item:
     """The item that tells where a scorer lies."""
-    key = keys.scorer_locator_key(str(scorer["scorer_id"]))
+    key = evaluation_keys.scorer_locator_key(str(scorer["scorer_id"]))
     return {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id, "name": place.name}
 
 
 def version_key(scorer: Item, number: int | None = None) -> Key:
     """Where a version of a scorer lies, the latest unless another is named."""
     wanted = scorer[LATEST] if number is None else int(number)
-    return Key(str(scorer["PK"]), keys.scorer_version(str(scorer["scorer_id"]), wanted))
+    return Key(str(scorer["PK"]), evaluation_keys.scorer_version(str(scorer["scorer_id"]), wanted))
 
 
 def _same(scorer: Item) -> ConditionBase:
@@ -328,7 +332,7 @@ def _scorer_entity(scorer: Item, version: Item, serialized: str) -> ScorerVersio
     return ScorerVersion(
         experiment_id=experiment_id_of(scorer),
         scorer_name=scorer["name"],
-        scorer_version=keys.scorer_version_of(str(version["SK"])),
+        scorer_version=evaluation_keys.scorer_version_of(str(version["SK"])),
         serialized_scorer=serialized,
         creation_time=version["created"],
         scorer_id=scorer["scorer_id"],

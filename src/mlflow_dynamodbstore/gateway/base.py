@@ -37,7 +37,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancel
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.base import Recent, TrackingBase
+from mlflow_dynamodbstore.tracking.lookups import Recent, TrackingBase
 
 T = TypeVar("T")
 

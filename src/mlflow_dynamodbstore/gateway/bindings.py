@@ -8,7 +8,6 @@ from mlflow.entities.gateway_endpoint import GatewayResourceType
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
     GatewayBase,
@@ -18,6 +17,7 @@ from mlflow_dynamodbstore.gateway.base import (
     not_found,
 )
 from mlflow_dynamodbstore.gateway.endpoint_items import ENTITY
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
@@ -130,7 +130,7 @@ class Bindings(GatewayBase):
     def _binding_items(
         self, resource_type: str | None = None, resource_id: str | None = None
     ) -> list[Item]:
-        partition = keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self._get_active_workspace())
         where = gateway_keys.bindings(resource_type, resource_id).on()
         return list(self.table.items(Query(partition, where=where)))
 

@@ -19,11 +19,12 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.gateway import endpoint_items
 from mlflow_dynamodbstore.gateway.base import GatewayBase, is_refused, made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.table.contract import Check, Patch, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -105,7 +106,7 @@ class Budgets(GatewayBase):
     def list_budget_policies(
         self, max_results: int = SEARCH_MAX_RESULTS_DEFAULT, page_token: str | None = None
     ) -> PagedList[GatewayBudgetPolicy]:
-        partition = keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self._get_active_workspace())
         found, token = page_of(self.table, partition, gateway_keys.BUDGETS, max_results, page_token)
         return PagedList([to_policy(item) for item in found], token)
 
@@ -173,7 +174,7 @@ def to_policy(item: Item) -> GatewayBudgetPolicy:
         last_updated_at=item["updated_at"],
         created_by=item["created_by"],
         last_updated_by=item["updated_by"],
-        workspace=keys.workspace_of(item["PK"]),
+        workspace=access_keys.workspace_of(item["PK"]),
         target_value=item["target"],
     )
 

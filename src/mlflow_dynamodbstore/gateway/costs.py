@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 
 from mlflow.tracing.constant import TraceMetadataKey
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.gateway.base import STARTS_KEPT, GatewayBase
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.lifecycle.places import all_workspaces
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.shared.listings import all_workspaces
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Key
@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import METADATA
 from mlflow_dynamodbstore.traces.search import TraceSearch
-from mlflow_dynamodbstore.tracking.base import Recent
+from mlflow_dynamodbstore.tracking.lookups import Recent
 
 TOTAL_COST = "total_cost"
 
@@ -69,7 +69,9 @@ class Costs(GatewayBase, TraceSearch):
 
     def _traced_experiments(self, workspace: str) -> list[str]:
         """The experiments of a workspace that hold traces of gateway calls."""
-        query = Query(keys.workspace_pk(workspace), where=gateway_keys.TRACED_EXPERIMENTS.on())
+        query = Query(
+            access_keys.workspace_pk(workspace), where=gateway_keys.TRACED_EXPERIMENTS.on()
+        )
         return [str(note["experiment_id"]) for note in self.table.items(query)]
 
     def _note_trace_metadata(self, experiment_id: str, metadata: Mapping[str, str]) -> None:

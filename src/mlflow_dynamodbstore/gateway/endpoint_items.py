@@ -21,10 +21,12 @@ from mlflow.entities import (
 )
 from mlflow.entities.gateway_endpoint import FallbackStrategy, GatewayModelLinkageType
 
-from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.gateway.base import Links, exists_already
 from mlflow_dynamodbstore.gateway.model_definitions import to_definition
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ENTITY = "GatewayEndpoint"
@@ -52,7 +54,7 @@ class EndpointRecord:
     def experiment_id(self) -> str | None:
         """The experiment that keeps the endpoint's traces, as long as it exists."""
         experiment_id = self.item.get("experiment_id")
-        if experiment_id is None or keys.experiment_key(experiment_id) not in self.found:
+        if experiment_id is None or experiment_keys.experiment_key(experiment_id) not in self.found:
             return None
         return str(experiment_id)
 
@@ -95,7 +97,7 @@ class EndpointRecord:
             fallback_config=fallback_of(item),
             experiment_id=self.experiment_id,
             usage_tracking=item["usage_tracking"],
-            workspace=keys.workspace_of(item["PK"]),
+            workspace=access_keys.workspace_of(item["PK"]),
         )
 
 
@@ -105,7 +107,7 @@ def endpoint_links(workspace: str, *, with_secrets: bool = False) -> Links:
     def links(item: Item) -> Iterable[Key]:
         if MAPPINGS in item:
             if item.get("experiment_id") is not None:
-                yield keys.experiment_key(item["experiment_id"])
+                yield experiment_keys.experiment_key(item["experiment_id"])
             for mapping in item[MAPPINGS]:
                 yield gateway_keys.model_definition_key(mapping["definition_id"], workspace)
         elif "model_name" in item:

@@ -32,7 +32,6 @@ from mlflow.utils.mlflow_tags import (
 )
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.gateway import model_definitions
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
@@ -54,7 +53,10 @@ from mlflow_dynamodbstore.gateway.endpoint_items import (
     uses_of,
 )
 from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
     Delete,
@@ -249,7 +251,7 @@ class Endpoints(ModelDefinitions):
 
     def _endpoint_items(self) -> Iterator[Item]:
         """The endpoints' own items, the oldest first."""
-        partition = keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self._get_active_workspace())
         return self.table.items(Query(partition, where=gateway_keys.ENDPOINTS.on()))
 
     def _endpoint_records(self) -> list[EndpointRecord]:
@@ -318,7 +320,7 @@ class Endpoints(ModelDefinitions):
         """The experiment for the traces of an endpoint; made for it when none was given."""
         if given is not None:
             key = self.table.schema.key_of(self._experiment_item(given, ANY_STAGE))
-            return str(keys.experiment_id_of(key.pk)), key
+            return str(experiment_keys.experiment_id_of(key.pk)), key
         if not needed:
             return None
         made_for = self._get_or_create_experiment_id(
@@ -329,7 +331,7 @@ class Endpoints(ModelDefinitions):
                 ExperimentTag(MLFLOW_EXPERIMENT_IS_GATEWAY, "true"),
             ],
         )
-        return made_for, keys.experiment_key(made_for)
+        return made_for, experiment_keys.experiment_key(made_for)
 
     def _get_or_create_experiment_id(self, name: str, tags: list[ExperimentTag]) -> str:
         try:
@@ -359,7 +361,7 @@ class Endpoints(ModelDefinitions):
 
     def _bindings_of(self, endpoint_id: str) -> list[Key]:
         query = Query(
-            keys.workspace_pk(self._get_active_workspace()),
+            access_keys.workspace_pk(self._get_active_workspace()),
             where=gateway_keys.bindings().on(),
             filter=Attr("endpoint_id").eq(endpoint_id),
         )

@@ -14,12 +14,12 @@ from mlflow.entities.gateway_guardrail import GatewayGuardrailConfig
 from mlflow.exceptions import MlflowException
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.gateway import guardrails
 from mlflow_dynamodbstore.gateway.base import exists_already, is_at, not_found
 from mlflow_dynamodbstore.gateway.endpoint_items import GUARDRAILS
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 from mlflow_dynamodbstore.gateway.guardrails import Guardrails, action_endpoint, to_guardrail
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.table.contract import Check, TransactWrite
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -138,7 +138,7 @@ class GuardrailConfigs(Guardrails, Endpoints):
             created_at=entry["created_at"],
             guardrail=to_guardrail(guardrail, found),
             created_by=entry["created_by"],
-            workspace=keys.workspace_of(endpoint["PK"]),
+            workspace=access_keys.workspace_of(endpoint["PK"]),
         )
 
 

@@ -21,11 +21,13 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
-from mlflow_dynamodbstore import ids, keys, large
 from mlflow_dynamodbstore.gateway import endpoint_items
 from mlflow_dynamodbstore.gateway.base import GatewayBase, is_refused, made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Check, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -97,7 +99,7 @@ class Guardrails(GatewayBase):
     def list_gateway_guardrails(
         self, max_results: int = SEARCH_MAX_RESULTS_DEFAULT, page_token: str | None = None
     ) -> PagedList[GatewayGuardrail]:
-        partition = keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self._get_active_workspace())
         found, token = page_of(
             self.table, partition, gateway_keys.GUARDRAILS, max_results, page_token
         )
@@ -135,7 +137,7 @@ def to_guardrail(item: Item, endpoints: Mapping[Key, Item]) -> GatewayGuardrail:
         action_endpoint_name=called[0]["name"] if called else None,
         created_by=item["created_by"],
         last_updated_by=item["updated_by"],
-        workspace=keys.workspace_of(item["PK"]),
+        workspace=access_keys.workspace_of(item["PK"]),
     )
 
 
@@ -147,7 +149,7 @@ def _copied(scorer: ScorerVersion) -> Item:
         "scorer_name": scorer.scorer_name,
         "scorer_experiment_id": str(scorer.experiment_id),
         "scorer_created": scorer.creation_time,
-        "scorer": large.pack(scorer._serialized_scorer),  # noqa: SLF001 - it has no other name
+        "scorer": large_values.pack(scorer._serialized_scorer),  # noqa: SLF001 - it has no other name
     }
 
 
@@ -156,7 +158,7 @@ def _scorer_of(item: Item) -> ScorerVersion:
         experiment_id=item["scorer_experiment_id"],
         scorer_name=item["scorer_name"],
         scorer_version=item["scorer_version"],
-        serialized_scorer=str(large.unpack(item["scorer"])),
+        serialized_scorer=str(large_values.unpack(item["scorer"])),
         creation_time=item["scorer_created"],
         scorer_id=item["scorer_id"],
     )

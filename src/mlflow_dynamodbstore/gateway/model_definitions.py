@@ -10,7 +10,6 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_STATE
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.gateway import secrets
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
@@ -21,7 +20,9 @@ from mlflow_dynamodbstore.gateway.base import (
     made,
     not_found,
 )
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -130,7 +131,7 @@ class ModelDefinitions(GatewayBase):
         return item
 
     def _definitions(self) -> Iterator[Item]:
-        partition = keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self._get_active_workspace())
         return self.table.items(Query(partition, where=gateway_keys.MODEL_DEFINITIONS.on()))
 
     def _update_definition(
@@ -192,7 +193,7 @@ def to_definition(item: Item) -> GatewayModelDefinition:
         last_updated_at=item["updated_at"],
         created_by=item["created_by"],
         last_updated_by=item["updated_by"],
-        workspace=keys.workspace_of(item["PK"]),
+        workspace=access_keys.workspace_of(item["PK"]),
     )
 
 

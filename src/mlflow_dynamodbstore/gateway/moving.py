@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.gateway.endpoint_items import MAPPINGS
-from mlflow_dynamodbstore.keys import Range
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -42,7 +42,7 @@ class Things:
 
     def move(self, table: Table, workspace: str, item: Item, to: str) -> None:
         """Move a thing. Raises ``TransactionCancelled`` when its name is taken there."""
-        pk = keys.workspace_pk(to)
+        pk = access_keys.workspace_pk(to)
         bindings = _bindings(table, item)
         table.write([Put({**binding, "PK": pk}) for binding in bindings])
         writes: list[TransactWrite] = [
@@ -74,7 +74,7 @@ def move_note(table: Table, experiment_id: str, workspace: str, to: str) -> None
     """Let the workspace that gets an experiment know that it holds traces of gateway calls."""
     note = table.get(gateway_keys.traced_experiment_key(experiment_id, workspace))
     if note is not None:
-        table.put({**note, "PK": keys.workspace_pk(to)})
+        table.put({**note, "PK": access_keys.workspace_pk(to)})
 
 
 THINGS = (

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from mlflow_dynamodbstore.keys import Range
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE
-from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.search.pages import page
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.shared.search.pages import page
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 OLDEST_FIRST = Ordering((SortKey(ATTRIBUTE, "SK"),))
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from boto3.dynamodb.conditions import Attr
 from mlflow.utils.crypto import KEKManager, rotate_secret_encryption
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.gateway.encryption import key_manager
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.lifecycle.places import all_workspaces
-from mlflow_dynamodbstore.secrets import GATEWAY
+from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY
+from mlflow_dynamodbstore.shared.listings import all_workspaces
 from mlflow_dynamodbstore.table.contract import Patch, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -36,7 +36,7 @@ def rotate_key(table: Table, new_passphrase: str) -> tuple[int, int]:
         _rewrapped(table, secret, new, new)
     changes = [_rewrapped(table, secret, old, new) for secret in _secrets(table, old)]
     table.write(changes)
-    check = keys.key_check_key(GATEWAY.name)
+    check = access_keys.key_check_key(GATEWAY.name)
     digest = replace(GATEWAY, key=lambda: bytes(new.get_kek())).digest()
     table.put({"PK": check.pk, "SK": check.sk, "digest": digest})
     return len(changes), int(new.kek_version)
@@ -46,7 +46,7 @@ def _secrets(table: Table, manager: KEKManager) -> Iterator[Item]:
     """The secrets of all workspaces whose keys are encrypted with this one's."""
     for workspace in all_workspaces(table):
         query = Query(
-            keys.workspace_pk(workspace),
+            access_keys.workspace_pk(workspace),
             where=gateway_keys.SECRETS.on(),
             filter=Attr("kek_version").eq(manager.kek_version),
         )

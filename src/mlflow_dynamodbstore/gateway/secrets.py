@@ -9,7 +9,6 @@ from typing import Any
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import GatewaySecretInfo
 
-from mlflow_dynamodbstore import ids, keys
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
     GatewayBase,
@@ -21,8 +20,10 @@ from mlflow_dynamodbstore.gateway.base import (
     not_found,
 )
 from mlflow_dynamodbstore.gateway.encryption import decrypted, encrypted
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.secrets import GATEWAY, remember_key
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY, remember_key
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -114,7 +115,7 @@ class Secrets(GatewayBase):
         self._invalidate_secret_cache()
 
     def list_secret_infos(self, provider: str | None = None) -> list[GatewaySecretInfo]:
-        partition = keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self._get_active_workspace())
         items = self.table.items(Query(partition, where=gateway_keys.SECRETS.on()))
         return [to_secret_info(item) for item in items if provider in (None, item["provider"])]
 
@@ -152,7 +153,7 @@ class Secrets(GatewayBase):
         """The model definitions that refer to a secret."""
         return self.table.items(
             Query(
-                keys.workspace_pk(self._get_active_workspace()),
+                access_keys.workspace_pk(self._get_active_workspace()),
                 where=gateway_keys.MODEL_DEFINITIONS.on(),
                 filter=Attr("secret_id").eq(secret_id),
             )
@@ -176,7 +177,7 @@ def to_secret_info(item: Item) -> GatewaySecretInfo:
         last_updated_at=item["updated_at"],
         provider=item["provider"],
         auth_config=auth_config_of(item),
-        workspace=keys.workspace_of(item["PK"]),
+        workspace=access_keys.workspace_of(item["PK"]),
         created_by=item["created_by"],
         last_updated_by=item["updated_by"],
     )

@@ -17,9 +17,9 @@ from mlflow.store.jobs.abstract_store import JobUpdateStatus
 from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import large
 from mlflow_dynamodbstore.jobs.records import RESULT, in_status, job_of, status_of, stored
-from mlflow_dynamodbstore.keys import jobs as keys
+from mlflow_dynamodbstore.keys import jobs as job_keys
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
@@ -36,7 +36,7 @@ class JobsBase(WorkspaceAwareMixin):
     table: Table
 
     def _key(self, job_id: str) -> Key:
-        return keys.job_key(job_id, self._get_active_workspace())
+        return job_keys.job_key(job_id, self._get_active_workspace())
 
     def _job_item(self, job_id: str) -> Item:
         return self.table.get(self._key(job_id)) or _not_found(job_id)
@@ -110,7 +110,7 @@ class JobsBase(WorkspaceAwareMixin):
     ) -> Item:
         """Bring a job to its final status, with a result or an error."""
         key = self._key(job_id)
-        result = large.Stored({}) if payload is None else stored(key, RESULT, payload)
+        result = large_values.Stored({}) if payload is None else stored(key, RESULT, payload)
         self.table.write(result.parts)
         try:
             return self._must(

@@ -12,8 +12,8 @@ from typing import Any
 from mlflow.entities._job import Job, JobProgress
 from mlflow.entities._job_status import JobStatus
 
-from mlflow_dynamodbstore import large
-from mlflow_dynamodbstore.keys import jobs as keys
+from mlflow_dynamodbstore.keys import jobs as job_keys
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -25,14 +25,14 @@ FINAL = tuple(status for status in JobStatus if JobStatus.is_finalized(status))
 OPEN = tuple(status for status in JobStatus if not JobStatus.is_finalized(status))
 
 
-def stored(key: Key, name: str, text: str) -> large.Stored:
+def stored(key: Key, name: str, text: str) -> large_values.Stored:
     """How a text of any length is written to a job."""
-    return large.store(key, name, text, inline=INLINE)
+    return large_values.store(key, name, text, inline=INLINE)
 
 
 def in_status(job_id: str, status: JobStatus) -> Item:
     """The attributes that say in which status a job is."""
-    return {"status": status.value, "lsi1sk": keys.lsi1_job(job_id, status.value)}
+    return {"status": status.value, "lsi1sk": job_keys.lsi1_job(job_id, status.value)}
 
 
 def status_of(item: Item) -> JobStatus:
@@ -42,7 +42,7 @@ def status_of(item: Item) -> JobStatus:
 
 def details_of(table: Table, item: Item) -> dict[str, Any] | None:
     """What a job told of itself while it ran."""
-    text = large.load(table, item, DETAILS)
+    text = large_values.load(table, item, DETAILS)
     return None if text is None else json.loads(text)
 
 
@@ -53,13 +53,13 @@ def job_of(table: Table, item: Item) -> Job:
         job_id=item["job_id"],
         creation_time=item["created"],
         job_name=item["name"],
-        params=large.load(table, item, PARAMS),
+        params=large_values.load(table, item, PARAMS),
         timeout=item.get("timeout"),
         status=status_of(item),
-        result=large.load(table, item, RESULT),
+        result=large_values.load(table, item, RESULT),
         retry_count=item["retries"],
         last_update_time=item["updated"],
-        workspace=keys.jobs_workspace_of(str(item["PK"])),
+        workspace=job_keys.jobs_workspace_of(str(item["PK"])),
         status_details=details_of(table, item),
         creator=item.get("creator"),
         executor_backend=item.get("backend"),
@@ -72,4 +72,4 @@ def job_of(table: Table, item: Item) -> Job:
 
 def removals(item: Item) -> list[Delete]:
     """The deletes of all parts of a job's long texts."""
-    return [delete for name in LARGE for delete in large.removal(item, name)]
+    return [delete for name in LARGE for delete in large_values.removal(item, name)]

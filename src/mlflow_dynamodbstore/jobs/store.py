@@ -15,8 +15,6 @@ from mlflow.entities._job_status import JobStatus
 from mlflow.store.jobs.abstract_store import AbstractJobStore, JobTerminalStateUpdateException
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import ids, large
-from mlflow_dynamodbstore.errors import translated, translates_errors
 from mlflow_dynamodbstore.jobs.base import status_then
 from mlflow_dynamodbstore.jobs.records import (
     DETAILS,
@@ -30,14 +28,17 @@ from mlflow_dynamodbstore.jobs.records import (
     stored,
 )
 from mlflow_dynamodbstore.jobs.running import Running
-from mlflow_dynamodbstore.keys import jobs as keys
-from mlflow_dynamodbstore.opening import open_table
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import jobs as job_keys
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.mlflow_errors import translated, translates_errors
+from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.lookups import batched
 
 PAGE = 100
 
@@ -103,7 +104,7 @@ class DynamoDBJobStore(Running, AbstractJobStore):
                 self.table.write([Delete(self.table.schema.key_of(p.item)) for p in details.parts])
                 _check_is_open(job_id, refused)
             else:
-                self.table.write(large.removal(before, DETAILS))
+                self.table.write(large_values.removal(before, DETAILS))
                 return
 
     def update_job_progress(
@@ -146,9 +147,9 @@ class DynamoDBJobStore(Running, AbstractJobStore):
         self, statuses: list[JobStatus] | None, since: int | None, until: int | None
     ) -> Iterator[Item]:
         """Jobs in the order they were created."""
-        pk = keys.jobs_pk(self._get_active_workspace())
+        pk = job_keys.jobs_pk(self._get_active_workspace())
         if not statuses:
-            where = keys.jobs_made(since, until).on()
+            where = job_keys.jobs_made(since, until).on()
             # Parts of long texts lie between the jobs.
             whole = self.table.items(Query(pk, where=where, limit=PAGE))
             return (item for item in whole if "job_id" in item)
@@ -156,7 +157,7 @@ class DynamoDBJobStore(Running, AbstractJobStore):
             self.table.items(
                 Query(
                     pk,
-                    where=keys.jobs_of_status(status.value, since, until).on("lsi1sk"),
+                    where=job_keys.jobs_of_status(status.value, since, until).on("lsi1sk"),
                     index="LSI1",
                     limit=PAGE,
                 )

@@ -7,7 +7,6 @@ listed by consistent reads, which the global indexes cannot give.
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
@@ -23,6 +22,7 @@ from mlflow_dynamodbstore.keys.base import (
     pieces_of,
     starting_text,
 )
+from mlflow_dynamodbstore.keys.encoding import bounded
 from mlflow_dynamodbstore.table.values import Key
 
 CONFIG_PK = "CONFIG"

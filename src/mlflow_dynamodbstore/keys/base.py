@@ -7,7 +7,7 @@ from typing import NamedTuple
 from boto3.dynamodb.conditions import ConditionBase
 from boto3.dynamodb.conditions import Key as KeyCondition
 
-from mlflow_dynamodbstore.encoding import bounded, certain_prefix, is_cut, text_of
+from mlflow_dynamodbstore.keys.encoding import bounded, certain_prefix, is_cut, text_of
 from mlflow_dynamodbstore.table.contract import MAX_SK_BYTES
 
 DEFAULT_WORKSPACE = "default"
@@ -112,7 +112,7 @@ def in_workspace(word: str, workspace: str, *pieces: str) -> str:
     return join(word, bounded(workspace, WORKSPACE), *pieces)
 
 
-def part(sk: str, generation: str, number: int) -> str:
+def value_part(sk: str, generation: str, number: int) -> str:
     """One part of a value too large for the item at ``sk``.
 
     All parts of one writing share a generation, so that a second writing never mixes with it.
@@ -122,6 +122,6 @@ def part(sk: str, generation: str, number: int) -> str:
     return join(sk, "PART", bounded(generation, WORD), f"{number:0{_PART_DIGITS}d}")
 
 
-def parts(sk: str) -> Range:
+def value_parts(sk: str) -> Range:
     """All parts beside an item, of every generation."""
     return children(join(sk, "PART"))

@@ -8,7 +8,6 @@ each has a locator.
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded, ordered_version, version_of
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
@@ -21,8 +20,9 @@ from mlflow_dynamodbstore.keys.base import (
     key_text,
     pieces_of,
 )
-from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.encoding import bounded, ordered_version, version_of
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_key, experiment_pk
+from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern
 from mlflow_dynamodbstore.keys.traces import trace_issue
 from mlflow_dynamodbstore.table.values import Item, Key
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from mlflow_dynamodbstore.encoding import bounded
 from mlflow_dynamodbstore.keys.base import (
     ID,
     KEY,
@@ -16,6 +15,7 @@ from mlflow_dynamodbstore.keys.base import (
     key_text,
     pieces_of,
 )
+from mlflow_dynamodbstore.keys.encoding import bounded
 from mlflow_dynamodbstore.table.values import Key
 
 EXPERIMENT_META = "E#META"

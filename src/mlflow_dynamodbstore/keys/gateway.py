@@ -5,7 +5,6 @@ Names are guarded as those of experiments are: by items written together with wh
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
@@ -17,8 +16,9 @@ from mlflow_dynamodbstore.keys.base import (
     children,
     join,
 )
-from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern, Reader
+from mlflow_dynamodbstore.keys.encoding import bounded
 from mlflow_dynamodbstore.keys.experiments import experiment_key
+from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern, Reader
 from mlflow_dynamodbstore.table.values import Item, Key
 
 SECRETS = children("GWSECRET")

@@ -7,7 +7,6 @@ found by a consistent read; ``GSI4`` tells the same of experiments and models a 
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded, ordered_version
 from mlflow_dynamodbstore.keys.access import (
     CONFIG_PK,
     USER_EXPERIMENT_PERMISSIONS,
@@ -27,6 +26,7 @@ from mlflow_dynamodbstore.keys.base import (
     children,
     join,
 )
+from mlflow_dynamodbstore.keys.encoding import bounded, ordered_version
 from mlflow_dynamodbstore.table.values import Key
 
 ROLE_META = "RL#META"

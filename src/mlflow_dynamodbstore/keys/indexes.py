@@ -10,7 +10,6 @@ the table itself (see :mod:`mlflow_dynamodbstore.keys.access` for names).
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded, certain_prefix, ordered_float, ordered_time
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
@@ -28,6 +27,7 @@ from mlflow_dynamodbstore.keys.base import (
     pieces_of,
     starting_text,
 )
+from mlflow_dynamodbstore.keys.encoding import bounded, certain_prefix, ordered_float, ordered_time
 
 Attributes = dict[str, str]
 

@@ -6,7 +6,6 @@ An id of a job begins with the millisecond of its creation, so the partition lis
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
@@ -18,7 +17,8 @@ from mlflow_dynamodbstore.keys.base import (
     key_text,
     pieces_of,
 )
-from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.encoding import bounded
+from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern
 from mlflow_dynamodbstore.table.values import Item, Key
 
 _ID = "0197c9b4-77aa"

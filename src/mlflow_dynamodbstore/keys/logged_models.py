@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mlflow_dynamodbstore.encoding import bounded, int_of, ordered_int
 from mlflow_dynamodbstore.keys.base import (
     ID,
     KEY,
@@ -16,6 +15,7 @@ from mlflow_dynamodbstore.keys.base import (
     key_text,
     pieces_of,
 )
+from mlflow_dynamodbstore.keys.encoding import bounded, int_of, ordered_int
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.table.values import Key
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mlflow_dynamodbstore.encoding import bounded, is_cut
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
@@ -23,7 +22,8 @@ from mlflow_dynamodbstore.keys.base import (
     pieces_of,
     starting_text,
 )
-from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.encoding import bounded, is_cut
+from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern
 from mlflow_dynamodbstore.table.values import Item, Key
 
 SERVER_META = "S#META"

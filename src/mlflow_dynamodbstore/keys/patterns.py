@@ -14,8 +14,8 @@ from mlflow_dynamodbstore.keys import (
     runs,
     traces,
 )
-from mlflow_dynamodbstore.keys.areas import AREAS
-from mlflow_dynamodbstore.keys.described import Pattern
+from mlflow_dynamodbstore.keys.pattern_types import Pattern
+from mlflow_dynamodbstore.keys.sections import AREAS
 
 _RUN, _TRACE, _MODEL = "0197c9b4", "tr-5f3a", "m-0197c9b5"
 _TIME = 1_700_000_000_000
@@ -254,7 +254,7 @@ _ACCESS = (
         "SK",
         "<sk>#PART#<generation>#<part>",
         "Part of a large value",
-        base.part,
+        base.value_part,
         ("D#9f2c", "a1b2c3", 0),
     ),
 )

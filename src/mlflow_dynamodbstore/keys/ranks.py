@@ -5,15 +5,6 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from mlflow_dynamodbstore.encoding import (
-    bounded,
-    certain_prefix,
-    float_of,
-    float_of_inverted,
-    inverted_float,
-    ordered_float,
-    text_of,
-)
 from mlflow_dynamodbstore.keys.base import (
     ID,
     KEY,
@@ -26,6 +17,15 @@ from mlflow_dynamodbstore.keys.base import (
     key_text,
     pieces_of,
     starting_text,
+)
+from mlflow_dynamodbstore.keys.encoding import (
+    bounded,
+    certain_prefix,
+    float_of,
+    float_of_inverted,
+    inverted_float,
+    ordered_float,
+    text_of,
 )
 
 # Above every encoded number and below NaN.

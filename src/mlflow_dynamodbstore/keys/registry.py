@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mlflow_dynamodbstore.encoding import bounded, ordered_time, ordered_version, version_of
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
@@ -18,6 +17,7 @@ from mlflow_dynamodbstore.keys.base import (
     key_text,
     pieces_of,
 )
+from mlflow_dynamodbstore.keys.encoding import bounded, ordered_time, ordered_version, version_of
 from mlflow_dynamodbstore.table.values import Key
 
 MODEL_META = "M#META"

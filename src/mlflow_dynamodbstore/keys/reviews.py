@@ -5,7 +5,6 @@ LSI1 lists all of them as MLflow does: the newest first, by id among those of on
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded, ordered_int
 from mlflow_dynamodbstore.keys.base import (
     ID,
     LONE_NAME,
@@ -16,8 +15,9 @@ from mlflow_dynamodbstore.keys.base import (
     key_text,
     pieces_of,
 )
-from mlflow_dynamodbstore.keys.described import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.encoding import bounded, ordered_int
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
+from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ITEM = 200  # MLflow's limit of 50 characters, each of four bytes

@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from mlflow_dynamodbstore.encoding import bounded, int_of, ordered_int
 from mlflow_dynamodbstore.keys.base import (
     ID,
     KEY,
@@ -22,6 +21,7 @@ from mlflow_dynamodbstore.keys.base import (
     key_text,
     pieces_of,
 )
+from mlflow_dynamodbstore.keys.encoding import bounded, int_of, ordered_int
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.table.values import Key
 

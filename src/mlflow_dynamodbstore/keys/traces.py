@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.encoding import bounded
 from mlflow_dynamodbstore.keys.base import ID, KEY, Range, children, join, key_text, pieces_of
+from mlflow_dynamodbstore.keys.encoding import bounded
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.table.values import Key
 

@@ -13,7 +13,7 @@ from mlflow_dynamodbstore.mcp.errors import server_not_found, too_busy, version_
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence
-from mlflow_dynamodbstore.registry.revisions import Change, Revisions
+from mlflow_dynamodbstore.shared.names.revisions import Change, Revisions
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode

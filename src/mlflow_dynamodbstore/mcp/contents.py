@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -23,9 +23,9 @@ INLINE = 64 * 1024
 Content = dict[str, Any]
 
 
-def stored_content(version: Key, content: Content) -> large.Stored:
+def stored_content(version: Key, content: Content) -> large_values.Stored:
     """How the content of the version at a key is to be written."""
-    return large.store(version, CONTENT, json.dumps(content), inline=INLINE)
+    return large_values.store(version, CONTENT, json.dumps(content), inline=INLINE)
 
 
 class Drafts:
@@ -50,15 +50,15 @@ class Drafts:
 
 def part_keys(version: Item) -> list[Key]:
     """Where the parts of a long content are."""
-    return large.part_keys(version, CONTENT)
+    return large_values.part_keys(version, CONTENT)
 
 
 def content_of(table: Table, version: Item, parts: dict[Key, Item]) -> Content:
     """The content of a version, whose parts may be at hand."""
     wanted = part_keys(version)
     if wanted and all(key in parts for key in wanted):
-        text = large.unpack(b"".join(parts[key]["data"] for key in wanted))
+        text = large_values.unpack(b"".join(parts[key]["data"] for key in wanted))
     else:
-        text = large.load(table, version, CONTENT)
+        text = large_values.load(table, version, CONTENT)
     content: Content = json.loads(str(text))
     return content

@@ -9,8 +9,8 @@ from mlflow.entities.mcp_server import MCPRemoteTransportType
 from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import ids
-from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.mcp.base import McpBase, resolved_version
 from mlflow_dynamodbstore.mcp.checks import check_url
 from mlflow_dynamodbstore.mcp.errors import (
@@ -26,7 +26,7 @@ from mlflow_dynamodbstore.mcp.errors import (
 from mlflow_dynamodbstore.mcp.items import ENDPOINT, LATEST_ALIAS, Target, new_endpoint, touched
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
-from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -146,7 +146,7 @@ class AccessEndpoints(McpBase):
     def _mcp_owner(self, endpoint_id: str) -> Server | None:
         """The server of the active workspace that has an endpoint."""
         entry = self.table.get(
-            keys.workspace_endpoint(str(endpoint_id), self._get_active_workspace())
+            mcp_keys.workspace_endpoint(str(endpoint_id), self._get_active_workspace())
         )
         owner = None if entry is None else self._mcp_servers.find(self._mcp_place(entry["server"]))
         return owner if owner is not None and endpoint_id in owner.targets else None

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.mcp.base import McpBase
 from mlflow_dynamodbstore.mcp.items import (
     ACTIVE,
@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.mcp.items import (
     Latest,
 )
 from mlflow_dynamodbstore.mcp.records import Server, Version
-from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Key
 
@@ -67,14 +67,16 @@ class LatestVersions(McpBase):
         status = Attr("status")
         query = Query(
             server.place.pk,
-            where=keys.SERVER_VERSIONS.on(),
+            where=mcp_keys.SERVER_VERSIONS.on(),
             descending=True,
             limit=PAGE,
             filter=status.eq(ACTIVE) if active else status.exists() & status.ne(DELETED),
         )
         versions = (Version(server.place, item) for item in self.table.items(query))
         others = (version for version in versions if version.version != but)
-        for _, equals in groupby(others, lambda v: keys.server_version_of(v.item["SK"]).precedence):
+        for _, equals in groupby(
+            others, lambda v: mcp_keys.server_version_of(v.item["SK"]).precedence
+        ):
             highest = max(equals, key=lambda version: (version.item["created"], version.version))
             (whole,) = self._mcp_complete([highest])
             return whole.latest()

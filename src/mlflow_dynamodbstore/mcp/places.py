@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.registry.items import NAME, REVISION, TagStore, named
 from mlflow_dynamodbstore.table.table import Table
@@ -23,17 +23,17 @@ class ServerPlace(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return keys.server_pk(self.name, self.workspace)
+        return mcp_keys.server_pk(self.name, self.workspace)
 
     @property
     def key(self) -> Key:
         """The key of META."""
-        return keys.server_key(self.name, self.workspace)
+        return mcp_keys.server_key(self.name, self.workspace)
 
     @property
     def guard(self) -> Item:
         """The item by which the server is listed in its workspace."""
-        return named(keys.server_name_guard(self.name, self.workspace), NAME, self.name)
+        return named(mcp_keys.server_name_guard(self.name, self.workspace), NAME, self.name)
 
     def listing(self, meta: Item) -> Item:
         """The guard: it repeats nothing of META."""
@@ -42,25 +42,25 @@ class ServerPlace(NamedTuple):
 
     def version(self, version: str) -> Key:
         """The key of a version; raises for what is none."""
-        return Key(self.pk, keys.server_version(precedence(version), version))
+        return Key(self.pk, mcp_keys.server_version(precedence(version), version))
 
     def endpoint(self, endpoint_id: str) -> Key:
-        return Key(self.pk, keys.server_endpoint(endpoint_id))
+        return Key(self.pk, mcp_keys.server_endpoint(endpoint_id))
 
     def endpoint_entry(self, endpoint_id: str) -> Item:
         """The item by which an endpoint is found in its workspace."""
-        key = keys.workspace_endpoint(endpoint_id, self.workspace)
+        key = mcp_keys.workspace_endpoint(endpoint_id, self.workspace)
         return {"PK": key.pk, "SK": key.sk, "server": self.name}
 
     def tagging(self, version: str | None = None) -> TagStore:
         """How the tags of the server, or of one of its versions, are laid out."""
         if version is None:
             return TagStore(
-                lambda key: Key(self.pk, keys.server_tag(key)), MAX_SERVER_TAGS, all_apart=False
+                lambda key: Key(self.pk, mcp_keys.server_tag(key)), MAX_SERVER_TAGS, all_apart=False
             )
         place = (precedence(version), version)
         return TagStore(
-            lambda key: Key(self.pk, keys.server_version_tag(*place, key)),
+            lambda key: Key(self.pk, mcp_keys.server_version_tag(*place, key)),
             MAX_VERSION_TAGS,
             all_apart=False,
         )
@@ -70,9 +70,9 @@ class ServerPlace(NamedTuple):
     def links(self, items: Iterable[Item]) -> list[Item]:
         """The entries of the endpoints among these items."""
         return [
-            self.endpoint_entry(str(keys.server_endpoint_of(item["SK"])))
+            self.endpoint_entry(str(mcp_keys.server_endpoint_of(item["SK"])))
             for item in items
-            if item["SK"] in keys.SERVER_ENDPOINTS
+            if item["SK"] in mcp_keys.SERVER_ENDPOINTS
         ]
 
     def words(self, table: Table) -> list[Item]:
@@ -96,5 +96,5 @@ class ServerPlace(NamedTuple):
 
 def name_of_guard(guard: Item) -> str:
     """The name of the server that a guard stands for."""
-    name = keys.guarded_server_of(guard["SK"])
+    name = mcp_keys.guarded_server_of(guard["SK"])
     return str(guard[NAME]) if name is None else name

@@ -12,7 +12,7 @@ from mlflow.entities.mcp_access_endpoint import MCPAccessEndpoint
 from mlflow.entities.mcp_server import MCPRemoteTransportType, MCPServer, MCPStatus, MCPTool
 from mlflow.entities.mcp_server_version import ConnectOptionSettings, MCPServerVersion
 
-from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.mcp.contents import Content
 from mlflow_dynamodbstore.mcp.items import (
     ACTIVE_VERSIONS,
@@ -31,7 +31,7 @@ from mlflow_dynamodbstore.mcp.items import (
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.registry.items import LONG_TAG, REVISION, TAG, Tags
-from mlflow_dynamodbstore.search import filters
+from mlflow_dynamodbstore.shared.search import filters
 from mlflow_dynamodbstore.table.values import Item, Key
 
 CREATED, UPDATED = "created_at", "last_updated_at"
@@ -167,7 +167,7 @@ class Version:
 
     @cached_property
     def version(self) -> str:
-        return str(keys.server_version_of(self.item["SK"]).version)
+        return str(mcp_keys.server_version_of(self.item["SK"]).version)
 
     @property
     def status(self) -> str:

@@ -21,7 +21,7 @@ from mlflow.entities.mcp_server_version import MCPServerVersion
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
-from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.mcp.base import resolved_version
 from mlflow_dynamodbstore.mcp.checks import check_max_results
@@ -44,11 +44,11 @@ from mlflow_dynamodbstore.mcp.search_terms import (
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.mcp.servers import Servers
 from mlflow_dynamodbstore.registry.search_terms import Filter, Names, position_after
-from mlflow_dynamodbstore.search.filters import Searchable, all_hold
-from mlflow_dynamodbstore.search.ordering import Ordering, Position
-from mlflow_dynamodbstore.search.pages import in_order, page, settled
+from mlflow_dynamodbstore.shared.search.filters import Searchable, all_hold
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position
+from mlflow_dynamodbstore.shared.search.pages import in_order, page, settled
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.lookups import batched
 
 Row = TypeVar("Row", bound=Searchable)
 
@@ -130,9 +130,9 @@ class McpSearch(Servers):
         """The versions of a server, from a position on where they lie in the order asked for."""
         first = ordering.keys[0]
         descending = first.name == PRECEDENCE and not first.ascending
-        where = keys.SERVER_VERSIONS
+        where = mcp_keys.SERVER_VERSIONS
         if first.name == PRECEDENCE and after is not None:
-            where = keys.server_versions_from(str(after[0][1]), descending=descending)
+            where = mcp_keys.server_versions_from(str(after[0][1]), descending=descending)
         status = Attr(STATUS)
         query = Query(
             place.pk,
@@ -194,9 +194,9 @@ class McpSearch(Servers):
         first = ordering.keys[0]
         is_by_id = first.name == "id"
         descending = is_by_id and not first.ascending
-        where = keys.WORKSPACE_ENDPOINTS
+        where = mcp_keys.WORKSPACE_ENDPOINTS
         if is_by_id and after is not None:
-            where = keys.workspace_endpoints_from(str(after[0][1]), descending=descending)
+            where = mcp_keys.workspace_endpoints_from(str(after[0][1]), descending=descending)
         query = Query(
             workspace_pk(self._get_active_workspace()),
             where=where.on(),
@@ -204,7 +204,7 @@ class McpSearch(Servers):
             limit=ENDPOINTS_AT_ONCE,
         )
         for entries in batched(self.table.items(query), ENDPOINTS_AT_ONCE):
-            yield {str(keys.workspace_endpoint_of(e["SK"])): str(e["server"]) for e in entries}
+            yield {str(mcp_keys.workspace_endpoint_of(e["SK"])): str(e["server"]) for e in entries}
 
     def _mcp_endpoints_among(
         self, of: dict[str, Server], wanted: Filter, target: Target

@@ -13,21 +13,21 @@ from mlflow.utils.search_utils import (
     SearchUtils,
 )
 
-from mlflow_dynamodbstore.keys import mcp as keys
+from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mcp.places import name_of_guard
 from mlflow_dynamodbstore.mcp.records import CREATED, PRECEDENCE, UPDATED
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.registry.search_terms import PARSED_KEPT, Filter, Guards
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison
-from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 
 NAME = "name"
 SERVER_NAME = "server_name"
 STATUS = "status"
 VERSION = "version"
 
-SERVERS = Guards(keys.server_names_starting, keys.server_name_guard, name_of_guard)
+SERVERS = Guards(mcp_keys.server_names_starting, mcp_keys.server_name_guard, name_of_guard)
 
 _ORDERED = {"=", "!=", ">", ">=", "<", "<="}
 _ALL = _ORDERED | {"LIKE", "ILIKE", "IN", "NOT IN"}

@@ -14,8 +14,8 @@ from mlflow_dynamodbstore.mcp.checks import Icons, checked_icons
 from mlflow_dynamodbstore.mcp.errors import invalid, no_server, server_exists
 from mlflow_dynamodbstore.mcp.items import ACTIVE, given, new_meta
 from mlflow_dynamodbstore.mcp.records import Server
-from mlflow_dynamodbstore.registry.claims import NameTakenError
-from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.shared.names.claims import NameTakenError
+from mlflow_dynamodbstore.shared.names.revisions import Change
 
 
 class Servers(McpBase):

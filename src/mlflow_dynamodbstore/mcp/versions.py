@@ -13,7 +13,6 @@ from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_mcp_initial_status
 
-from mlflow_dynamodbstore import large
 from mlflow_dynamodbstore.mcp.checks import (
     check_transition,
     checked_connect_options,
@@ -43,8 +42,9 @@ from mlflow_dynamodbstore.mcp.items import (
 from mlflow_dynamodbstore.mcp.latest import LatestVersions
 from mlflow_dynamodbstore.mcp.records import Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence, precedence
-from mlflow_dynamodbstore.registry.claims import NameTakenError, is_refused, nothing_there
-from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.names.claims import NameTakenError, is_refused, nothing_there
+from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item
@@ -88,7 +88,7 @@ class ServerVersions(LatestVersions):
         try:
             server = self._mcp_add(created, stored.parts, new_meta(place, now, created_by))
         except MlflowException:
-            self.table.write(large.removal(created.item, CONTENT))
+            self.table.write(large_values.removal(created.item, CONTENT))
             raise
         return created.entity(server.aliases_of(version))
 
@@ -203,7 +203,7 @@ class ServerVersions(LatestVersions):
             raise
         drafts.drop(besides=() if after.is_deleted else part_keys(after.item))
         if said:
-            self.table.write(large.removal(before.item, CONTENT))
+            self.table.write(large_values.removal(before.item, CONTENT))
         return after.entity(server.aliases_of(version))
 
     def delete_mcp_server_version(self, name: str, version: str) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, Place, Target
 from mlflow_dynamodbstore.registry.records import Model
-from mlflow_dynamodbstore.registry.revisions import Change
 from mlflow_dynamodbstore.registry.who import current_user
+from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -61,7 +61,7 @@ class AliasChanges(RegistryBase):
         place, before = model.place, model.aliases.get(alias)
         if after is None:
             change.remove.append(ALIAS + alias)
-            change.writes.append(Delete(Key(place.pk, keys.model_alias(alias))))
+            change.writes.append(Delete(Key(place.pk, registry_keys.model_alias(alias))))
         else:
             change.set[ALIAS + alias] = after.stored()
             change.writes.append(Put(alias_item(place, alias, after)))
@@ -97,7 +97,7 @@ class AliasChanges(RegistryBase):
 
 def recorded_changes(table: Table, model: Model, alias: str | None) -> list[AliasChange]:
     """The changes of one alias, or of all, the newest first."""
-    query = Query(model.place.pk, where=keys.model_alias_changes(alias).on())
+    query = Query(model.place.pk, where=registry_keys.model_alias_changes(alias).on())
     older = (
         AliasChange.of(change_id, item["alias"], stored)
         for item in table.items(query)
@@ -121,7 +121,7 @@ def _history_item(place: Place, changes: list[AliasChange]) -> Item:
     first = changes[0]
     return {
         "PK": place.pk,
-        "SK": keys.model_alias_change(first.alias, first.timestamp, first.change_id),
+        "SK": registry_keys.model_alias_change(first.alias, first.timestamp, first.change_id),
         "alias": first.alias,
         "changes": [[made.change_id, made.stored()] for made in changes],
     }
@@ -133,7 +133,7 @@ def _target(stored: Value) -> Target | None:
 
 def alias_item(place: Place, alias: str, target: Target) -> Item:
     """The item of an alias."""
-    item: Item = {"PK": place.pk, "SK": keys.model_alias(alias), "version": target.version}
+    item: Item = {"PK": place.pk, "SK": registry_keys.model_alias(alias), "version": target.version}
     if target.secondary is not None:
         item.update(secondary=target.secondary, weight=target.weight)
     return item

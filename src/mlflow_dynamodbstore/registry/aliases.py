@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.registry.items import Target
 from mlflow_dynamodbstore.registry.model_versions import ModelVersions
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.registered_models import RegisteredModels
-from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.shared.names.revisions import Change
 
 MAX_WEIGHT = 99
 

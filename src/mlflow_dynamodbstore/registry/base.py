@@ -16,15 +16,16 @@ from mlflow.protos.databricks_pb2 import INVALID_STATE
 from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
 from mlflow.utils.validation import _validate_model_name
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import Policies
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.copies import copying
 from mlflow_dynamodbstore.registry.errors import model_not_found, too_busy, version_not_found
 from mlflow_dynamodbstore.registry.items import Place, listed_facts, name_of_guard
 from mlflow_dynamodbstore.registry.memory import Memory
 from mlflow_dynamodbstore.registry.records import Model, Version, tag_key
-from mlflow_dynamodbstore.registry.revisions import Change, Revisions
-from mlflow_dynamodbstore.search.name_index import MODEL_NAME, NameIndex
+from mlflow_dynamodbstore.shared.names.revisions import Change, Revisions
+from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import Put, Query, Write
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -60,7 +61,7 @@ class RegistryBase(WorkspaceAwareMixin):
         self._words = NameIndex(table, self.policies, MODEL_NAME)
         self._models: Revisions[Place, Model] = Revisions(table, Model, too_busy, _kept_true)
         self._versions: Memory[Key, KnownVersion] = Memory(VERSIONS_KEPT)
-        self._noted_workspaces = {keys.DEFAULT_WORKSPACE}
+        self._noted_workspaces = {DEFAULT_WORKSPACE}
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -144,18 +145,20 @@ class RegistryBase(WorkspaceAwareMixin):
     def _note_workspace(self, workspace: str) -> None:
         """Remember, before the first thing is written to it, that a workspace is in use."""
         if workspace not in self._noted_workspaces:
-            key = keys.workspace_entry_key(workspace)
+            key = access_keys.workspace_entry_key(workspace)
             self.table.write([Put({"PK": key.pk, "SK": key.sk})])
             self._noted_workspaces.add(workspace)
 
     def _check_nothing_is_hidden(self) -> None:
         """Refuse to work without workspaces while something lies outside the default one."""
-        for entry in self.table.items(Query(keys.CONFIG_PK, where=keys.WORKSPACES.on())):
-            workspace = str(keys.workspace_entry_of(entry["SK"]))
-            if workspace == keys.DEFAULT_WORKSPACE:
+        for entry in self.table.items(
+            Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on())
+        ):
+            workspace = str(access_keys.workspace_entry_of(entry["SK"]))
+            if workspace == DEFAULT_WORKSPACE:
                 continue
             for label, what, names, name_of in _HIDDEN:
-                query = Query(keys.workspace_pk(workspace), where=names.on(), limit=1)
+                query = Query(access_keys.workspace_pk(workspace), where=names.on(), limit=1)
                 first = next(self.table.items(query), None)
                 if first is not None:
                     raise MlflowException(
@@ -168,8 +171,8 @@ class RegistryBase(WorkspaceAwareMixin):
 
 
 _HIDDEN = (
-    ("registered models", "model", keys.MODEL_NAMES, name_of_guard),
-    ("webhooks", "webhook", keys.WEBHOOKS, lambda item: item["webhook_id"]),
+    ("registered models", "model", access_keys.MODEL_NAMES, name_of_guard),
+    ("webhooks", "webhook", access_keys.WEBHOOKS, lambda item: item["webhook_id"]),
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.items import COPY
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put, Write
@@ -66,8 +66,8 @@ def _mirror(contents: dict[int, Item], write: Write) -> None:
 def _version_of(write: Write) -> int | None:
     """The version whose own item is written."""
     sk = str(write.item["SK"]) if isinstance(write, Put) else write.key.sk
-    number = keys.model_version_of(sk) if sk in keys.MODEL_VERSIONS else 0
-    return number if number and sk == keys.model_version(number) else None
+    number = registry_keys.model_version_of(sk) if sk in registry_keys.MODEL_VERSIONS else 0
+    return number if number and sk == registry_keys.model_version(number) else None
 
 
 def _contents(version: Item) -> Item:

@@ -23,10 +23,12 @@ from typing import NamedTuple
 from mlflow.entities.model_registry.model_version_stages import STAGE_NONE
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.encoding import is_cut
-from mlflow_dynamodbstore.policies import Policies
-from mlflow_dynamodbstore.search.name_index import MODEL_NAME, NameIndex, entries_left
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
+from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex, entries_left
 from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
@@ -69,17 +71,17 @@ class Place(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return keys.model_pk(self.name, self.workspace)
+        return registry_keys.model_pk(self.name, self.workspace)
 
     @property
     def key(self) -> Key:
         """The key of META."""
-        return keys.model_key(self.name, self.workspace)
+        return registry_keys.model_key(self.name, self.workspace)
 
     @property
     def guard(self) -> Item:
         """The item by which the model is listed in its workspace, with its name alone."""
-        return named(keys.model_name_guard(self.name, self.workspace), NAME, self.name)
+        return named(access_keys.model_name_guard(self.name, self.workspace), NAME, self.name)
 
     def listing(self, meta: Item) -> Item:
         """The guard of the model, with what it repeats of META."""
@@ -87,13 +89,13 @@ class Place(NamedTuple):
         return self.guard if facts is None else {**self.guard, FACTS: facts}
 
     def version(self, number: int) -> Key:
-        return keys.model_version_key(self.name, number, self.workspace)
+        return registry_keys.model_version_key(self.name, number, self.workspace)
 
     def tag(self, key: str, number: int | None = None) -> Key:
         """The key of a tag of the model, or of one of its versions."""
         if number is None:
-            return Key(self.pk, keys.model_tag(key))
-        return Key(self.pk, keys.model_version_tag(number, key))
+            return Key(self.pk, registry_keys.model_tag(key))
+        return Key(self.pk, registry_keys.model_version_tag(number, key))
 
     def tagging(self, number: int | None = None) -> TagStore:
         """How the tags of the model, or of one of its versions, are laid out.
@@ -106,7 +108,10 @@ class Place(NamedTuple):
 
     def run_link(self, run_id: str, number: int) -> Item:
         """The item by which a version is found by its run."""
-        key = Key(keys.model_run_pk(run_id, self.workspace), keys.model_run_link(self.name, number))
+        key = Key(
+            registry_keys.model_run_pk(run_id, self.workspace),
+            registry_keys.model_run_link(self.name, number),
+        )
         return named(key, NAME, self.name)
 
     # What claims need to know: see ``claims.Holder``.
@@ -114,7 +119,7 @@ class Place(NamedTuple):
     def links(self, items: Iterable[Item]) -> list[Item]:
         """The items by which the versions among these are found by their runs."""
         return [
-            self.run_link(item["run_id"], keys.model_version_of(item["SK"]))
+            self.run_link(item["run_id"], registry_keys.model_version_of(item["SK"]))
             for item in items
             if _is_version(item) and "run_id" in item
         ]
@@ -144,7 +149,7 @@ class Place(NamedTuple):
             REVISION: meta[REVISION] + 1,
             VERSIONS_REVISION: meta[REVISION] + 1,
             **touched,
-            **keys.model_index(name=self.name, workspace=self.workspace),
+            **index_keys.model_index(name=self.name, workspace=self.workspace),
         }
 
 
@@ -224,7 +229,7 @@ def new_meta(place: Place, now: int, description: str | None) -> Item:
     """The own item of a new model, without its tags."""
     item: Item = {
         "PK": place.pk,
-        "SK": keys.MODEL_META,
+        "SK": registry_keys.MODEL_META,
         "v": SCHEMA_VERSION,
         NAME: place.name,
         UID: secrets.token_hex(6),
@@ -233,7 +238,7 @@ def new_meta(place: Place, now: int, description: str | None) -> Item:
         LAST_VERSION: 0,
         "created": now,
         "updated": now,
-        **keys.model_index(name=place.name, workspace=place.workspace),
+        **index_keys.model_index(name=place.name, workspace=place.workspace),
     }
     if description is not None:
         item["description"] = description
@@ -323,13 +328,13 @@ def listed_meta(guard: Item, name: str) -> Item | None:
 
 def name_of_guard(guard: Item) -> str:
     """The name of the model that a guard stands for."""
-    name = keys.guarded_name_of(guard["SK"])
+    name = access_keys.guarded_name_of(guard["SK"])
     return str(guard[NAME]) if name is None else name
 
 
 def linked_version(link: Item) -> tuple[str, int]:
     """The model and version that a run's link leads to."""
-    name, number = keys.model_run_link_of(link["SK"])
+    name, number = registry_keys.model_run_link_of(link["SK"])
     return (str(link[NAME]) if name is None else name), number
 
 
@@ -339,7 +344,7 @@ def as_texts(tags: Iterable[tuple[str, object]]) -> dict[str, str | None]:
 
 
 def _is_version(item: Item) -> bool:
-    return item["SK"] in keys.MODEL_VERSIONS and "stage" in item
+    return item["SK"] in registry_keys.MODEL_VERSIONS and "stage" in item
 
 
 def named(key: Key, attribute: str, text: str) -> Item:

@@ -20,7 +20,7 @@ from mlflow.tracking.client import MlflowClient
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_model_version, _validate_model_version_tag
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.alias_changes import AliasChanges
 from mlflow_dynamodbstore.registry.base import Decision
 from mlflow_dynamodbstore.registry.errors import version_not_found
@@ -34,7 +34,7 @@ from mlflow_dynamodbstore.registry.items import (
     new_version,
 )
 from mlflow_dynamodbstore.registry.records import Model, Version
-from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -249,8 +249,8 @@ class ModelVersions(AliasChanges):
         """The versions in a stage, the newest first."""
         query = Query(
             place.pk,
-            where=keys.MODEL_VERSIONS.on(),
+            where=registry_keys.MODEL_VERSIONS.on(),
             descending=True,
             filter=Attr("stage").eq(stage),
         )
-        return (keys.model_version_of(item["SK"]) for item in self.table.items(query))
+        return (registry_keys.model_version_of(item["SK"]) for item in self.table.items(query))

@@ -16,7 +16,7 @@ from mlflow.entities.model_registry import (
 )
 from mlflow.entities.model_registry.model_version_status import ModelVersionStatus
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.items import (
     ALIAS,
     CHANGE,
@@ -36,7 +36,7 @@ from mlflow_dynamodbstore.registry.items import (
     by_prefix,
     marks_prompt,
 )
-from mlflow_dynamodbstore.search import filters
+from mlflow_dynamodbstore.shared.search import filters
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -217,17 +217,17 @@ _ATTRIBUTES = {
 
 def read_with_versions(table: Table, place: Place) -> tuple[Item | None, list[Version]]:
     """A model's META and all of its versions, in one query."""
-    query = Query(place.pk, where=keys.MODEL_AND_VERSIONS.on())
+    query = Query(place.pk, where=registry_keys.MODEL_AND_VERSIONS.on())
     meta: Item | None = None
     found: dict[int, Item] = {}
     long_tags: dict[int, dict[str, str | None]] = {}
     for item in table.items(query):
         sk = item["SK"]
-        if sk == keys.MODEL_META:
+        if sk == registry_keys.MODEL_META:
             meta = item
-        elif sk in keys.MODEL_VERSIONS:
-            number = keys.model_version_of(sk)
-            if sk == keys.model_version(number):
+        elif sk in registry_keys.MODEL_VERSIONS:
+            number = registry_keys.model_version_of(sk)
+            if sk == registry_keys.model_version(number):
                 found[number] = item
             else:
                 long_tags.setdefault(number, {})[tag_key(item)] = item["value"]
@@ -241,7 +241,11 @@ def read_with_versions(table: Table, place: Place) -> tuple[Item | None, list[Ve
 def tag_key(item: Item) -> str:
     """The key of a tag that is an item of its own."""
     sk = item["SK"]
-    key = keys.model_tag_key(sk) if sk in keys.MODEL_TAGS else keys.model_version_tag_key(sk)
+    key = (
+        registry_keys.model_tag_key(sk)
+        if sk in registry_keys.MODEL_TAGS
+        else registry_keys.model_version_tag_key(sk)
+    )
     return str(item["key"]) if key is None else key
 
 

@@ -9,9 +9,7 @@ from mlflow.prompt.registry_utils import handle_resource_already_exist_error, ha
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_model_renaming, _validate_registered_model_tag
 
-from mlflow_dynamodbstore.registry import claims
 from mlflow_dynamodbstore.registry.base import RegistryBase
-from mlflow_dynamodbstore.registry.claims import NameTakenError
 from mlflow_dynamodbstore.registry.errors import model_not_found, name_taken
 from mlflow_dynamodbstore.registry.items import (
     LONG_TAG,
@@ -21,7 +19,9 @@ from mlflow_dynamodbstore.registry.items import (
     new_meta,
 )
 from mlflow_dynamodbstore.registry.records import Model, read_with_versions
-from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.shared.names import claims
+from mlflow_dynamodbstore.shared.names.claims import NameTakenError
+from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item

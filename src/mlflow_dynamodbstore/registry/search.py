@@ -26,7 +26,7 @@ from mlflow.store.model_registry import (
     SEARCH_REGISTERED_MODEL_MAX_RESULTS_THRESHOLD,
 )
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.items import Place, linked_version, listed_meta
 from mlflow_dynamodbstore.registry.records import Model, Version, read_with_versions
@@ -42,9 +42,9 @@ from mlflow_dynamodbstore.registry.search_terms import (
     version_filter,
     version_ordering,
 )
-from mlflow_dynamodbstore.search.filters import all_hold
-from mlflow_dynamodbstore.search.ordering import Ordering
-from mlflow_dynamodbstore.search.pages import in_order, page
+from mlflow_dynamodbstore.shared.search.filters import all_hold
+from mlflow_dynamodbstore.shared.search.ordering import Ordering
+from mlflow_dynamodbstore.shared.search.pages import in_order, page
 from mlflow_dynamodbstore.table.contract import Query
 
 T = TypeVar("T")
@@ -170,7 +170,7 @@ class RegistrySearch(RegistryBase):
     def _versions_of_runs(self, run_ids: list[str], wanted: Filter, strict: bool) -> list[Version]:
         """The versions that runs produced."""
         workspace = self._get_active_workspace()
-        partitions = [keys.model_run_pk(run_id, workspace) for run_id in run_ids]
+        partitions = [registry_keys.model_run_pk(run_id, workspace) for run_id in run_ids]
         links = self.table.map(lambda pk: list(self.table.items(Query(pk))), partitions)
         numbers: dict[Place, list[int]] = {}
         for name, number in map(linked_version, chain.from_iterable(links)):

@@ -14,12 +14,13 @@ from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.search_utils import SearchModelUtils, SearchModelVersionUtils, SearchUtils
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.encoding import is_cut
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.registry.items import name_of_guard
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison
-from mlflow_dynamodbstore.search.like import fixed_prefix
-from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
+from mlflow_dynamodbstore.shared.search.like import fixed_prefix
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -202,12 +203,12 @@ def position_after(ordering: Ordering, page_token: str | None) -> Position | Non
 class Guards(NamedTuple):
     """How a workspace lists the names of one kind of thing."""
 
-    starting: Callable[[str], keys.Range]
+    starting: Callable[[str], Range]
     key: Callable[[str, str], Key]
     name_of: Callable[[Item], str]
 
 
-MODELS = Guards(keys.model_names_starting, keys.model_name_guard, name_of_guard)
+MODELS = Guards(access_keys.model_names_starting, access_keys.model_name_guard, name_of_guard)
 
 
 class Listed(NamedTuple):
@@ -259,11 +260,9 @@ class Names:
             sk = self.guards.key(bound, self.workspace).sk
             if not is_cut(sk):
                 low, high = place
-                place = (
-                    keys.Range(low, min(high, sk)) if descending else keys.Range(max(low, sk), high)
-                )
+                place = Range(low, min(high, sk)) if descending else Range(max(low, sk), high)
         query = Query(
-            keys.workspace_pk(self.workspace),
+            access_keys.workspace_pk(self.workspace),
             where=place.on(),
             descending=descending,
             limit=self._page,

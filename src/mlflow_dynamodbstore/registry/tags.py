@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.registry.items import (
     marks_prompt,
 )
 from mlflow_dynamodbstore.registry.records import Model, Version
-from mlflow_dynamodbstore.registry.revisions import Change
+from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Patch, Write
 from mlflow_dynamodbstore.table.update import Update
 

@@ -31,13 +31,14 @@ from mlflow.utils.validation import (
     _validate_webhook_url,
 )
 
-from mlflow_dynamodbstore import ids, keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.search_terms import position_after
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE
-from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.search.pages import page
-from mlflow_dynamodbstore.secrets import WEBHOOK, remember_key
+from mlflow_dynamodbstore.shared.encryption_keys import WEBHOOK, remember_key
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.shared.search.pages import page
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -78,7 +79,7 @@ class Webhooks(RegistryBase):
         _validate_webhook_events(events)
         workspace = self._get_active_workspace()
         webhook_id = str(uuid.UUID(ids.new_id()))
-        key = keys.webhook_key(webhook_id, workspace)
+        key = access_keys.webhook_key(webhook_id, workspace)
         now = get_current_time_millis()
         item: Item = {
             "PK": key.pk,
@@ -154,7 +155,7 @@ class Webhooks(RegistryBase):
     # --- reading --------------------------------------------------------------------------------
 
     def _webhook_key(self, webhook_id: str) -> Key:
-        return keys.webhook_key(webhook_id, self._get_active_workspace())
+        return access_keys.webhook_key(webhook_id, self._get_active_workspace())
 
     def _webhook_item(self, webhook_id: str) -> Item:
         item = self.table.get(self._webhook_key(webhook_id))
@@ -171,8 +172,8 @@ class Webhooks(RegistryBase):
                 f"max_results must be between 1 and {LONGEST_PAGE}.", INVALID_PARAMETER_VALUE
             )
         after = position_after(NEWEST_FIRST, page_token)
-        partition = keys.workspace_pk(self._get_active_workspace())
-        items = filter(wanted, self.table.items(Query(partition, where=keys.WEBHOOKS.on())))
+        partition = access_keys.workspace_pk(self._get_active_workspace())
+        items = filter(wanted, self.table.items(Query(partition, where=access_keys.WEBHOOKS.on())))
         rows: Iterator[Row] = iter(
             sorted(
                 map(Row, items),
@@ -194,7 +195,7 @@ class Webhooks(RegistryBase):
             events=events,
             creation_timestamp=item["created"],
             last_updated_timestamp=item["updated"],
-            workspace=keys.workspace_of(item["PK"]),
+            workspace=access_keys.workspace_of(item["PK"]),
             description=item.get("description"),
             status=WebhookStatus(item["status"]),
             secret=_decrypted(item),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore import ids
-from mlflow_dynamodbstore.tracking.base import TrackingBase
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
+from mlflow_dynamodbstore.tracking.lookups import TrackingBase
 
 
 class ReviewsBase(TrackingBase):

@@ -17,7 +17,7 @@ from mlflow.genai.label_schemas.label_schemas import (
     LabelSchemaType,
 )
 
-from mlflow_dynamodbstore.keys import reviews as keys
+from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
@@ -35,7 +35,7 @@ def label_schema_item(schema: LabelSchema) -> Item:
     assert schema.experiment_id is not None
     assert schema.schema_id is not None
     assert schema.created_at is not None
-    key = keys.label_schema_key(schema.experiment_id, schema.schema_id)
+    key = review_keys.label_schema_key(schema.experiment_id, schema.schema_id)
     return {
         "PK": key.pk,
         "SK": key.sk,
@@ -47,7 +47,7 @@ def label_schema_item(schema: LabelSchema) -> Item:
         "created": schema.created_at,
         "updated": schema.created_at,
         "is_default": schema.is_default,
-        "lsi1sk": keys.lsi1_label_schema(schema.schema_id, schema.created_at),
+        "lsi1sk": review_keys.lsi1_label_schema(schema.schema_id, schema.created_at),
         **input_attributes(schema.input),
     }
 
@@ -76,9 +76,9 @@ def label_schema_of(item: Item) -> LabelSchema:
 
 def label_schema_id_of(item: Item) -> str:
     """The id of the label schema that an item holds."""
-    return str(keys.label_schema_id_of(str(item["SK"])))
+    return str(review_keys.label_schema_id_of(str(item["SK"])))
 
 
 def name_guard(item: Item, name: str) -> Key:
     """The guard of a name, in the experiment of a label schema."""
-    return Key(str(item["PK"]), keys.label_schema_name(name))
+    return Key(str(item["PK"]), review_keys.label_schema_name(name))

@@ -31,9 +31,9 @@ from mlflow.protos.databricks_pb2 import (
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import ids
-from mlflow_dynamodbstore.keys import experiment_pk
-from mlflow_dynamodbstore.keys import reviews as keys
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import reviews as review_keys
+from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.reviews import naming
 from mlflow_dynamodbstore.reviews.base import ReviewsBase
 from mlflow_dynamodbstore.reviews.label_records import (
@@ -47,9 +47,9 @@ from mlflow_dynamodbstore.reviews.listing import Page, listed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.base import PLACES_KEPT, Recent
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+from mlflow_dynamodbstore.tracking.lookups import PLACES_KEPT, Recent
+from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 _logger = logging.getLogger(__name__)
 
@@ -117,11 +117,13 @@ class LabelSchemas(ReviewsBase):
 
     def _find_label_schema(self, schema_id: str) -> Item | None:
         home = self._home_of(ID_PREFIX, schema_id)
-        return None if home is None else self.table.get(keys.label_schema_key(home, schema_id))
+        return (
+            None if home is None else self.table.get(review_keys.label_schema_key(home, schema_id))
+        )
 
     def get_label_schema_by_name(self, experiment_id: str, name: str) -> LabelSchema:
         home = self._reviewed_experiment(experiment_id)
-        guard = self.table.get(Key(experiment_pk(home), keys.label_schema_name(name)))
+        guard = self.table.get(Key(experiment_pk(home), review_keys.label_schema_name(name)))
         item = None if guard is None else self._find_label_schema(str(guard["id"]))
         if item is None:
             raise MlflowException(
@@ -140,7 +142,7 @@ class LabelSchemas(ReviewsBase):
         found, token = listed(
             self.table,
             experiment_pk(home),
-            [keys.label_schemas_by_age],
+            [review_keys.label_schemas_by_age],
             label_schema_id_of,
             wanted,
         )
@@ -194,7 +196,7 @@ class LabelSchemas(ReviewsBase):
         """Write the default question of an experiment, unless it is there or its name is taken."""
         if self._have_default_question.get(home):
             return
-        guard = Key(experiment_pk(home), keys.label_schema_name(DEFAULT_LABEL_SCHEMA_NAME))
+        guard = Key(experiment_pk(home), review_keys.label_schema_name(DEFAULT_LABEL_SCHEMA_NAME))
         if self.table.get(guard) is None:
             try:
                 self._new_label_schema(

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from boto3.dynamodb.conditions import ConditionBase
 
-from mlflow_dynamodbstore.keys import Range
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE
-from mlflow_dynamodbstore.search.ordering import Ordering, SortKey, bad_token
-from mlflow_dynamodbstore.search.pages import in_order, merged, page, started
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey, bad_token
+from mlflow_dynamodbstore.shared.search.pages import in_order, merged, page, started
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item

@@ -11,7 +11,7 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 
-from mlflow_dynamodbstore.keys import EXPERIMENT_META
+from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META
 from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table

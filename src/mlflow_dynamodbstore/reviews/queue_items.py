@@ -26,8 +26,8 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.keys import reviews as keys
-from mlflow_dynamodbstore.keys import trace_locator_key
+from mlflow_dynamodbstore.keys import reviews as review_keys
+from mlflow_dynamodbstore.keys.traces import trace_locator_key
 from mlflow_dynamodbstore.reviews.listing import listed
 from mlflow_dynamodbstore.reviews.queue_records import (
     ATTACHED,
@@ -41,8 +41,8 @@ from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, 
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.items import ABSENT
+from mlflow_dynamodbstore.tracking.lookups import batched
 
 _AT_ONCE = MAX_TRANSACTION - 1  # and the queue itself
 _ONE_MORE = Update(add={ATTACHED: 1})
@@ -59,7 +59,7 @@ class ReviewItems(ReviewQueues):
     ) -> list[ReviewQueueItem]:
         kind = coerce_item_type(item_type)
         wanted = validate_item_ids_for_attach(item_ids)
-        queue = keys.review_queue_key(self._home_of_queue(queue_id), queue_id)
+        queue = review_keys.review_queue_key(self._home_of_queue(queue_id), queue_id)
         now = get_current_time_millis()
         attached = [
             item
@@ -75,7 +75,7 @@ class ReviewItems(ReviewQueues):
 
         What is attached expires with its trace, if there is such a trace and it expires.
         """
-        places = {Key(queue.pk, keys.review_item(queue_id, one)): one for one in item_ids}
+        places = {Key(queue.pk, review_keys.review_item(queue_id, one)): one for one in item_ids}
         traces = {one: trace_locator_key(one) for one in item_ids}
         while True:
             found = self.table.get_many([queue, *places, *traces.values()])
@@ -107,7 +107,9 @@ class ReviewItems(ReviewQueues):
         wanted = validate_item_ids_for_attach(item_ids)
         queue = self._queue_item(queue_id)
         pk = str(queue["PK"])
-        self.table.write([Delete(Key(pk, keys.review_item(queue_id, one))) for one in wanted])
+        self.table.write(
+            [Delete(Key(pk, review_keys.review_item(queue_id, one))) for one in wanted]
+        )
 
     # --- working through a queue ----------------------------------------------------------------
 
@@ -122,7 +124,9 @@ class ReviewItems(ReviewQueues):
         wanted = page_of(max_results, page_token)
         statuses = list(ReviewStatus) if status is None else [coerce_status(status)]
         queue = self._queue_item(queue_id)
-        stretches = [partial(keys.review_items_of_status, queue_id, str(one)) for one in statuses]
+        stretches = [
+            partial(review_keys.review_items_of_status, queue_id, str(one)) for one in statuses
+        ]
         found, token = listed(self.table, str(queue["PK"]), stretches, item_id_of, wanted)
         return PagedList([review_item_of(item) for item in found], token)
 
@@ -134,8 +138,8 @@ class ReviewItems(ReviewQueues):
         by = None if completed_by is None else normalize_user(completed_by)
         _check_reviewer(new_status, by)
         home = self._home_of_queue(queue_id)
-        queue = keys.review_queue_key(home, queue_id)
-        key = keys.review_item_key(home, queue_id, item_id)
+        queue = review_keys.review_queue_key(home, queue_id)
+        key = review_keys.review_item_key(home, queue_id, item_id)
         found = self.table.get_many([queue, key])
         if queue not in found:
             raise QueueNotFound(queue_id)

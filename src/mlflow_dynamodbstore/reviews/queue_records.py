@@ -11,7 +11,7 @@ from mlflow.genai.review_queues import (
 )
 from mlflow.genai.review_queues.validation import ValidatedQueue
 
-from mlflow_dynamodbstore.keys import reviews as keys
+from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
@@ -35,7 +35,7 @@ def queue_item(
         "users": sorted(queue.users),
         "schema_ids": sorted(queue.schema_ids),
         ATTACHED: 0,
-        "lsi1sk": keys.lsi1_review_queue(queue_id, now),
+        "lsi1sk": review_keys.lsi1_review_queue(queue_id, now),
     }
 
 
@@ -56,12 +56,12 @@ def queue_of(item: Item) -> ReviewQueue:
 
 def queue_id_of(item: Item) -> str:
     """The review queue that an item is, or belongs to."""
-    return str(keys.review_queue_id_of(str(item["SK"])))
+    return str(review_keys.review_queue_id_of(str(item["SK"])))
 
 
 def name_guard(item: Item, name: str) -> Key:
     """The guard of a name, in the experiment of a review queue."""
-    return Key(str(item["PK"]), keys.review_queue_name(name))
+    return Key(str(item["PK"]), review_keys.review_queue_name(name))
 
 
 def pending_item(
@@ -76,15 +76,17 @@ def pending_item(
         "status": pending,
         "created": now,
         "updated": now,
-        "lsi1sk": keys.lsi1_review_item(queue_id, pending, item_id, now),
-        "lsi4sk": keys.lsi4_review_item(item_id, queue_id),
+        "lsi1sk": review_keys.lsi1_review_item(queue_id, pending, item_id, now),
+        "lsi4sk": review_keys.lsi4_review_item(item_id, queue_id),
     }
     return item if ttl is None else {**item, TTL: ttl}
 
 
 def status_change(item: Item, status: ReviewStatus, by: str | None, now: int) -> Update:
     """The change that brings an item to another status; back to pending clears who did it."""
-    moved = keys.lsi1_review_item(queue_id_of(item), str(status), item_id_of(item), item["created"])
+    moved = review_keys.lsi1_review_item(
+        queue_id_of(item), str(status), item_id_of(item), item["created"]
+    )
     changes: Item = {"status": str(status), "updated": now, "lsi1sk": moved}
     if status == ReviewStatus.PENDING:
         return Update(set=changes, remove=("completed_by", "completed"))
@@ -107,4 +109,4 @@ def review_item_of(item: Item) -> ReviewQueueItem:
 
 def item_id_of(item: Item) -> str:
     """The id of what is to be reviewed."""
-    return str(keys.review_item_id_of(str(item["SK"])))
+    return str(review_keys.review_item_id_of(str(item["SK"])))

@@ -30,10 +30,9 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import ids
-from mlflow_dynamodbstore.keys import experiment_pk
-from mlflow_dynamodbstore.keys import reviews as keys
-from mlflow_dynamodbstore.partitions import empty_partition
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import reviews as review_keys
+from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.reviews import naming
 from mlflow_dynamodbstore.reviews.attachments import attachments
 from mlflow_dynamodbstore.reviews.base import ReviewsBase
@@ -45,11 +44,12 @@ from mlflow_dynamodbstore.reviews.queue_records import (
     queue_item,
     queue_of,
 )
+from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 _logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class ReviewQueues(ReviewsBase):
         home = self._reviewed_experiment(experiment_id)
         self._check_questions(home, valid.schema_ids)
         queue_id = ID_PREFIX + ids.new_id(home)
-        key = keys.review_queue_key(home, queue_id)
+        key = review_keys.review_queue_key(home, queue_id)
         item = queue_item(key, queue_id, valid, created_by, get_current_time_millis())
         try:
             naming.create(self.table, item, name_guard(item, valid.name), queue_id)
@@ -128,7 +128,7 @@ class ReviewQueues(ReviewsBase):
         name = None if user is None else normalize_user(user)
         if item_id is None:
             of_user = None if name is None else Attr("users").contains(name)
-            stretches = [keys.review_queues_by_age]
+            stretches = [review_keys.review_queues_by_age]
             found, token = listed(self.table, pk, stretches, queue_id_of, wanted, of_user)
         else:
             having = self._queues_having(pk, item_id)
@@ -139,19 +139,21 @@ class ReviewQueues(ReviewsBase):
     def _queues_having(self, pk: str, item_id: str) -> list[Item]:
         """The queues of an experiment that something is attached to."""
         queues = {
-            place: Key(pk, keys.review_queue(str(keys.review_queue_id_of(place.sk))))
+            place: Key(pk, review_keys.review_queue(str(review_keys.review_queue_id_of(place.sk))))
             for place in attachments(self.table, pk, item_id)
         }
         found = self.table.get_many([*queues, *queues.values()])
         return [found[queue] for place, queue in queues.items() if {place, queue} <= found.keys()]
 
     def _find_queue_named(self, home: str, name: str) -> Item | None:
-        guard = self.table.get(Key(experiment_pk(home), keys.review_queue_name(name)))
+        guard = self.table.get(Key(experiment_pk(home), review_keys.review_queue_name(name)))
         return None if guard is None else self._find_queue(str(guard["id"]))
 
     def _find_queue(self, queue_id: str) -> Item | None:
         home = self._home_of(ID_PREFIX, queue_id)
-        return None if home is None else self.table.get(keys.review_queue_key(home, queue_id))
+        return (
+            None if home is None else self.table.get(review_keys.review_queue_key(home, queue_id))
+        )
 
     def _home_of_queue(self, queue_id: str) -> str:
         """The experiment that a queue lies in if it exists, which is not looked at."""
@@ -213,7 +215,7 @@ class ReviewQueues(ReviewsBase):
 
     def _new_questions(self, item: Item, schema_ids: list[str]) -> list[str]:
         """Other questions for a queue that has nothing attached to it."""
-        within = keys.review_items(queue_id_of(item)).on()
+        within = review_keys.review_items(queue_id_of(item)).on()
         attached = Query(str(item["PK"]), within, limit=PAGE)
         if next(self.table.items(attached), None) is not None:
             raise MlflowException(
@@ -227,7 +229,7 @@ class ReviewQueues(ReviewsBase):
 
     def _check_questions(self, home: str, schema_ids: list[str]) -> None:
         """Refuse label schemas that the experiment does not have."""
-        places = {one: keys.label_schema_key(home, one) for one in schema_ids}
+        places = {one: review_keys.label_schema_key(home, one) for one in schema_ids}
         found = self.table.get_many(places.values())
         if missing := [one for one, key in places.items() if key not in found]:
             raise MlflowException(
@@ -242,7 +244,7 @@ class ReviewQueues(ReviewsBase):
             except naming.Changed:
                 continue  # renamed or deleted meanwhile: look again
             # The queue first: nothing can be attached to it any more.
-            within = keys.review_items(queue_id).on()
+            within = review_keys.review_items(queue_id).on()
             empty_partition(self.table, str(item["PK"]), where=within)
             return
         _logger.debug("There is no review queue with id '%s' to delete.", queue_id)

@@ -1,7 +1,7 @@
 """What can go wrong in a table, named once for both engines.
 
 An engine raises only these. The layers above catch only these. Turning them into an
-``MlflowException`` happens in one place, :mod:`mlflow_dynamodbstore.errors`.
+``MlflowException`` happens in one place, :mod:`mlflow_dynamodbstore.shared.mlflow_errors`.
 """
 
 from __future__ import annotations

@@ -34,9 +34,10 @@ from mlflow.utils.validation import (
     _validate_trace_archival_retention_string,
 )
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
-from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.base import TRACE_FOLDER_NAME, Change, TraceNotFound
@@ -132,7 +133,7 @@ class TraceArchival(TraceSearch):
 
     def _archival_tags(self, experiment_id: str) -> dict[str, str] | None:
         """The tags of an active experiment that speak of archiving."""
-        meta = self.table.get(keys.experiment_key(experiment_id))
+        meta = self.table.get(experiment_keys.experiment_key(experiment_id))
         if meta is None or meta["lifecycle"] != LifecycleStage.ACTIVE:
             return None
         names = (TraceExperimentTagKey.ARCHIVE_NOW, TraceExperimentTagKey.ARCHIVAL_RETENTION)
@@ -186,7 +187,9 @@ class TraceArchival(TraceSearch):
             get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
             return False
         place = place_of(item)
-        query = Query(place.pk, where=keys.trace_all_spans(place.trace_id).on(), keys_only=True)
+        query = Query(
+            place.pk, where=trace_keys.trace_all_spans(place.trace_id).on(), keys_only=True
+        )
         found = [self.table.schema.key_of(spans) for spans in self.table.items(query)]
         self.table.write([Delete(key) for key in found])
         return True

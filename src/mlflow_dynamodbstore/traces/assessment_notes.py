@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.evaluation import lsi5_issue
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import TTL, Item
@@ -18,7 +18,7 @@ def notes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> list[
         key = place.session_note
         found.append({"PK": key.pk, "SK": key.sk, "trace_id": place.trace_id, **expiry})
     if record.source_run is not None:
-        key = keys.run_assessment_key(record.source_run, place.trace_id, record.assessment_id)
+        key = trace_keys.run_assessment_key(record.source_run, place.trace_id, record.assessment_id)
         found.append(
             {
                 "PK": key.pk,

@@ -20,7 +20,7 @@ from mlflow.tracing.constant import AssessmentMetadataKey, TraceMetadataKey
 from mlflow.tracing.utils import generate_assessment_id
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE, TracePlace
@@ -90,7 +90,7 @@ class AssessmentRecord:
             given["valid"] = False
         if self.long:
             given["long"] = True
-        return large.pack(given)
+        return large_values.pack(given)
 
 
 _UNSAID = frozenset({"valid", "long"})
@@ -98,7 +98,7 @@ _UNSAID = frozenset({"valid", "long"})
 
 def unpacked(data: bytes) -> AssessmentRecord:
     """The record that :meth:`AssessmentRecord.packed` packed."""
-    return AssessmentRecord(**large.unpack(data))
+    return AssessmentRecord(**large_values.unpack(data))
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Asse
     if len(whole) <= INLINE_ASSESSMENT:
         return AssessmentWrites({name: whole}, [], [])
     key = place.assessment(record.assessment_id)
-    prepared = large.store(key, WHOLE, whole, ttl=ttl)
+    prepared = large_values.store(key, WHOLE, whole, ttl=ttl)
     expiry = {} if ttl is None else {TTL: ttl}
     item: Item = {"PK": key.pk, "SK": key.sk, **prepared.attributes, **expiry}
     head = replace(record, long=True, **_LONG_FIELDS)  # type: ignore[arg-type]

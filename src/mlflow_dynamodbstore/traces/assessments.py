@@ -11,7 +11,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INTERNAL_ERROR, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.keys.base import value_parts
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.assessment_notes import notes
@@ -116,13 +117,13 @@ class Assessments(TracesBase):
         if not unpacked(item[ASSESSMENT + assessment_id]).long:
             return Change(item)
         own = place_of(item).assessment(assessment_id)
-        query = Query(own.pk, where=keys.parts(own.sk).on(), keys_only=True)
+        query = Query(own.pk, where=value_parts(own.sk).on(), keys_only=True)
         parts = [Delete(self.table.schema.key_of(part)) for part in self.table.items(query)]
         return Change(item, together=[Delete(own)], obsolete=parts)
 
     def _delete_assessments_of_run(self, run_id: str) -> None:
         """Remove the assessments that a run made; for when the run is deleted."""
-        pk = keys.run_assessments_pk(run_id)
+        pk = trace_keys.run_assessments_pk(run_id)
         for note in list(self.table.items(Query(pk))):
             try:
                 self.delete_assessment(str(note["trace_id"]), str(note["assessment_id"]))

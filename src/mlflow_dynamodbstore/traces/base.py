@@ -13,8 +13,10 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, TEMPORARILY_UN
 from mlflow.utils.mlflow_tags import MLFLOW_ARTIFACT_LOCATION
 from mlflow.utils.uri import append_to_uri_path
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
@@ -23,9 +25,9 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.items import TracePlace, place_of
 from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
-from mlflow_dynamodbstore.tracking.base import PLACES_KEPT, Recent, TrackingBase
 from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
+from mlflow_dynamodbstore.tracking.lookups import PLACES_KEPT, Recent, TrackingBase
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -150,7 +152,7 @@ class TracesBase(TrackingBase):
         """Where a trace lies or lay, or None when the active workspace has no such trace."""
         home = self._trace_homes.get(trace_id)
         if home is None or not self._is_in_workspace(home):
-            found = self.table.get(keys.trace_locator_key(trace_id))
+            found = self.table.get(trace_keys.trace_locator_key(trace_id))
             if found is None:
                 return None
             home = str(found["experiment_id"])
@@ -175,7 +177,7 @@ class TracesBase(TrackingBase):
 
     def _locate_traces(self, trace_ids: Iterable[str]) -> dict[str, str]:
         """The experiments that hold traces, by the ids of these."""
-        locators = {keys.trace_locator_key(trace_id): trace_id for trace_id in trace_ids}
+        locators = {trace_keys.trace_locator_key(trace_id): trace_id for trace_id in trace_ids}
         homes = {
             locators[key]: str(found["experiment_id"])
             for key, found in self.table.get_many(locators).items()
@@ -194,7 +196,7 @@ class TracesBase(TrackingBase):
 
     def _locate_again(self, place: TracePlace, ttl: int | None) -> str:
         """Make sure that a trace which is there has a locator; gives where that says it is."""
-        while (found := self.table.get(keys.trace_locator_key(place.trace_id))) is None:
+        while (found := self.table.get(trace_keys.trace_locator_key(place.trace_id))) is None:
             with suppress(ConditionFailed):
                 self.table.put(items.locator(place, ttl), condition=Attr("PK").not_exists())
                 return place.experiment_id
@@ -239,8 +241,8 @@ class TracesBase(TrackingBase):
 
     def _experiments_in_workspace(self) -> list[str]:
         """The ids of all experiments of the active workspace."""
-        pk = keys.workspace_pk(self._get_active_workspace())
-        guards = self.table.items(Query(pk, where=keys.EXPERIMENT_NAMES.on()))
+        pk = access_keys.workspace_pk(self._get_active_workspace())
+        guards = self.table.items(Query(pk, where=access_keys.EXPERIMENT_NAMES.on()))
         return [str(guard["experiment_id"]) for guard in guards]
 
     def _time_indexes(self, experiment_ids: Sequence[str]) -> dict[str, str]:
@@ -251,7 +253,7 @@ class TracesBase(TrackingBase):
         """
         found = dict.fromkeys(experiment_ids, IN_TIME)
         unknown = {
-            keys.experiment_key(one): one
+            experiment_keys.experiment_key(one): one
             for one in found
             if self._without_old_traces.get(one) is None
         }

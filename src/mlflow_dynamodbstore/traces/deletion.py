@@ -14,7 +14,9 @@ from mlflow.tracing.constant import SpansLocation, TraceTagKey
 from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME
 from mlflow.utils.validation import _parse_experiment_id
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.reviews.attachments import detach
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -22,7 +24,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.base import TracesBase
 from mlflow_dynamodbstore.traces.items import TAG, TracePlace, place_of, ttl_of
-from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.lookups import batched
 
 _logger = logging.getLogger(__name__)
 
@@ -55,14 +57,16 @@ class TraceDeletion(TracesBase):
         return deleted
 
     def _existing_traces(self, home: str, trace_ids: list[str]) -> Iterator[Item]:
-        return iter(self.table.get_many(keys.trace_key(home, one) for one in trace_ids).values())
+        return iter(
+            self.table.get_many(trace_keys.trace_key(home, one) for one in trace_ids).values()
+        )
 
     def _oldest_traces(self, home: str, until: int | None) -> Iterator[Item]:
         """Traces up to a time, the oldest first."""
-        within = keys.traces_by_time(None, until)
+        within = index_keys.traces_by_time(None, until)
         index = self._time_indexes([home])[home]
         where = within.on(self.table.schema.by_name[index].sk)
-        query = Query(keys.experiment_pk(home), where, index=index, limit=AT_ONCE * 5)
+        query = Query(experiment_keys.experiment_pk(home), where, index=index, limit=AT_ONCE * 5)
         return self.table.items(query)
 
     def _remove_traces(self, traces: list[Item]) -> None:
@@ -94,14 +98,16 @@ class TraceDeletion(TracesBase):
 
     def _below_trace(self, place: TracePlace) -> list[Key]:
         """Everything that belongs to a trace but its own item."""
-        query = Query(place.pk, where=keys.trace_children(place.trace_id).on(), keys_only=True)
+        query = Query(
+            place.pk, where=trace_keys.trace_children(place.trace_id).on(), keys_only=True
+        )
         found = list(self.table.items(query))
         return [*(self.table.schema.key_of(item) for item in found), place.session_note]
 
 
 def _unlocated(place: TracePlace) -> Delete:
     """How to remove what tells where a trace lay, unless it tells of another place by now."""
-    key = keys.trace_locator_key(place.trace_id)
+    key = trace_keys.trace_locator_key(place.trace_id)
     here = Attr("experiment_id").eq(place.experiment_id) | Attr("PK").not_exists()
     return Delete(key, condition=here)
 

@@ -26,7 +26,7 @@ from mlflow.tracing.utils import (
     try_json_loads,
 )
 
-from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -102,7 +102,7 @@ def plain_text(value: Any) -> Any:
 
 def load(table: Table, item: Item) -> Facts:
     """The facts of a trace."""
-    return unpacked(large.load(table, item, FACTS))
+    return unpacked(large_values.load(table, item, FACTS))
 
 
 def unpacked(rows: Iterable[Iterable[Any]] | None) -> Facts:
@@ -110,10 +110,10 @@ def unpacked(rows: Iterable[Iterable[Any]] | None) -> Facts:
     return {fact.span_id: fact for fact in (SpanFact(*row) for row in rows or ())}
 
 
-def stored(head: Key, facts: Facts, ttl: int | None) -> large.Stored:
+def stored(head: Key, facts: Facts, ttl: int | None) -> large_values.Stored:
     """Facts, prepared to be written to a trace's own item."""
     rows = [_shortened(fact) for fact in facts.values()]
-    return large.store(head, FACTS, rows, ttl=ttl, inline=INLINE_FACTS)
+    return large_values.store(head, FACTS, rows, ttl=ttl, inline=INLINE_FACTS)
 
 
 def token_usage(facts: Facts) -> dict[str, int]:

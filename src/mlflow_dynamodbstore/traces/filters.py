@@ -14,7 +14,7 @@ from mlflow.store.tracking.utils.trace_analytics import TRACE_ANALYTICS_COLUMNS_
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.utils.search_utils import SearchTraceUtils
 
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.assessment_records import ISSUE, AssessmentRecord
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord

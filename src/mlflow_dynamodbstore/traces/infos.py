@@ -19,9 +19,9 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
 from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.base import Change
-from mlflow_dynamodbstore.traces.beginnings import Beginnings
 from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
 from mlflow_dynamodbstore.traces.records import record, records
+from mlflow_dynamodbstore.traces.trace_creation import Beginnings
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 

@@ -16,7 +16,9 @@ from typing import NamedTuple
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.tracing.constant import TraceMetadataKey
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.traces import trace_issue
 from mlflow_dynamodbstore.table.contract import Patch, Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
@@ -53,37 +55,37 @@ class TracePlace(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return keys.experiment_pk(self.experiment_id)
+        return experiment_keys.experiment_pk(self.experiment_id)
 
     @property
     def key(self) -> Key:
-        return keys.trace_key(self.experiment_id, self.trace_id)
+        return trace_keys.trace_key(self.experiment_id, self.trace_id)
 
     @property
     def spans(self) -> Key:
-        return Key(self.pk, keys.trace_spans(self.trace_id))
+        return Key(self.pk, trace_keys.trace_spans(self.trace_id))
 
     def more_spans(self, number: int) -> Key:
         """The item of a later batch of spans."""
-        return Key(self.pk, keys.trace_spans_part(self.trace_id, number))
+        return Key(self.pk, trace_keys.trace_spans_part(self.trace_id, number))
 
     def tag(self, key: str) -> Key:
-        return Key(self.pk, keys.trace_tag(self.trace_id, key))
+        return Key(self.pk, trace_keys.trace_tag(self.trace_id, key))
 
     def assessment(self, assessment_id: str) -> Key:
-        return Key(self.pk, keys.trace_assessment(self.trace_id, assessment_id))
+        return Key(self.pk, trace_keys.trace_assessment(self.trace_id, assessment_id))
 
     def issue_note(self, assessment_id: str) -> Key:
         return Key(self.pk, trace_issue(self.trace_id, assessment_id))
 
     @property
     def session_note(self) -> Key:
-        return Key(self.pk, keys.session_assessed(self.trace_id))
+        return Key(self.pk, trace_keys.session_assessed(self.trace_id))
 
 
 def place_of(item: Item) -> TracePlace:
     """Where a trace's own item lies."""
-    trace_id = keys.trace_id_of(str(item["SK"])) or str(item["trace_id"])
+    trace_id = trace_keys.trace_id_of(str(item["SK"])) or str(item["trace_id"])
     return TracePlace(experiment_id_of(item), trace_id)
 
 
@@ -97,14 +99,14 @@ def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
         # Not from 1: whoever remembers a deleted trace of this id must not take this one for it.
         "generation": randbits(GENERATION_BITS),
     }
-    if keys.trace_id_of(place.key.sk) is None:
+    if trace_keys.trace_id_of(place.key.sk) is None:
         item["trace_id"] = place.trace_id  # too long for the key
     return item if ttl is None else {**item, TTL: ttl}
 
 
 def locator(place: TracePlace, ttl: int | None) -> Item:
     """The item that tells where a trace lies."""
-    key = keys.trace_locator_key(place.trace_id)
+    key = trace_keys.trace_locator_key(place.trace_id)
     item: Item = {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id}
     return item if ttl is None else {**item, TTL: ttl}
 
@@ -115,7 +117,7 @@ def indexed(item: Item) -> Item:
     place = place_of(item)
     return {
         **bare,
-        **keys.trace_index(
+        **index_keys.trace_index(
             trace_id=place.trace_id,
             experiment_id=place.experiment_id,
             request_time=item["request_time"],
@@ -131,7 +133,7 @@ def _in_lsi1(item: Item) -> Item:
     """A trace that was written before traces stood in LSI1; what lies below it stays as it is."""
     if "request_time" not in item:
         return item
-    return {**item, "lsi1sk": keys.lsi1_trace(place_of(item).trace_id, item["request_time"])}
+    return {**item, "lsi1sk": index_keys.lsi1_trace(place_of(item).trace_id, item["request_time"])}
 
 
 def change(before: Item, after: Item) -> Update:

@@ -22,7 +22,7 @@ from mlflow.tracing.constant import (
 )
 from mlflow.utils.search_utils import SearchTraceMetricsUtils
 
-from mlflow_dynamodbstore.search.filters import TAG
+from mlflow_dynamodbstore.shared.search.filters import TAG
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
 from mlflow_dynamodbstore.traces.facts import SpanFact
 from mlflow_dynamodbstore.traces.filters import Test

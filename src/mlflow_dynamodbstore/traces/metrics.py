@@ -24,7 +24,7 @@ from mlflow.store.tracking import MAX_RESULTS_QUERY_TRACE_METRICS
 from mlflow.tracing.constant import TraceMetricKey
 from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.metric_rows import COSTS, MetricFilters, Row, parse, rows_of
 from mlflow_dynamodbstore.traces.paths import TIME

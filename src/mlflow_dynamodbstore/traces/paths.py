@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 from mlflow.entities.trace_state import TraceState
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.keys import Range
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison
-from mlflow_dynamodbstore.search.like import fixed_prefix
-from mlflow_dynamodbstore.search.ordering import PRESENT, Ordering, Position
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
+from mlflow_dynamodbstore.shared.search.like import fixed_prefix
+from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
@@ -69,7 +71,7 @@ class Traces:
 
     @property
     def pk(self) -> str:
-        return keys.experiment_pk(self.experiment_id)
+        return experiment_keys.experiment_pk(self.experiment_id)
 
     def pages(self, within: Range, index: str, *, descending: bool) -> Iterator[list[Item]]:
         """A range page by page, each as large as the answer seems to need."""
@@ -131,7 +133,7 @@ class ById(Path):
 
     def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
         del after
-        wanted = [keys.trace_key(traces.experiment_id, one) for one in self.trace_ids]
+        wanted = [trace_keys.trace_key(traces.experiment_id, one) for one in self.trace_ids]
         found = traces.table.get_many(wanted)
         yield [found[key] for key in dict.fromkeys(wanted) if key in found]
 
@@ -140,7 +142,7 @@ class ById(Path):
 class ByName(Path):
     """Traces of a name, when there are few: LSI4."""
 
-    within: Range = field(default_factory=keys.traces_by_name)
+    within: Range = field(default_factory=index_keys.traces_by_name)
 
     def is_cheap(self, traces: Traces) -> bool:
         return traces.few(self.within, "LSI4")
@@ -155,7 +157,7 @@ class ByTime(Path):
     """Traces by time: all (LSI1), those of a status (LSI3) or of a session (LSI5)."""
 
     index: str = IN_TIME
-    within: Callable[[int | None, int | None], Range] = keys.traces_by_time
+    within: Callable[[int | None, int | None], Range] = index_keys.traces_by_time
     ascending: bool = False
     span: Span = Span()
 
@@ -190,9 +192,9 @@ def able_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[Pa
         elif what == (METADATA, TraceMetadataKey.TRACE_SESSION, "="):
             found.append(replace(by_time, index="LSI5", within=_of_session(c.value)))
         elif what == (TAG, TraceTagKey.TRACE_NAME, "="):
-            found.append(ByName(within=keys.traces_named(c.value)))
+            found.append(ByName(within=index_keys.traces_named(c.value)))
         elif what == (TAG, TraceTagKey.TRACE_NAME, "LIKE") and fixed_prefix(c.value):
-            found.append(ByName(within=keys.traces_by_name(fixed_prefix(c.value))))
+            found.append(ByName(within=index_keys.traces_by_name(fixed_prefix(c.value))))
     return [*found, *_by_status(comparisons, by_time), by_time]
 
 
@@ -205,11 +207,11 @@ def _by_status(comparisons: Sequence[Comparison], by_time: ByTime) -> Iterator[P
 
 
 def _of_session(session: str) -> Callable[[int | None, int | None], Range]:
-    return lambda since, until: keys.traces_of_session(session, since, until)
+    return lambda since, until: index_keys.traces_of_session(session, since, until)
 
 
 def _of_status(status: str) -> Callable[[int | None, int | None], Range]:
-    return lambda since, until: keys.by_status(status, since, until)
+    return lambda since, until: index_keys.by_status(status, since, until)
 
 
 def _span(comparisons: Sequence[Comparison]) -> Span:

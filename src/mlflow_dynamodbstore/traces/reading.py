@@ -12,7 +12,7 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from mlflow.tracing.constant import SpansLocation, TraceTagKey
 from mlflow.tracing.utils.artifact_utils import get_archive_uri_for_trace
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
@@ -78,7 +78,7 @@ class TraceReading(TraceInfos, XRaySpans):
 
     def _everything_of_trace(self, place: TracePlace) -> TraceRecord | None:
         """A trace and all its items, which one query brings, or None when there is none."""
-        query = Query(place.pk, where=keys.trace_and_children(place.trace_id).on())
+        query = Query(place.pk, where=trace_keys.trace_and_children(place.trace_id).on())
         found = {self.table.schema.key_of(item): item for item in self.table.items(query)}
         if place.key not in found:
             return None

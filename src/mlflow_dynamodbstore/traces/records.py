@@ -16,8 +16,8 @@ from mlflow.store.tracking.utils.trace_analytics import (
 )
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
-from mlflow_dynamodbstore import large
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items, span_batches
@@ -213,7 +213,7 @@ def records(table: Table, found: Iterable[Item]) -> list[TraceRecord]:
         if kind == items.TAG:
             tags[n][name] = str(outside[key]["value"])
         else:
-            whole = large.load(table, outside[key], assessment_records.WHOLE)
+            whole = large_values.load(table, outside[key], assessment_records.WHOLE)
             head = assessment_records.unpacked(traces[n][items.ASSESSMENT + name])
             full = assessment_records.unpacked(whole)
             assessments[n][name] = replace(full, valid=head.valid)
@@ -270,10 +270,10 @@ def merged_spans(
 
 
 def _rows(table: Table, head: Item, nearby: Mapping[Key, Item]) -> Value:
-    parts = large.part_keys(head, span_batches.SPANS)
+    parts = large_values.part_keys(head, span_batches.SPANS)
     if parts and all(key in nearby for key in parts):
-        return large.unpack(b"".join(nearby[key]["data"] for key in parts))
-    return large.load(table, head, span_batches.SPANS)
+        return large_values.unpack(b"".join(nearby[key]["data"] for key in parts))
+    return large_values.load(table, head, span_batches.SPANS)
 
 
 def with_spans(table: Table, traces: Sequence[TraceRecord]) -> Sequence[TraceRecord]:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import DAY, TRACE_RETENTION
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.reviews.attachments import attachments
+from mlflow_dynamodbstore.shared.policies import DAY, TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
@@ -21,8 +23,8 @@ from mlflow_dynamodbstore.traces.base import Change, TraceNotFound
 from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
 from mlflow_dynamodbstore.traces.paths import Traces
 from mlflow_dynamodbstore.traces.search import TraceSearch
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.experiment_items import FAMILY, OLD_TRACES
+from mlflow_dynamodbstore.tracking.lookups import batched
 
 AT_ONCE = 50
 
@@ -76,7 +78,7 @@ class TraceRetention(TraceSearch):
     def _all_traces(self, experiment_id: str) -> Iterator[Item]:
         index = self._time_indexes([experiment_id])[experiment_id]
         traces = Traces(self.table, experiment_id, in_time=index)
-        for page in traces.pages(keys.traces_by_time(), index, descending=True):
+        for page in traces.pages(index_keys.traces_by_time(), index, descending=True):
             yield from page
 
     def _redate(self, item: Item, days: int) -> None:
@@ -100,10 +102,12 @@ class TraceRetention(TraceSearch):
 
     def _dated_with(self, place: TracePlace) -> list[Key]:
         """What expires with a trace."""
-        query = Query(place.pk, where=keys.trace_children(place.trace_id).on(), keys_only=True)
+        query = Query(
+            place.pk, where=trace_keys.trace_children(place.trace_id).on(), keys_only=True
+        )
         below = [self.table.schema.key_of(child) for child in self.table.items(query)]
         attached = attachments(self.table, place.pk, place.trace_id)
-        belongings = [*below, *attached, keys.trace_locator_key(place.trace_id)]
+        belongings = [*below, *attached, trace_keys.trace_locator_key(place.trace_id)]
         if self.table.get(place.session_note) is not None:
             belongings.append(place.session_note)
         return belongings
@@ -111,7 +115,7 @@ class TraceRetention(TraceSearch):
     def _trace_anywhere(self, trace_id: str) -> Item | None:
         """A trace where its locator says it is, in whatever workspace."""
         home = self._locate_traces([trace_id]).get(trace_id)
-        return None if home is None else self.table.get(keys.trace_key(home, trace_id))
+        return None if home is None else self.table.get(trace_keys.trace_key(home, trace_id))
 
     def _modernise(self, item: Item) -> None:
         """Write a trace that was read in an older form in the newest."""
@@ -127,7 +131,9 @@ class TraceRetention(TraceSearch):
         newest = MLFLOW_TABLE.versions.current(FAMILY)
         modern = Update(set={VERSION: newest}, remove=(OLD_TRACES,))
         try:
-            self.table.update(keys.experiment_key(experiment_id), modern, condition=_EXISTS)
+            self.table.update(
+                experiment_keys.experiment_key(experiment_id), modern, condition=_EXISTS
+            )
         except ConditionFailed:
             return  # removed meanwhile
 

@@ -13,10 +13,11 @@ from mlflow.store.tracking.utils.trace_analytics import TRACE_ANALYTICS_COLUMNS_
 from mlflow.utils.search_utils import SearchTraceUtils
 from mlflow.utils.validation import _resolve_experiment_ids_and_locations
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG
-from mlflow_dynamodbstore.search.ordering import Ordering, Position, SortKey
-from mlflow_dynamodbstore.search.pages import merged, page, settled, started
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
+from mlflow_dynamodbstore.shared.search.pages import merged, page, settled, started
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.base import TracesBase
@@ -24,8 +25,8 @@ from mlflow_dynamodbstore.traces.filters import AssessmentTerm, TraceFilter, par
 from mlflow_dynamodbstore.traces.items import TracePlace
 from mlflow_dynamodbstore.traces.paths import TIME, Traces, able_paths
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord, records, with_spans
-from mlflow_dynamodbstore.tracking.base import batched
-from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+from mlflow_dynamodbstore.tracking.lookups import batched
+from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 SPANS_AT_ONCE = 50
 NEWEST_FIRST = Ordering(
@@ -117,7 +118,9 @@ class TraceSearch(TracesBase):
     def _session_assessed(self, places: Sequence[str]) -> list[Item]:
         noted = []
         for place in places:
-            query = Query(keys.experiment_pk(place), where=keys.SESSION_ASSESSED.on())
+            query = Query(
+                experiment_keys.experiment_pk(place), where=trace_keys.SESSION_ASSESSED.on()
+            )
             noted += [
                 TracePlace(place, str(note["trace_id"])).key for note in self.table.items(query)
             ]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from mlflow.genai.scorers.online.entities import CompletedSession
 from mlflow.utils.validation import _parse_experiment_id
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.traces.filters import TraceFilter, parse_filter
 from mlflow_dynamodbstore.traces.paths import TIME, Traces
 from mlflow_dynamodbstore.traces.records import TraceRecord, records
@@ -59,7 +59,7 @@ class Sessions(TraceSearch):
         """The first trace of a session, or all that began at its time."""
         traces = Traces(self.table, place, 10)
         first: list[TraceRecord] = []
-        for page in traces.pages(keys.traces_of_session(session), "LSI5", descending=False):
+        for page in traces.pages(index_keys.traces_of_session(session), "LSI5", descending=False):
             for trace in records(self.table, page):
                 if first and trace.request_time != first[0].request_time:
                     return first

@@ -24,7 +24,7 @@ from mlflow.tracing.utils import TraceJSONEncoder
 from mlflow.tracing.utils.truncation import _get_truncated_preview
 from mlflow.utils.validation import _validate_trace_tag
 
-from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import TTL, Key, Value
 from mlflow_dynamodbstore.traces.facts import Facts, fact_of, plain_text
@@ -92,7 +92,7 @@ class SpanBatch:
 
     def stored(self, head: Key, ttl: int | None) -> tuple[Put, list[Put]]:
         """The item that holds the spans, and the parts to write before it."""
-        prepared = large.store(head, SPANS, [list(s) for s in self.spans.values()], ttl=ttl)
+        prepared = large_values.store(head, SPANS, [list(s) for s in self.spans.values()], ttl=ttl)
         expiry = {} if ttl is None else {TTL: ttl}
         return Put({"PK": head.pk, "SK": head.sk, **prepared.attributes, **expiry}), prepared.parts
 

@@ -16,15 +16,15 @@ from mlflow.entities import Span
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import facts, items, merging, span_batches
 from mlflow_dynamodbstore.traces.base import Change
-from mlflow_dynamodbstore.traces.beginnings import Beginnings
 from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, batch_of
+from mlflow_dynamodbstore.traces.trace_creation import Beginnings
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 
@@ -67,7 +67,7 @@ class SpanLog(Beginnings):
             if not begun:
                 self._merge_spans(item, batch)
             return
-        self.table.write(large.removal(spans.item, span_batches.SPANS))
+        self.table.write(large_values.removal(spans.item, span_batches.SPANS))
         item, _ = self._trace_at_home(trace_id, home, fresh)
         self._join_spans(item, batch)
 
@@ -112,7 +112,7 @@ class SpanLog(Beginnings):
             try:
                 self.table.put(spans.item, condition=Attr("PK").not_exists())
             except ConditionFailed:
-                self.table.write(large.removal(spans.item, span_batches.SPANS))
+                self.table.write(large_values.removal(spans.item, span_batches.SPANS))
                 number += 1
             else:
                 return number, [self.table.schema.key_of(put.item) for put in [spans, *parts]]
@@ -143,5 +143,5 @@ def _with_batch(
         {**after, **stored.attributes},
         before=tagged.items,
         parts=stored.parts,
-        obsolete=large.removal(item, facts.FACTS),
+        obsolete=large_values.removal(item, facts.FACTS),
     )

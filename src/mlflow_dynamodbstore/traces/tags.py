@@ -9,7 +9,8 @@ from mlflow.store.tracking.utils.trace_analytics import validate_trace_name
 from mlflow.tracing.constant import TraceTagKey
 from mlflow.utils.validation import _validate_trace_tag
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import Refusal, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -26,7 +27,7 @@ class TraceTags(TracesBase):
         key, value = _validate_trace_tag(key, value)
         if key == TraceTagKey.TRACE_NAME:
             validate_trace_name(value)
-            named = {"name": value, "lsi4sk": keys.lsi4_trace(trace_id, value)}
+            named = {"name": value, "lsi4sk": index_keys.lsi4_trace(trace_id, value)}
             self._update_trace(trace_id, Update(set=named))
             return
         self._guessing(
@@ -105,7 +106,7 @@ class TraceTags(TracesBase):
 
     def _located_trace(self, trace_id: str) -> Item:
         """Where a trace lies and when it expires, which its locator tells."""
-        found = self.table.get(keys.trace_locator_key(trace_id))
+        found = self.table.get(trace_keys.trace_locator_key(trace_id))
         if found is None or not self._is_in_workspace(str(found["experiment_id"])):
             raise TraceNotFound(trace_id)
         key = TracePlace(str(found["experiment_id"]), trace_id).key

@@ -14,9 +14,9 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Span
 from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
-from mlflow_dynamodbstore import large
-from mlflow_dynamodbstore.policies import DAY
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.policies import DAY
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items, span_batches
@@ -28,7 +28,7 @@ from mlflow_dynamodbstore.traces.search import TraceSearch
 from mlflow_dynamodbstore.traces.span_batches import batch_of
 from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.xray import MOST_TRACES_AT_ONCE, XRay
-from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.lookups import batched
 
 XRAY_REGION = "xray_region"
 """Setting in CONFIG: the region whose X-Ray is asked; nothing is asked without it."""
@@ -89,7 +89,7 @@ class XRaySpans(SpanLog, TraceSearch):
             self.table.put(head.item, condition=Attr("PK").not_exists())
         except ConditionFailed:
             # Another process has kept them already.
-            self.table.write(large.removal(head.item, span_batches.SPANS))
+            self.table.write(large_values.removal(head.item, span_batches.SPANS))
         try:
             self._merge_spans(item, batch)
         except TraceNotFound:

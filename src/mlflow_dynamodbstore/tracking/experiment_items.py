@@ -19,9 +19,11 @@ from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import Experiment, ExperimentTag
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.encoding import is_cut
-from mlflow_dynamodbstore.search.filters import TAG
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.shared.search.filters import TAG
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
@@ -54,7 +56,7 @@ Wanted = Callable[[str], bool]
 @MLFLOW_TABLE.versions.upgrades(FAMILY, 1)
 def _of_older_traces(item: Item) -> Item:
     """An experiment that may hold traces from before they stood in LSI1; its tags are as ever."""
-    return {**item, OLD_TRACES: True} if item["SK"] == keys.EXPERIMENT_META else item
+    return {**item, OLD_TRACES: True} if item["SK"] == experiment_keys.EXPERIMENT_META else item
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class NewExperiment:
 
     @property
     def key(self) -> Key:
-        return keys.experiment_key(self.experiment_id)
+        return experiment_keys.experiment_key(self.experiment_id)
 
     def meta(self) -> Item:
         """The experiment's own item."""
@@ -83,7 +85,7 @@ class NewExperiment:
             "workspace": self.workspace,
             "artifact_location": self.artifact_location,
             **self._listed(),
-            **keys.experiment_index(
+            **index_keys.experiment_index(
                 experiment_id=self.experiment_id, name=self.name, workspace=self.workspace
             ),
             **inline(self.tags, self.wanted),
@@ -126,7 +128,7 @@ class Entry:
 
     @property
     def key(self) -> Key:
-        return keys.experiment_key(self.experiment_id)
+        return experiment_keys.experiment_key(self.experiment_id)
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
         """What a search finds under a name: see ``search.filters.Searchable``."""
@@ -145,7 +147,7 @@ class Entry:
 
 def entry_item(name: str, workspace: str, attributes: Mapping[str, Value]) -> Item:
     """The guard of a name, with what it says about the experiment."""
-    key = keys.experiment_name_guard(name, workspace)
+    key = access_keys.experiment_name_guard(name, workspace)
     item: Item = {"PK": key.pk, "SK": key.sk, **attributes}
     if is_cut(key.sk):
         item[NAME] = name
@@ -154,19 +156,19 @@ def entry_item(name: str, workspace: str, attributes: Mapping[str, Value]) -> It
 
 def entry_key(meta: Item) -> Key:
     """Where the entry of an experiment lies."""
-    return keys.experiment_name_guard(str(meta["name"]), str(meta["workspace"]))
+    return access_keys.experiment_name_guard(str(meta["name"]), str(meta["workspace"]))
 
 
 def name_of(guard: Item) -> str:
     """The name that a guard stands for."""
-    name = keys.guarded_name_of(str(guard["SK"]))
+    name = access_keys.guarded_name_of(str(guard["SK"]))
     return str(guard[NAME]) if name is None else name
 
 
 def name_rev_item(experiment_id: str, name: str) -> Item:
     """The experiment's name spelled backwards."""
-    pk = keys.experiment_pk(experiment_id)
-    return {"PK": pk, "SK": keys.experiment_name_rev(), "value": name[::-1]}
+    pk = experiment_keys.experiment_pk(experiment_id)
+    return {"PK": pk, "SK": experiment_keys.experiment_name_rev(), "value": name[::-1]}
 
 
 # --- tags ---------------------------------------------------------------------------------------
@@ -174,7 +176,7 @@ def name_rev_item(experiment_id: str, name: str) -> Item:
 
 def tag_item(pk: str, key: str, value: str | None) -> Item:
     """A tag as an item of its own."""
-    sk = keys.experiment_tag(key)
+    sk = experiment_keys.experiment_tag(key)
     return {"PK": pk, "SK": sk, "value": value, **({NAME: key} if is_cut(sk) else {})}
 
 
@@ -216,13 +218,13 @@ def same_tags(meta: Item) -> ConditionBase:
 
 def all_tags(table: Table, meta: Item) -> Tags:
     """The tags of an experiment that has long ones."""
-    query = Query(str(meta["PK"]), where=keys.EXPERIMENT_TAGS.on())
+    query = Query(str(meta["PK"]), where=experiment_keys.EXPERIMENT_TAGS.on())
     items = {_tag_name(item): item["value"] for item in table.items(query)}
     return {**items, **inline_tags(meta)}
 
 
 def _tag_name(item: Item) -> str:
-    key = keys.experiment_tag_key(str(item["SK"]))
+    key = experiment_keys.experiment_tag_key(str(item["SK"]))
     return str(item[NAME]) if key is None else key
 
 

@@ -19,12 +19,13 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchExperimentsUtils
 from mlflow.utils.validation import _parse_experiment_id, _parse_experiment_ids
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
-from mlflow_dynamodbstore.search.like import fixed_prefix
-from mlflow_dynamodbstore.search.name_index import NameIndex
-from mlflow_dynamodbstore.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.search.pages import in_order, page
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.shared.search.like import fixed_prefix
+from mlflow_dynamodbstore.shared.search.name_index import NameIndex
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.shared.search.pages import in_order, page
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -37,7 +38,7 @@ from mlflow_dynamodbstore.tracking.experiment_items import (
     inline_tags,
 )
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.tracking.run_search import validate_max_results
+from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
 
 ANY_STAGE = {LifecycleStage.ACTIVE, LifecycleStage.DELETED}
@@ -96,7 +97,7 @@ class ExperimentSearch(WorkspaceMode):
         return self._experiments([self._experiment_item(experiment_id, ANY_STAGE)])[0]
 
     def get_experiment_by_name(self, experiment_name: str) -> Experiment | None:
-        guard_key = keys.experiment_name_guard(experiment_name, self._get_active_workspace())
+        guard_key = access_keys.experiment_name_guard(experiment_name, self._get_active_workspace())
         # A second look where the experiment was renamed or removed between the two reads.
         for _ in range(2):
             guard = self.table.get(guard_key)
@@ -161,13 +162,15 @@ class ExperimentSearch(WorkspaceMode):
                 return [Entry.of_meta(meta) for meta in self._own_metas(sorted(having))]
         if query.name is None:
             return self._entries(query.name_prefix)
-        guard = self.table.get(keys.experiment_name_guard(query.name, self._get_active_workspace()))
+        guard = self.table.get(
+            access_keys.experiment_name_guard(query.name, self._get_active_workspace())
+        )
         return [] if guard is None else [Entry.of(guard)]
 
     def _entries(self, name_prefix: str = "") -> list[Entry]:
         """The entries of the active workspace whose names may begin so."""
-        names = keys.experiment_names_starting(name_prefix)
-        query = Query(keys.workspace_pk(self._get_active_workspace()), where=names.on())
+        names = access_keys.experiment_names_starting(name_prefix)
+        query = Query(access_keys.workspace_pk(self._get_active_workspace()), where=names.on())
         return [Entry.of(guard) for guard in self.table.items(query)]
 
     def _metas_of(self, entries: Sequence[Entry]) -> list[Item]:
@@ -180,7 +183,7 @@ class ExperimentSearch(WorkspaceMode):
     def _own_metas(self, experiment_ids: Iterable[str]) -> list[Item]:
         """The experiments of these ids that the active workspace has, in the order given."""
         workspace = self._get_active_workspace()
-        wanted = dict.fromkeys(keys.experiment_key(number) for number in experiment_ids)
+        wanted = dict.fromkeys(experiment_keys.experiment_key(number) for number in experiment_ids)
         found = self.table.get_many(wanted)
         return [found[k] for k in wanted if k in found and found[k]["workspace"] == workspace]
 

@@ -23,16 +23,18 @@ from mlflow.utils.validation import (
     _validate_experiment_tag,
 )
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.partitions import empty_partition
-from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.bulk import empty_partition
+from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, Refusal, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.table.versions import upgrade_of
-from mlflow_dynamodbstore.tracking.base import RunFacts, batched, start_time_of
 from mlflow_dynamodbstore.tracking.experiment_items import (
     NewExperiment,
     Tags,
@@ -45,6 +47,7 @@ from mlflow_dynamodbstore.tracking.experiment_items import (
 )
 from mlflow_dynamodbstore.tracking.experiment_search import ANY_STAGE, ExperimentSearch
 from mlflow_dynamodbstore.tracking.items import experiment_id_of, run_id_of
+from mlflow_dynamodbstore.tracking.lookups import RunFacts, batched, start_time_of
 from mlflow_dynamodbstore.tracking.runs import Runs
 
 _logger = logging.getLogger(__name__)
@@ -76,7 +79,7 @@ class Experiments(ExperimentSearch, Runs):
             _validate_experiment_tag(tag.key, tag.value)
         workspace = self._get_active_workspace()
         # Looked at first so that a name that is taken does not use up a number.
-        if self.table.get(keys.experiment_name_guard(name, workspace)) is not None:
+        if self.table.get(access_keys.experiment_name_guard(name, workspace)) is not None:
             raise _name_is_taken(name)
         self._note_workspace(workspace)
         values = {tag.key: tag.value for tag in tags or []}
@@ -96,11 +99,11 @@ class Experiments(ExperimentSearch, Runs):
         """A number that no experiment has; one that was imported may have taken a number."""
         while True:
             counter = self.table.update(
-                keys.sequence_key("experiment"), Update(add={"value": 1}), returns="new"
+                access_keys.sequence_key("experiment"), Update(add={"value": 1}), returns="new"
             )
             assert counter is not None
             experiment_id = str(counter["value"])
-            if self.table.get(keys.experiment_key(experiment_id)) is None:
+            if self.table.get(experiment_keys.experiment_key(experiment_id)) is None:
                 return experiment_id
 
     def _write_new(self, new: NewExperiment) -> bool:
@@ -143,7 +146,7 @@ class Experiments(ExperimentSearch, Runs):
         """Rename an experiment as it was read; False when it has changed since."""
         experiment_id, workspace = experiment_id_of(meta), str(meta["workspace"])
         now = get_current_time_millis()
-        index = keys.experiment_index(
+        index = index_keys.experiment_index(
             experiment_id=experiment_id, name=new_name, workspace=workspace
         )
         entry = entry_item(
@@ -203,7 +206,7 @@ class Experiments(ExperimentSearch, Runs):
     def delete_experiment_tag(self, experiment_id: str | int, key: str) -> None:
         while True:
             meta = self._active_experiment(experiment_id)
-            place = Key(str(meta["PK"]), keys.experiment_tag(key))
+            place = Key(str(meta["PK"]), experiment_keys.experiment_tag(key))
             removal = Delete(place, condition=Attr("PK").exists())
             try:
                 if _changed(self.table, meta, tag_removal(key), removal):
@@ -298,7 +301,7 @@ class Experiments(ExperimentSearch, Runs):
         return True
 
     def _runs_in(self, meta: Item, stage: str) -> Iterable[Item]:
-        where = keys.runs_by_lifecycle(stage).on("lsi1sk")
+        where = index_keys.runs_by_lifecycle(stage).on("lsi1sk")
         return self.table.items(
             Query(str(meta["PK"]), where=where, index="LSI1", limit=RUNS_AT_ONCE)
         )
@@ -373,7 +376,7 @@ class Experiments(ExperimentSearch, Runs):
         """Make sure the default experiment exists when a store is opened."""
         if not self._workspaces_enabled():
             self._check_nothing_is_hidden()
-            self._create_default_experiment(keys.DEFAULT_WORKSPACE)
+            self._create_default_experiment(DEFAULT_WORKSPACE)
             return
         self._check_artifact_root()
         workspace, supported = get_default_workspace_optional(self._workspace_provider())
@@ -389,11 +392,11 @@ class Experiments(ExperimentSearch, Runs):
         processes start at once, one of them writes it.
         """
         name = Experiment.DEFAULT_EXPERIMENT_NAME
-        in_default = workspace == keys.DEFAULT_WORKSPACE
+        in_default = workspace == DEFAULT_WORKSPACE
         known = (
-            keys.experiment_key(self.DEFAULT_EXPERIMENT_ID)
+            experiment_keys.experiment_key(self.DEFAULT_EXPERIMENT_ID)
             if in_default
-            else keys.experiment_name_guard(name, workspace)
+            else access_keys.experiment_name_guard(name, workspace)
         )
         if (found := self.table.get(known)) is not None:
             if in_default:
@@ -438,7 +441,7 @@ def _is_as_read(run: Item) -> ConditionBase:
 
 
 def _run_in_stage(run: Item, stage: str, now_ms: int) -> Update:
-    in_stage = keys.lsi1_run(run_id_of(run), stage, start_time_of(run))
+    in_stage = index_keys.lsi1_run(run_id_of(run), stage, start_time_of(run))
     changes: Item = {"lifecycle": stage, "lsi1sk": in_stage}
     if stage == DELETED:
         return Update(set={**changes, "deleted_time": now_ms})

@@ -25,8 +25,8 @@ from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 
-from mlflow_dynamodbstore.search.ordering import bad_token
-from mlflow_dynamodbstore.tracking.base import TrackingBase, batched, run_not_found
+from mlflow_dynamodbstore.shared.search.ordering import bad_token
+from mlflow_dynamodbstore.tracking.lookups import TrackingBase, batched, run_not_found
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Place, Point, order
 from mlflow_dynamodbstore.tracking.series import (

@@ -31,13 +31,15 @@ from mlflow.utils.validation import (
     _validate_run_id,
 )
 
-from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.gate import Gate
 from mlflow_dynamodbstore.tracking.items import RunPlace, place_of
 from mlflow_dynamodbstore.tracking.records import RunRecord
+from mlflow_dynamodbstore.tracking.run_admission import Gate
 
 CONTENTS = "contents"
 """Attribute of a dataset's item with its source, schema and profile."""
@@ -98,7 +100,7 @@ class Inputs(Gate):
             delete
             for head, outcome in zip(heads, outcomes, strict=True)
             if outcome.status == "refused"
-            for delete in large.removal(head.item, CONTENTS)
+            for delete in large_values.removal(head.item, CONTENTS)
         ]
         self.table.write(unused)
         return new
@@ -111,7 +113,10 @@ class Inputs(Gate):
         return [summary for summaries in found for summary in summaries][:MAX_SUMMARIES]
 
     def _summaries(self, experiment_id: str) -> list[_DatasetSummary]:
-        query = Query(keys.experiment_pk(experiment_id), where=keys.DATASET_CONTEXTS.on())
+        query = Query(
+            experiment_keys.experiment_pk(experiment_id),
+            where=experiment_keys.DATASET_CONTEXTS.on(),
+        )
         return [
             _DatasetSummary(experiment_id, item["name"], item["digest"], item.get("context"))
             for item in islice(self.table.items(query), MAX_SUMMARIES)
@@ -146,11 +151,11 @@ class Use:
     @property
     def head(self) -> Item:
         """The dataset's own item, but for its contents."""
-        return {"PK": self.run.pk, "SK": keys.dataset(self.hash), **self._names}
+        return {"PK": self.run.pk, "SK": experiment_keys.dataset(self.hash), **self._names}
 
     @property
     def entry_key(self) -> Key:
-        return Key(self.run.pk, keys.dataset_context(self.hash, self.context))
+        return Key(self.run.pk, experiment_keys.dataset_context(self.hash, self.context))
 
     @property
     def entry(self) -> Item:
@@ -158,7 +163,7 @@ class Use:
         context: Item = {} if self.context is None else {"context": self.context}
         return {"PK": self.entry_key.pk, "SK": self.entry_key.sk, **self._names, **context}
 
-    def stored(self) -> large.Stored:
+    def stored(self) -> large_values.Stored:
         """The dataset's contents, ready to be written."""
         dataset = self.dataset
         contents: Value = {
@@ -167,13 +172,15 @@ class Use:
             "schema": dataset.schema,
             "profile": dataset.profile,
         }
-        return large.store(Key(self.run.pk, keys.dataset(self.hash)), CONTENTS, contents)
+        return large_values.store(
+            Key(self.run.pk, experiment_keys.dataset(self.hash)), CONTENTS, contents
+        )
 
     def input(self) -> Put:
         """The write of the run's input; the first one of a dataset stays."""
         name, digest = self.dataset.name, self.dataset.digest
         attributes: Item = {"dataset": self._place, **self._names, "tags": {**self.tags}}
-        sk = keys.run_input(self.run.run_id, name, digest)
+        sk = run_keys.run_input(self.run.run_id, name, digest)
         return Put(self.run.child(sk, name, attributes), condition=Attr("PK").not_exists())
 
     def is_in(self, outcome: Outcome) -> bool:
@@ -185,7 +192,7 @@ class Use:
 
     def link(self) -> Put:
         """The write of the link from the run to the dataset."""
-        sk = keys.dataset_link(self.run.run_id, self.dataset.name, self.dataset.digest)
+        sk = experiment_keys.dataset_link(self.run.run_id, self.dataset.name, self.dataset.digest)
         return Put(self.run.child(sk, self.dataset.name, {"dataset": self._place}))
 
     @property
@@ -213,22 +220,22 @@ def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[Use]:
 
 def model_input(run: RunPlace, model_id: str) -> Item:
     """The item by which a run has read a logged model."""
-    return run.child(keys.run_model_input(run.run_id, model_id), model_id, {})
+    return run.child(run_keys.run_model_input(run.run_id, model_id), model_id, {})
 
 
 def model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
     """The item by which a run has produced a logged model."""
     attributes: Item = {"model_id": model.model_id, "step": model.step}
-    return run.child(keys.run_output(run.run_id, model.model_id), model.model_id, attributes)
+    return run.child(run_keys.run_output(run.run_id, model.model_id), model.model_id, attributes)
 
 
 def _dataset_key(named: str) -> Key:
     """Where the dataset lies that a run's input names."""
     experiment_id, _, name = named.partition("/")
-    return Key(keys.experiment_pk(experiment_id), keys.dataset(name))
+    return Key(experiment_keys.experiment_pk(experiment_id), experiment_keys.dataset(name))
 
 
 def _dataset(table: Table, item: Item) -> Dataset:
-    contents = large.load(table, item, CONTENTS)
+    contents = large_values.load(table, item, CONTENTS)
     assert isinstance(contents, dict)
     return Dataset(name=item["name"], digest=item["digest"], **contents)

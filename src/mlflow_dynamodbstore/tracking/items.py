@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.encoding import CUT
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.encoding import CUT
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 ABSENT = Attr("PK").not_exists()
@@ -23,24 +24,24 @@ class RunPlace(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return keys.experiment_pk(self.experiment_id)
+        return experiment_keys.experiment_pk(self.experiment_id)
 
     @property
     def key(self) -> Key:
-        return keys.run_key(self.experiment_id, self.run_id)
+        return run_keys.run_key(self.experiment_id, self.run_id)
 
     def child(self, sk: str, name: str, attributes: dict[str, Value]) -> Item:
         """An item of this run, named by what a user wrote; its attributes are made into it."""
-        attributes["PK"], attributes["SK"] = keys.experiment_pk(self.experiment_id), sk
+        attributes["PK"], attributes["SK"] = experiment_keys.experiment_pk(self.experiment_id), sk
         if CUT in sk:
             attributes[NAME] = name
         return attributes
 
     def tag(self, name: str, value: str) -> Item:
-        return self.child(keys.run_tag(self.run_id, name), name, {"value": value})
+        return self.child(run_keys.run_tag(self.run_id, name), name, {"value": value})
 
     def param(self, name: str, value: str) -> Item:
-        return self.child(keys.run_param(self.run_id, name), name, {"value": value})
+        return self.child(run_keys.run_param(self.run_id, name), name, {"value": value})
 
 
 def place_of(item: Item) -> RunPlace:
@@ -50,19 +51,19 @@ def place_of(item: Item) -> RunPlace:
 
 def experiment_id_of(item: Item) -> str:
     """The experiment in whose partition an item lies."""
-    experiment_id = keys.experiment_id_of(str(item["PK"]))
+    experiment_id = experiment_keys.experiment_id_of(str(item["PK"]))
     assert experiment_id is not None  # ids are short
     return experiment_id
 
 
 def run_id_of(item: Item) -> str:
     """The run that an item is, or belongs to."""
-    run_id = keys.run_id_of(str(item["SK"]))
+    run_id = run_keys.run_id_of(str(item["SK"]))
     assert run_id is not None  # ids are short
     return run_id
 
 
 def kind_and_name(child: Item) -> tuple[str, str]:
     """What an item of a run is (METRIC, PARAM, TAG, ...) and the name its user gave it."""
-    kind, name = keys.run_child_of(child["SK"])
+    kind, name = run_keys.run_child_of(child["SK"])
     return kind, str(child[NAME]) if name is None else name

@@ -22,18 +22,21 @@ from mlflow.store.tracking import SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchLoggedModelsPaginationToken
 from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.search.filters import ATTRIBUTE, METRIC, PARAM, TAG, Comparison, all_hold
-from mlflow_dynamodbstore.search.ordering import (
-    Ordering,
-    Position,
-    SortKey,
-    bad_token,
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.shared.search.filters import (
+    ATTRIBUTE,
+    METRIC,
+    PARAM,
+    TAG,
+    Comparison,
+    all_hold,
 )
-from mlflow_dynamodbstore.search.pages import in_order, merged, page, settled, started
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey, bad_token
+from mlflow_dynamodbstore.shared.search.pages import in_order, merged, page, settled, started
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.base import TrackingBase
+from mlflow_dynamodbstore.tracking.lookups import TrackingBase
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,
     MORE,
@@ -232,9 +235,9 @@ class LoggedModelSearch(TrackingBase):
         """The active models of an experiment by creation time, from where a page begins."""
         reached = after[0][1] if after is not None and query.by_time else None
         since, until = (reached, None) if query.ascending else (None, reached)
-        within = keys.logged_models_by_lifecycle(LifecycleStage.ACTIVE, since, until)
+        within = index_keys.logged_models_by_lifecycle(LifecycleStage.ACTIVE, since, until)
         request = Query(
-            keys.experiment_pk(experiment_id),
+            experiment_keys.experiment_pk(experiment_id),
             where=within.on("lsi1sk"),
             index="LSI1",
             descending=not query.ascending,

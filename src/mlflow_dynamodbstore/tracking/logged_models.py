@@ -22,17 +22,19 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.uri import append_to_uri_path
 from mlflow.utils.validation import _validate_logged_model_name
 
-from mlflow_dynamodbstore import ids, keys
-from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking.base import PLACES_KEPT, Recent, batched
-from mlflow_dynamodbstore.tracking.gate import Gate
 from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of
 from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
+from mlflow_dynamodbstore.tracking.lookups import PLACES_KEPT, Recent, batched
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,
     MORE,
@@ -46,6 +48,7 @@ from mlflow_dynamodbstore.tracking.model_records import (
     set_texts,
     texts_on,
 )
+from mlflow_dynamodbstore.tracking.run_admission import Gate
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/LM")
 WRITE_PAGE = 500
@@ -90,7 +93,7 @@ class LoggedModels(LoggedModelSearch, Gate):
             "lifecycle": LifecycleStage.ACTIVE,
             **_given(model_type=model_type, source_run_id=source_run_id),
             **texts.attributes,
-            **keys.logged_model_index(
+            **index_keys.logged_model_index(
                 model_id=place.model_id,
                 experiment_id=home,
                 lifecycle=LifecycleStage.ACTIVE,
@@ -149,7 +152,7 @@ class LoggedModels(LoggedModelSearch, Gate):
         if MORE not in item:
             return texts_on(item, "PARAM")
         place = model_place_of(item)
-        query = Query(place.pk, where=keys.logged_model_params(place.model_id).on())
+        query = Query(place.pk, where=logged_model_keys.logged_model_params(place.model_id).on())
         return ModelRecord(item, list(self.table.items(query))).params
 
     # --- metrics --------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ class LoggedModels(LoggedModelSearch, Gate):
         changes: Item = {
             "lifecycle": deleted,
             "updated": get_current_time_millis(),
-            "lsi1sk": keys.lsi1_logged_model(model_id, deleted, item["created"]),
+            "lsi1sk": index_keys.lsi1_logged_model(model_id, deleted, item["created"]),
             **_given(ttl=ttl),
         }
         self._update_model(model_id, Update(set=changes))
@@ -214,14 +217,14 @@ class LoggedModels(LoggedModelSearch, Gate):
         return [
             model_place_of(item).model_id
             for item in self._in_all_experiments(
-                keys.logged_models_by_lifecycle(LifecycleStage.DELETED)
+                index_keys.logged_models_by_lifecycle(LifecycleStage.DELETED)
             )
             if item["updated"] <= latest
         ]
 
     def _below_model(self, item: Item) -> Iterable[Key]:
         place = model_place_of(item)
-        below = keys.logged_model_children(place.model_id)
+        below = logged_model_keys.logged_model_children(place.model_id)
         query = Query(place.pk, where=below.on(), keys_only=True)
         return (self.table.schema.key_of(found) for found in self.table.items(query))
 
@@ -248,7 +251,9 @@ class LoggedModels(LoggedModelSearch, Gate):
         return look(ModelPlace(experiment_id, model_id))
 
     def _locate_model(self, model_id: str) -> str | None:
-        page = self.table.query(Query(keys.logged_model_locator(model_id), index="GSI1", limit=1))
+        page = self.table.query(
+            Query(index_keys.logged_model_locator(model_id), index="GSI1", limit=1)
+        )
         return experiment_id_of(page.items[0]) if page.items else None
 
     def _model_item(self, model_id: str) -> Item:
@@ -257,7 +262,7 @@ class LoggedModels(LoggedModelSearch, Gate):
 
     def _read_model(self, place: ModelPlace) -> ModelRecord | None:
         """A logged model with all that lies below it, in one range read."""
-        within = keys.logged_model_and_children(place.model_id)
+        within = logged_model_keys.logged_model_and_children(place.model_id)
         items = list(self.table.items(Query(place.pk, where=within.on())))
         if not items or items[0]["SK"] != place.key.sk:
             return None
@@ -281,7 +286,7 @@ class LoggedModels(LoggedModelSearch, Gate):
         run = None if run_id is None else self._find_place(run_id)
         if run is None:
             return []
-        sk = keys.run_logged_model(run.run_id, model["name"])
+        sk = run_keys.run_logged_model(run.run_id, model["name"])
         model_id = model_place_of(model).model_id
         return [Put(run.child(sk, model["name"], {"model_id": model_id}))]
 

@@ -20,8 +20,8 @@ from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import METRIC_HISTORY_RETENTION
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION
 from mlflow_dynamodbstore.table.conditions import Template
 from mlflow_dynamodbstore.table.contract import Delete, Outcome, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -110,7 +110,7 @@ class Latest(NamedTuple):
         ordered = sorted(points, key=order) if len(points) > 1 else points
         first, top = ordered[0], ordered[-1]
         value: dict[str, Value] = {"step": top.step, "ts": top.timestamp, "value": top.value}
-        item = run.child(keys.run_metric(run.run_id, key), key, value)
+        item = run.child(run_keys.run_metric(run.run_id, key), key, value)
         follows = _following(first.step, first.timestamp)
         if len(ordered) > 1 and any(b.timestamp < a.timestamp for a, b in pairwise(ordered)):
             item[DISORDERED] = True

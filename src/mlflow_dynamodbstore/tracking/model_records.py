@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.encoding import is_cut
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
+from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, ItemTooLarge
 from mlflow_dynamodbstore.table.table import Table
@@ -44,15 +45,19 @@ class ModelPlace(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return keys.experiment_pk(self.experiment_id)
+        return experiment_keys.experiment_pk(self.experiment_id)
 
     @property
     def key(self) -> Key:
-        return keys.logged_model_key(self.experiment_id, self.model_id)
+        return logged_model_keys.logged_model_key(self.experiment_id, self.model_id)
 
     def text_key(self, kind: TextKind, name: str) -> Key:
         """Where a tag or param lies that has an item of its own."""
-        make = keys.logged_model_tag if kind == "TAG" else keys.logged_model_param
+        make = (
+            logged_model_keys.logged_model_tag
+            if kind == "TAG"
+            else logged_model_keys.logged_model_param
+        )
         return Key(self.pk, make(self.model_id, name))
 
     def text(self, kind: TextKind, name: str, value: str) -> Item:
@@ -68,7 +73,7 @@ class ModelPlace(NamedTuple):
             attributes["dataset_digest"] = metric.dataset_digest
             named = f"{metric.dataset_name}\0{metric.dataset_digest}".encode()
             dataset = hashlib.blake2b(named, digest_size=8).hexdigest()
-        sk = keys.logged_model_metric(
+        sk = logged_model_keys.logged_model_metric(
             self.model_id, metric.key, metric.step, metric.timestamp, run.run_id, dataset
         )
         return self._child(sk, metric.key, attributes)
@@ -82,7 +87,7 @@ class ModelPlace(NamedTuple):
 
 def model_place_of(item: Item) -> ModelPlace:
     """The logged model that an item is, or belongs to."""
-    model_id = keys.logged_model_id_of(item["SK"])
+    model_id = logged_model_keys.logged_model_id_of(item["SK"])
     assert model_id is not None  # ids are short
     return ModelPlace(experiment_id_of(item), model_id)
 
@@ -141,8 +146,10 @@ class ModelRecord:
         )
 
     @cached_property
-    def _below(self) -> list[tuple[keys.LoggedModelItem, Item]]:
-        return [(keys.logged_model_item_of(child["SK"]), child) for child in self.children]
+    def _below(self) -> list[tuple[logged_model_keys.LoggedModelItem, Item]]:
+        return [
+            (logged_model_keys.logged_model_item_of(child["SK"]), child) for child in self.children
+        ]
 
     def _texts(self, kind: TextKind) -> dict[str, str]:
         found = {_name(b, child): child["value"] for b, child in self._below if b.kind == kind}
@@ -150,12 +157,12 @@ class ModelRecord:
         return {**found, **texts_on(self.item, kind)}
 
 
-def _name(below: keys.LoggedModelItem, child: Item) -> str:
+def _name(below: logged_model_keys.LoggedModelItem, child: Item) -> str:
     return str(child[NAME]) if below.name is None else below.name
 
 
-def _metric(below: keys.LoggedModelItem, child: Item) -> Metric:
-    step, timestamp = keys.logged_model_step_of(below)
+def _metric(below: logged_model_keys.LoggedModelItem, child: Item) -> Metric:
+    step, timestamp = logged_model_keys.logged_model_step_of(below)
     return Metric(
         key=_name(below, child),
         value=child["value"],
@@ -179,7 +186,7 @@ def read_children(table: Table, item: Item) -> list[Item]:
     if MORE not in item and MEASURED not in item:
         return []
     place = model_place_of(item)
-    below = keys.logged_model_children(place.model_id)
+    below = logged_model_keys.logged_model_children(place.model_id)
     return list(table.items(Query(place.pk, where=below.on())))
 
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from itertools import accumulate, repeat
 from typing import NamedTuple
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.encoding import int_of, ordered_float, ordered_int
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.encoding import int_of, ordered_float, ordered_int
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking.items import RunPlace
 
@@ -75,7 +75,7 @@ def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | N
         suffix = _pack_suffix(points, hashlib.blake2b(packed, digest_size=8).hexdigest())
     if ttl is not None:
         content[TTL] = ttl
-    sk = keys.run_metric_point(run.run_id, name, first.step, first.timestamp, suffix)
+    sk = run_keys.run_metric_point(run.run_id, name, first.step, first.timestamp, suffix)
     return run.child(sk, name, content)
 
 
@@ -86,7 +86,7 @@ def _pack_suffix(points: Sequence[Point], digest: str) -> str:
 
 def span_of(sk: str) -> Span:
     """The extent of a history item, as its key tells it."""
-    step, timestamp, suffix = keys.metric_point_of(sk)
+    step, timestamp, suffix = run_keys.metric_point_of(sk)
     first = (step, timestamp)
     if suffix is None or suffix[0] != "p":
         return Span(first, first, 1)

@@ -20,7 +20,7 @@ from mlflow.utils.validation import (
     _validate_tag,
 )
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
@@ -61,7 +61,7 @@ class RunData(Metrics, Runs):
         run = place_of(self._admit(run_id))
         try:
             self.table.delete(
-                Key(run.pk, keys.run_tag(run_id, key)), condition=Attr("value").exists()
+                Key(run.pk, run_keys.run_tag(run_id, key)), condition=Attr("value").exists()
             )
         except ConditionFailed as error:
             raise MlflowException(
@@ -109,7 +109,7 @@ class RunData(Metrics, Runs):
                 f"Argument 'mlflow_model' should be mlflow.models.Model, got '{type(mlflow_model)}'"
             )
         run = place_of(self._admit(run_id))
-        key = Key(run.pk, keys.run_tag(run_id, MLFLOW_LOGGED_MODELS))
+        key = Key(run.pk, run_keys.run_tag(run_id, MLFLOW_LOGGED_MODELS))
         added = mlflow_model.get_tags_dict()
         while True:
             before = self.table.get(key)
@@ -130,7 +130,7 @@ class RunData(Metrics, Runs):
         """The params of a batch that are not logged yet; raises when one would change."""
         if not params:
             return params
-        query = Query(run.pk, where=keys.run_params(run.run_id).on())
+        query = Query(run.pk, where=run_keys.run_params(run.run_id).on())
         known = {kind_and_name(item)[1]: item["value"] for item in self.table.items(query)}
         if not known:
             return params

@@ -14,15 +14,20 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, _get_run_name_from_tags
 from mlflow.utils.name_utils import _generate_random_name
 from mlflow.utils.uri import append_to_uri_path
 
-from mlflow_dynamodbstore import ids, keys
-from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.base import (
+from mlflow_dynamodbstore.tracking.inputs import datasets_of
+from mlflow_dynamodbstore.tracking.items import RunPlace, place_of, run_id_of
+from mlflow_dynamodbstore.tracking.lookups import (
     ExperimentFacts,
     RunFacts,
     TrackingBase,
@@ -30,8 +35,6 @@ from mlflow_dynamodbstore.tracking.base import (
     check_run_is_active,
     run_not_found,
 )
-from mlflow_dynamodbstore.tracking.inputs import datasets_of
-from mlflow_dynamodbstore.tracking.items import RunPlace, place_of, run_id_of
 from mlflow_dynamodbstore.tracking.records import (
     LIVE,
     SEALED,
@@ -108,7 +111,7 @@ class Runs(TrackingBase):
             "state": LIVE,
             "opened": int(self.table.clock()),
             "generation": 1,
-            **keys.run_index(
+            **index_keys.run_index(
                 run_id=run_id,
                 experiment_id=place.experiment_id,
                 lifecycle=LifecycleStage.ACTIVE,
@@ -141,12 +144,12 @@ class Runs(TrackingBase):
             changes["end_time"] = end_time
         status = None if run_status is None else RunStatus.to_string(run_status)
         if status is not None:
-            in_status = keys.lsi3_run(run_id, status, facts.start_time)
+            in_status = index_keys.lsi3_run(run_id, status, facts.start_time)
             changes.update({"status": status, "lsi3sk": in_status})
         if run_name:
             # A name alone leaves a run as it is: one that has ended is sealed again at once.
             status = status or str(self._active_run_item(run_id)["status"])
-            changes.update({"name": run_name, "lsi4sk": keys.lsi4_run(run_id, run_name)})
+            changes.update({"name": run_name, "lsi4sk": index_keys.lsi4_run(run_id, run_name)})
         ends = status in TERMINAL_STATUSES
         update = (
             sealing.marked_sealing(changes)
@@ -233,7 +236,7 @@ class Runs(TrackingBase):
         changes: Item = {
             "lifecycle": stage,
             "deleted_time": self._now_ms(),
-            "lsi1sk": keys.lsi1_run(run.run_id, stage, facts.start_time),
+            "lsi1sk": index_keys.lsi1_run(run.run_id, stage, facts.start_time),
         }
         if ttl is not None:
             changes[TTL] = ttl
@@ -277,7 +280,7 @@ class Runs(TrackingBase):
 
     def _redate_children(self, run: RunPlace, ttl: int | None) -> None:
         """Give a run's items this expiry, or none; history keeps the expiry of its own."""
-        self.table.redate(run.pk, keys.run_but_history(run.run_id), ttl)
+        self.table.redate(run.pk, run_keys.run_but_history(run.run_id), ttl)
 
     # --- for `mlflow gc` ------------------------------------------------------------------------
 
@@ -296,7 +299,7 @@ class Runs(TrackingBase):
         """The keys of all that belongs to a run, history and search items included."""
         pk, run_id = str(item["PK"]), run_id_of(item)
         yield from self._derived(item)
-        for below in (keys.run_children(run_id), keys.dataset_links(run_id)):
+        for below in (run_keys.run_children(run_id), experiment_keys.dataset_links(run_id)):
             query = Query(pk, where=below.on(), keys_only=True)
             yield from (self.table.schema.key_of(found) for found in self.table.items(query))
 
@@ -305,7 +308,9 @@ class Runs(TrackingBase):
         latest = self._now_ms() - older_than
         return [
             run_id_of(item)
-            for item in self._in_all_experiments(keys.runs_by_lifecycle(LifecycleStage.DELETED))
+            for item in self._in_all_experiments(
+                index_keys.runs_by_lifecycle(LifecycleStage.DELETED)
+            )
             if isinstance(at := item.get("deleted_time"), int) and at <= latest
         ]
 
@@ -319,7 +324,7 @@ def _expiry_of_children(run: Item) -> int | None:
 def _made_active(facts: RunFacts) -> Update:
     """The change that makes a deleted run active."""
     stage = LifecycleStage.ACTIVE
-    place = keys.lsi1_run(facts.place.run_id, stage, facts.start_time)
+    place = index_keys.lsi1_run(facts.place.run_id, stage, facts.start_time)
     return Update(
         set={"lifecycle": stage, "lsi1sk": place}, remove=("deleted_time", TTL, RESTORING)
     )

@@ -23,10 +23,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from boto3.dynamodb.conditions import Attr
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
-from mlflow_dynamodbstore import keys, large
-from mlflow_dynamodbstore.policies import Rules
-from mlflow_dynamodbstore.search import fulltext
-from mlflow_dynamodbstore.search.glimpses import Glimpse
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import ranks as rank_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.base import value_parts
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.policies import Rules
+from mlflow_dynamodbstore.shared.search import fulltext
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.table import Table
@@ -41,6 +45,7 @@ from mlflow_dynamodbstore.tracking.records import (
     RunContents,
     RunRecord,
 )
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Glimpse
 
 _logger = logging.getLogger(__name__)
 
@@ -55,7 +60,7 @@ IDLE_BEFORE_SEALING = 300.0
 
 def marked_live(run_id: str, now: float, changes: Mapping[str, Value] | None = None) -> Update:
     """The change that makes a run live, with others; each such change raises the generation."""
-    mark: Item = {"state": LIVE, "opened": int(now), "lsi5sk": keys.lsi5_live(run_id)}
+    mark: Item = {"state": LIVE, "opened": int(now), "lsi5sk": index_keys.lsi5_live(run_id)}
     return Update(set={**mark, **(changes or {})}, add={"generation": 1})
 
 
@@ -86,10 +91,10 @@ def children(table: Table, key: Key, run_id: str) -> list[Item]:
     """The items of a run, but for its history, in two range reads around the history."""
     queries = [
         Query(key.pk, where=around.on())
-        for around in (keys.run_head(run_id), keys.run_tail(run_id))
+        for around in (run_keys.run_head(run_id), run_keys.run_tail(run_id))
     ]
     found = table.map(lambda query: list(table.items(query)), queries)
-    low, high = keys.parts(key.sk)
+    low, high = value_parts(key.sk)
     return [
         item
         for some in found
@@ -101,7 +106,7 @@ def children(table: Table, key: Key, run_id: str) -> list[Item]:
 def read(table: Table, item: Item) -> RunRecord:
     """A run with its contents: from the summary, or from its items while it is live."""
     if item["state"] == SEALED:
-        return RunRecord(item, RunContents.from_summary(large.load(table, item, SUMMARY)))
+        return RunRecord(item, RunContents.from_summary(large_values.load(table, item, SUMMARY)))
     key, run_id = table.schema.key_of(item), run_id_of(item)
     return RunRecord(item, RunContents.from_children(children(table, key, run_id)))
 
@@ -121,9 +126,9 @@ def read_all(
         if not known:
             records.append(next(further))
             continue
-        raw = large.raw(item[SUMMARY])
+        raw = large_values.raw(item[SUMMARY])
         if all(glimpse(raw) for glimpse in glimpses):
-            records.append(RunRecord(item, RunContents.from_summary(large.unpack_raw(raw))))
+            records.append(RunRecord(item, RunContents.from_summary(large_values.unpack_raw(raw))))
     for item in rest:
         if should_seal(table, item):
             _seal_on_the_way(table, item, rules)
@@ -179,7 +184,7 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     key, run_id = table.schema.key_of(marked), run_id_of(marked)
     contents = RunContents.from_children(children(table, key, run_id))
     before = _published(table, marked)
-    summary = large.store(key, SUMMARY, contents.to_summary())
+    summary = large_values.store(key, SUMMARY, contents.to_summary())
     derived = set(derived_keys(key.pk, run_id, contents, rules))
     known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if before and rules.primary_metric else []
@@ -194,7 +199,9 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     )
     if outcomes[-1].status == "refused":
         return False
-    table.write([Delete(key) for key in sorted(known - derived)] + large.removal(marked, SUMMARY))
+    table.write(
+        [Delete(key) for key in sorted(known - derived)] + large_values.removal(marked, SUMMARY)
+    )
     return True
 
 
@@ -204,8 +211,8 @@ def _resealed(pk: str) -> Put:
     It is changed while the run is still listed as live. A search that did not see it there, and
     finds the mark unchanged afterwards, has not missed it.
     """
-    mark = keys.lsi5_resealed(secrets.token_hex(8))
-    return Put({"PK": pk, "SK": keys.experiment_resealed(), "lsi5sk": mark})
+    mark = index_keys.lsi5_resealed(secrets.token_hex(8))
+    return Put({"PK": pk, "SK": experiment_keys.experiment_resealed(), "lsi5sk": mark})
 
 
 def lsi5_place(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
@@ -213,14 +220,14 @@ def lsi5_place(run_id: str, contents: RunContents, primary_metric: str | None) -
     name = primary_metric or min(contents.metrics, default=None)
     if name is None or name not in contents.metrics:
         return {}
-    return {"lsi5sk": keys.lsi5_run(run_id, name, contents.metrics[name][0])}
+    return {"lsi5sk": index_keys.lsi5_run(run_id, name, contents.metrics[name][0])}
 
 
 def _published(table: Table, item: Item) -> RunContents | None:
     """What the last summary of a run said; its RANK items are those of this."""
     if SUMMARY not in item:
         return None
-    return RunContents.from_summary(large.load(table, item, SUMMARY))
+    return RunContents.from_summary(large_values.load(table, item, SUMMARY))
 
 
 # --- what is derived from a run for searching ---------------------------------------------------
@@ -233,9 +240,9 @@ def derived_keys(pk: str, run_id: str, contents: RunContents, rules: Rules) -> I
     one needs nothing written again.
     """
     for name, (value, _, _) in contents.metrics.items():
-        yield Key(pk, keys.metric_rank(name, value, run_id))
+        yield Key(pk, rank_keys.metric_rank(name, value, run_id))
     for name, text in contents.params.items():
-        yield Key(pk, keys.param_rank(name, text, run_id))
+        yield Key(pk, rank_keys.param_rank(name, text, run_id))
     for field in rules.text_fields:
         tag = tag_of(field.name)
         if tag in contents.tags:

@@ -20,12 +20,13 @@ from typing import NamedTuple
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.items import RunPlace
+from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Place, Point, Span, order, points_of, span_of
 
@@ -107,7 +108,7 @@ class Series:
 
     def latest(self) -> Item | None:
         """The item with the greatest point by step, time and value."""
-        return self.table.get(Key(self.run.pk, keys.run_metric(self.run.run_id, self.name)))
+        return self.table.get(Key(self.run.pk, run_keys.run_metric(self.run.run_id, self.name)))
 
     def chunks(
         self,
@@ -131,7 +132,7 @@ class Series:
         just before can; otherwise all keys before are looked through.
         """
         low = (step, _FIRST_TIME)
-        before = keys.Range(self._within().low, self._within(low).low)
+        before = Range(self._within().low, self._within(low).low)
         latest = self.latest()
         if latest is None:
             return low
@@ -157,7 +158,7 @@ class Series:
         points = steps.cut([point for chunk in ordered(pages) for point in chunk.points])
         return [points[n] for n in sampled(len(points), count)]
 
-    def _few_pages(self, within: keys.Range) -> list[list[Entry]] | None:
+    def _few_pages(self, within: Range) -> list[list[Entry]] | None:
         """The items of a range, or None when they are too many to be held."""
         pages: list[list[Entry]] = []
         items, points = 0, 0
@@ -169,7 +170,7 @@ class Series:
             pages.append(page)
         return pages
 
-    def _sample_of_many(self, count: int, steps: Steps, within: keys.Range) -> list[Point]:
+    def _sample_of_many(self, count: int, steps: Steps, within: Range) -> list[Point]:
         """The same for a history that is not to be held: count by keys, then read what is asked."""
         blocks = list(self._blocks(within, steps))
         wanted = sampled(sum(block.count for block in blocks), count)
@@ -185,7 +186,7 @@ class Series:
             start = end
         return [p for some in batched(offsets, MAX_BATCH_GET) for p in self._picked(some, steps)]
 
-    def _blocks(self, within: keys.Range, steps: Steps) -> Iterator[Block]:
+    def _blocks(self, within: Range, steps: Steps) -> Iterator[Block]:
         block: Block | None = None
         for sk, span in self._outline(within):
             inside = steps.hold(span)
@@ -221,19 +222,19 @@ class Series:
                 start = end
 
     def _read(self, block: Block, steps: Steps) -> Iterator[list[Point]]:
-        pages = self._pages(keys.Range(block.low, block.high))
+        pages = self._pages(Range(block.low, block.high))
         return (steps.cut(chunk.points) for chunk in ordered(pages))
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _within(self, low: Place | None = None, last_step: int | None = None) -> keys.Range:
-        whole = keys.metric_history(self.run.run_id, self.name, last_step=last_step)
+    def _within(self, low: Place | None = None, last_step: int | None = None) -> Range:
+        whole = run_keys.metric_history(self.run.run_id, self.name, last_step=last_step)
         if low is None:
             return whole
-        return keys.Range(keys.run_metric_point(self.run.run_id, self.name, *low), whole.high)
+        return Range(run_keys.run_metric_point(self.run.run_id, self.name, *low), whole.high)
 
     def _pages(
-        self, within: keys.Range, want: int | None = None, density: float | None = None
+        self, within: Range, want: int | None = None, density: float | None = None
     ) -> Iterator[list[Entry]]:
         """History items, no more at a time than the points still wanted are likely to take."""
         if within.is_empty:
@@ -255,7 +256,7 @@ class Series:
             density = points / items if items else None
             least *= 2
 
-    def _outline(self, within: keys.Range) -> Iterator[tuple[str, Span]]:
+    def _outline(self, within: Range) -> Iterator[tuple[str, Span]]:
         """The keys of history items, and the extents they tell."""
         # Keys do not say when an item expires, so the filter has to.
         alive = Attr(TTL).not_exists() | Attr(TTL).gt(int(self.table.clock()))

@@ -6,20 +6,20 @@ from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
 from mlflow.store.tracking.abstract_store import AbstractStore
 from mlflow.utils.uri import resolve_uri_if_local
 
-from mlflow_dynamodbstore.errors import translates_errors
 from mlflow_dynamodbstore.evaluation.store import Evaluation
 from mlflow_dynamodbstore.gateway.store import Gateway
 from mlflow_dynamodbstore.mcp.store import McpRegistry
-from mlflow_dynamodbstore.opening import open_table
 from mlflow_dynamodbstore.reviews.store import ReviewStore
-from mlflow_dynamodbstore.secrets import GATEWAY, check_key
+from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY, check_key
+from mlflow_dynamodbstore.shared.mlflow_errors import translates_errors
+from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.traces.store import TraceStore
 from mlflow_dynamodbstore.tracking.experiments import Experiments
 from mlflow_dynamodbstore.tracking.history import History
 from mlflow_dynamodbstore.tracking.inputs import Inputs
 from mlflow_dynamodbstore.tracking.run_data import RunData
-from mlflow_dynamodbstore.tracking.run_search import RunSearch
+from mlflow_dynamodbstore.tracking.run_search.search import RunSearch
 
 
 @translates_errors

@@ -23,11 +23,12 @@ from mlflow.utils.uri import append_to_uri_path, is_local_uri
 from mlflow.utils.validation import _validate_trace_archival_retention_string
 from mlflow.utils.workspace_utils import WORKSPACES_DIR_NAME, resolve_workspace_store_uri
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.tracking.base import TrackingBase
 from mlflow_dynamodbstore.tracking.experiment_items import Tags
+from mlflow_dynamodbstore.tracking.lookups import TrackingBase
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 
 _logger = logging.getLogger(__name__)
@@ -105,19 +106,23 @@ class WorkspaceMode(TrackingBase):
     def _note_workspace(self, workspace: str) -> None:
         """Remember, before its first experiment is written, that a workspace is in use."""
         if workspace not in self._noted_workspaces:
-            if workspace != keys.DEFAULT_WORKSPACE:
-                key = keys.workspace_entry_key(workspace)
+            if workspace != DEFAULT_WORKSPACE:
+                key = access_keys.workspace_entry_key(workspace)
                 self.table.write([Put({"PK": key.pk, "SK": key.sk})])
             self._noted_workspaces.add(workspace)
 
     def _check_nothing_is_hidden(self) -> None:
         """Refuse to work without workspaces while there are experiments outside the default one."""
-        entries = self.table.items(Query(keys.CONFIG_PK, where=keys.WORKSPACES.on()))
+        entries = self.table.items(Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on()))
         for entry in entries:
-            workspace = str(keys.workspace_entry_of(str(entry["SK"])))
-            if workspace == keys.DEFAULT_WORKSPACE:
+            workspace = str(access_keys.workspace_entry_of(str(entry["SK"])))
+            if workspace == DEFAULT_WORKSPACE:
                 continue
-            names = Query(keys.workspace_pk(workspace), where=keys.EXPERIMENT_NAMES.on(), limit=100)
+            names = Query(
+                access_keys.workspace_pk(workspace),
+                where=access_keys.EXPERIMENT_NAMES.on(),
+                limit=100,
+            )
             if next(self.table.items(names), None) is not None:
                 raise MlflowException(
                     "Cannot disable workspaces because experiments exist outside the default "

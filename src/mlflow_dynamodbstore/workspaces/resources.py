@@ -15,27 +15,29 @@ from collections.abc import Iterator
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.evaluation.dataset_places import move_dataset, remove_dataset
 from mlflow_dynamodbstore.gateway.moving import THINGS, Things, move_note
 from mlflow_dynamodbstore.jobs.records import removals
-from mlflow_dynamodbstore.keys import Range
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, Range
 from mlflow_dynamodbstore.mcp import places as mcp_places
-from mlflow_dynamodbstore.partitions import empty_partition
-from mlflow_dynamodbstore.policies import Policies
-from mlflow_dynamodbstore.registry import claims
 from mlflow_dynamodbstore.registry.items import Place, name_of_guard
-from mlflow_dynamodbstore.search.name_index import NameIndex
+from mlflow_dynamodbstore.shared.bulk import empty_partition
+from mlflow_dynamodbstore.shared.names import claims
+from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.experiment_items import name_of
 
-DEFAULT = keys.DEFAULT_WORKSPACE
+DEFAULT = DEFAULT_WORKSPACE
 
 
 class Kind(ABC):
@@ -46,7 +48,7 @@ class Kind(ABC):
 
     def items(self, table: Table, workspace: str) -> Iterator[Item]:
         """The items by which a workspace lists its resources."""
-        return table.items(Query(keys.workspace_pk(workspace), where=self.listed.on()))
+        return table.items(Query(access_keys.workspace_pk(workspace), where=self.listed.on()))
 
     def conflicts(self, table: Table, workspace: str) -> list[str]:
         """The names that are in use in the default workspace, too."""
@@ -73,14 +75,14 @@ class Experiments(Kind):
     """Experiments have a partition that does not depend on the workspace."""
 
     label = "experiments"
-    listed = keys.EXPERIMENT_NAMES
+    listed = access_keys.EXPERIMENT_NAMES
 
     def name(self, item: Item) -> str:
         return name_of(item)
 
     def remove(self, table: Table, workspace: str, item: Item) -> None:
         experiment_id = str(item["experiment_id"])
-        empty_partition(table, keys.experiment_pk(experiment_id))
+        empty_partition(table, experiment_keys.experiment_pk(experiment_id))
         NameIndex(table, Policies(table)).leave(workspace, experiment_id, name_of(item))
         table.delete(table.schema.key_of(item))
 
@@ -89,12 +91,12 @@ class Experiments(Kind):
         names = NameIndex(table, Policies(table))
         names.enter(DEFAULT, experiment_id, name)
         move_note(table, experiment_id, workspace, DEFAULT)
-        index = keys.experiment_index(experiment_id=experiment_id, name=name)
-        there = keys.experiment_name_guard(name)
+        index = index_keys.experiment_index(experiment_id=experiment_id, name=name)
+        there = access_keys.experiment_name_guard(name)
         table.transact(
             [
                 Patch(
-                    keys.experiment_key(experiment_id),
+                    experiment_keys.experiment_key(experiment_id),
                     Update(set={"workspace": DEFAULT, **index}),
                     condition=Attr("name").eq(name),
                 ),
@@ -133,7 +135,7 @@ class Models(Named):
     """Registered models."""
 
     label = "registered_models"
-    listed = keys.MODEL_NAMES
+    listed = access_keys.MODEL_NAMES
 
     def name(self, item: Item) -> str:
         return name_of_guard(item)
@@ -159,7 +161,7 @@ class Webhooks(Kind):
     """Webhooks are single items of the workspace."""
 
     label = "webhooks"
-    listed = keys.WEBHOOKS
+    listed = access_keys.WEBHOOKS
 
     def name(self, item: Item) -> str:
         return str(item["name"])
@@ -170,7 +172,7 @@ class Webhooks(Kind):
 
     def move(self, table: Table, workspace: str, item: Item) -> None:
         del workspace
-        there = keys.webhook_key(str(item["webhook_id"]))
+        there = access_keys.webhook_key(str(item["webhook_id"]))
         moved = Put({**item, "PK": there.pk, "SK": there.sk})
         table.transact([moved, Delete(table.schema.key_of(item))])
 

@@ -29,10 +29,11 @@ from mlflow.utils.validation import (
     _validate_trace_archival_retention_string,
 )
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.errors import translates_errors
-from mlflow_dynamodbstore.opening import open_table
-from mlflow_dynamodbstore.registry.claims import NameTakenError
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.mlflow_errors import translates_errors
+from mlflow_dynamodbstore.shared.names.claims import NameTakenError
+from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
@@ -61,22 +62,22 @@ class DynamoDBWorkspaceStore(AbstractStore):
     # --- reading --------------------------------------------------------------------------------
 
     def list_workspaces(self) -> Iterable[Workspace]:
-        query = Query(keys.CONFIG_PK, where=keys.WORKSPACES.on())
-        names = {str(keys.workspace_entry_of(str(e["SK"]))) for e in self.table.items(query)}
-        wanted = {name: keys.workspace_key(name) for name in names | {keys.DEFAULT_WORKSPACE}}
+        query = Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on())
+        names = {str(access_keys.workspace_entry_of(str(e["SK"]))) for e in self.table.items(query)}
+        wanted = {name: access_keys.workspace_key(name) for name in names | {DEFAULT_WORKSPACE}}
         found = self.table.get_many(wanted.values())
         listed = [_workspace(name, found.get(key)) for name, key in sorted(wanted.items())]
         return [workspace for workspace in listed if workspace is not None]
 
     def get_workspace(self, workspace_name: str) -> Workspace:
-        item = self.table.get(keys.workspace_key(workspace_name))
+        item = self.table.get(access_keys.workspace_key(workspace_name))
         workspace = _workspace(workspace_name, item)
         if workspace is None:
             raise _not_found(workspace_name)
         return workspace
 
     def get_default_workspace(self) -> Workspace:
-        return self.get_workspace(keys.DEFAULT_WORKSPACE)
+        return self.get_workspace(DEFAULT_WORKSPACE)
 
     def resolve_artifact_root(
         self, default_artifact_root: str | None, workspace_name: str
@@ -99,7 +100,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
         )
 
     def _settings(self, workspace_name: str) -> Item:
-        return self.table.get(keys.workspace_key(workspace_name)) or {}
+        return self.table.get(access_keys.workspace_key(workspace_name)) or {}
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -109,9 +110,12 @@ class DynamoDBWorkspaceStore(AbstractStore):
         taken = MlflowException(
             f"Workspace '{workspace.name}' already exists.", RESOURCE_ALREADY_EXISTS
         )
-        if workspace.name == keys.DEFAULT_WORKSPACE:
+        if workspace.name == DEFAULT_WORKSPACE:
             raise taken
-        key, entry = keys.workspace_key(workspace.name), keys.workspace_entry_key(workspace.name)
+        key, entry = (
+            access_keys.workspace_key(workspace.name),
+            access_keys.workspace_entry_key(workspace.name),
+        )
         # The entry first: an entry without a workspace is passed over, the reverse would hide one.
         self.table.put({"PK": entry.pk, "SK": entry.sk})
         try:
@@ -125,10 +129,10 @@ class DynamoDBWorkspaceStore(AbstractStore):
 
     def update_workspace(self, workspace: Workspace) -> Workspace:
         changes = _changes(workspace)
-        is_default = workspace.name == keys.DEFAULT_WORKSPACE
+        is_default = workspace.name == DEFAULT_WORKSPACE
         try:
             item = self.table.update(
-                keys.workspace_key(workspace.name),
+                access_keys.workspace_key(workspace.name),
                 changes,
                 condition=None if is_default else Attr("PK").exists(),
                 returns="new",
@@ -147,7 +151,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
         workspace_name: str,
         mode: WorkspaceDeletionMode = WorkspaceDeletionMode.RESTRICT,
     ) -> None:
-        if workspace_name == keys.DEFAULT_WORKSPACE:
+        if workspace_name == DEFAULT_WORKSPACE:
             raise MlflowException(
                 f"Cannot delete the reserved '{workspace_name}' workspace", INVALID_STATE
             )
@@ -164,7 +168,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
                 f"Invalid workspace deletion mode {mode!r}. "
                 "Expected one of: RESTRICT, CASCADE, SET_DEFAULT."
             )
-        self.table.delete(keys.workspace_key(workspace_name))
+        self.table.delete(access_keys.workspace_key(workspace_name))
         _logger.info("Deleted workspace '%s' (mode=%s)", workspace_name, mode.value)
 
     def _check_is_empty(self, workspace_name: str) -> None:
@@ -187,7 +191,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
         if taken:
             raise MlflowException(
                 f"Cannot reassign resources from workspace '{workspace_name}' to "
-                f"'{keys.DEFAULT_WORKSPACE}': the following names already exist in the default "
+                f"'{DEFAULT_WORKSPACE}': the following names already exist in the default "
                 "workspace and would cause conflicts:\n" + "\n".join(taken) + "\n"
                 "Rename or remove the conflicting resources before retrying.",
                 INVALID_STATE,
@@ -223,7 +227,7 @@ def _changes(workspace: Workspace) -> Update:
 
 def _workspace(name: str, item: Item | None) -> Workspace | None:
     """The workspace as MLflow shows it, or None when there is none."""
-    if name == keys.DEFAULT_WORKSPACE:
+    if name == DEFAULT_WORKSPACE:
         item = {"description": DEFAULT_DESCRIPTION, **(item or {})}
     if item is None:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlflow_dynamodbstore import large
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Key
@@ -27,22 +27,22 @@ def noise(size: int, seed: int = 0) -> bytes:
 def save(table: Table, value: Any) -> None:
     """Write a value as its users do: parts, head, then the parts of the value before it."""
     old = table.get(HEAD)
-    stored = large.store(HEAD, "value", value)
+    stored = large_values.store(HEAD, "value", value)
     table.write(stored.parts, then=[Put({"PK": HEAD.pk, "SK": HEAD.sk, **stored.attributes})])
-    table.write(large.removal(old, "value") if old else [])
+    table.write(large_values.removal(old, "value") if old else [])
 
 
 def load(table: Table) -> Any:
     head = table.get(HEAD)
     assert head is not None
-    return large.load(table, head, "value")
+    return large_values.load(table, head, "value")
 
 
 def remove(table: Table) -> None:
     head = table.get(HEAD)
     if head is not None:
         table.delete(HEAD)
-        table.write(large.removal(head, "value"))
+        table.write(large_values.removal(head, "value"))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_replacing_leaves_no_old_parts(table):
     for seed, size in enumerate([2 * MEGABYTE, MEGABYTE, 3 * MEGABYTE, 10]):
         save(table, noise(size, seed))
         assert load(table) == noise(size, seed)
-        kept = 1 + len(large.part_keys(table.get(HEAD), "value"))
+        kept = 1 + len(large_values.part_keys(table.get(HEAD), "value"))
         assert len(walk(table.engine, Query("p", keys_only=True))) == kept
 
 
@@ -91,7 +91,7 @@ def test_removing_leaves_nothing(table):
 def test_parts_expire_with_their_head(table, time):
     """A value with a ``ttl`` is gone with all its parts."""
     soon = int(time.now) + 60
-    stored = large.store(HEAD, "value", noise(MEGABYTE), ttl=soon)
+    stored = large_values.store(HEAD, "value", noise(MEGABYTE), ttl=soon)
     head = Put(item("p", "head", **stored.attributes, ttl=soon))
     table.write(stored.parts, then=[head])
     assert load(table) == noise(MEGABYTE)
@@ -102,8 +102,8 @@ def test_parts_expire_with_their_head(table, time):
 def test_a_missing_part_is_an_error(table):
     """A head whose parts are gone raises, and does not give half a value."""
     save(table, noise(MEGABYTE))
-    table.delete(large.part_keys(table.get(HEAD), "value")[1])
-    with pytest.raises(large.LargeValueLost):
+    table.delete(large_values.part_keys(table.get(HEAD), "value")[1])
+    with pytest.raises(large_values.LargeValueLost):
         load(table)
 
 
@@ -112,7 +112,7 @@ def test_a_reader_with_an_old_head_gets_the_new_value(table):
     save(table, noise(MEGABYTE, 1))
     head = table.get(HEAD)
     save(table, noise(MEGABYTE, 2))
-    assert large.load(table, head, "value") == noise(MEGABYTE, 2)
+    assert large_values.load(table, head, "value") == noise(MEGABYTE, 2)
 
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
@@ -136,4 +136,4 @@ def test_a_crash_while_removing_leaves_all_or_no_value(table, when: When):
         with pytest.raises(SimulatedCrash):
             remove(Table(CrashingEngine(table.engine, at=at, when=when)))
         head = table.get(HEAD)
-        assert head is None or large.load(table, head, "value") == noise(MEGABYTE)
+        assert head is None or large_values.load(table, head, "value") == noise(MEGABYTE)

@@ -11,16 +11,18 @@ from typing import Any
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunStatus, RunTag
 from mlflow.entities.model_registry import RegisteredModelTag
 
-from mlflow_dynamodbstore import ids, keys
-from mlflow_dynamodbstore.lifecycle import cleanup, run_walk
-from mlflow_dynamodbstore.policies import TEXT_FIELDS, Policies
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.archive.lines import item_line
 from mlflow_dynamodbstore.transfer.archive.sources import Sieve, TableSource
+from mlflow_dynamodbstore.upkeep import cleanup, run_walk
 from tests.stores import ARTIFACTS
 from tests.traces.making import NOON, make_info, make_spans, trace_id
 
@@ -39,7 +41,7 @@ def populate(table: Table) -> None:
 
 def rare_items(now: int) -> list[Item]:
     """Odd values, forms of the future, what has expired, and what belongs to this table alone."""
-    pk = keys.experiment_pk("77")
+    pk = experiment_keys.experiment_pk("77")
     some: list[Item] = [
         {
             "PK": pk,
@@ -58,7 +60,7 @@ def rare_items(now: int) -> list[Item]:
     ]
     some += [{"PK": pk, "SK": f"X#gone{n}", "ttl": now - n} for n in range(EXPIRED)]
     for place in (cleanup.POSITION, f"{run_walk.POSITION}fts"):
-        key = keys.setting_key(place)
+        key = access_keys.setting_key(place)
         some.append({"PK": key.pk, "SK": key.sk, "value": {"cursors": ["here"]}})
     return some
 

@@ -7,13 +7,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, NO_TABLE
-from mlflow_dynamodbstore.lifecycle.doctor import Doctor
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.transfer.archive.comparing import compare
 from mlflow_dynamodbstore.transfer.archive.filling import Filling
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
+from mlflow_dynamodbstore.upkeep.doctor import Doctor
 from tests.transfer.archive.making import EXPIRED, lines_of
 
 
@@ -137,5 +137,5 @@ def test_a_copy_that_was_stopped_goes_on(call, source, opened, tmp_path, monkeyp
     assert examined["completeness"].needs_attention
     assert "is not complete" in call("dump", tmp_path / "x.gz", uri=target, code=FAILED)
     assert call("copy", target, "--json")["resumed"]
-    assert unfinished.get(keys.filling_key())["ended"]
+    assert unfinished.get(access_keys.filling_key())["ended"]
     assert compare(TableSource(source), TableSource(unfinished), source.clock()).is_same

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from mlflow_dynamodbstore.lifecycle import walk
 from mlflow_dynamodbstore.table.errors import AccessDenied
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
@@ -15,6 +14,7 @@ from mlflow_dynamodbstore.transfer.archive import file, filling
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
 from mlflow_dynamodbstore.transfer.archive.filling import Filling
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
+from mlflow_dynamodbstore.upkeep import walk
 from tests.table.fakes import patient_retry
 from tests.transfer.archive.making import EXPIRED, lines_of
 

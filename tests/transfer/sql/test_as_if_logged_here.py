@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.keys.anatomy import anatomy
-from mlflow_dynamodbstore.lifecycle.cleanup import Cleanup
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys.item_kinds import anatomy
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.records import SEALED
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.sql import empty_database
 from tests.stores import everything_in, uri_on
 from tests.traces.making import NOON, make_info, make_spans, trace_id
@@ -77,7 +77,7 @@ def test_ended_runs_are_sealed_and_others_live(source: Theirs, table):
     for run in runs:
         ended = run["status"] in ("FINISHED", "FAILED", "KILLED")
         assert (run["state"] == SEALED) == ended
-        assert (str(run.get("lsi5sk")) in keys.LIVE_RUNS) != ended
+        assert (str(run.get("lsi5sk")) in index_keys.LIVE_RUNS) != ended
 
 
 def test_an_imported_run_can_be_written_to(source: Theirs, table):

@@ -9,7 +9,9 @@ from mlflow.entities.trace_location import TraceLocation
 from mlflow.entities.trace_state import TraceState
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.sql import kinds
@@ -131,7 +133,7 @@ def test_a_trace_too_large_for_an_item_is_refused_and_nothing_of_it_written(sour
     (finding,) = move.findings.first
     assert finding.name == "tr-large"
     assert finding.sentence.startswith("cannot be moved: it takes an item of 56")
-    assert table.get(keys.trace_locator_key("tr-large")) is None
+    assert table.get(trace_keys.trace_locator_key("tr-large")) is None
     verification = verified(kinds.importing(Database.to_read(source.uri), table))
     assert [f.sentence for f in verification.findings.first] == ["is missing"]
 
@@ -178,7 +180,9 @@ def test_texts_that_a_strict_database_refuses_are_refused_before(
 def test_a_point_that_is_missing_is_found(source: Theirs, table):
     imported(source.uri, table)
     run_id = run_named(stores(table)[0], "run 1")
-    query = Query(keys.experiment_pk("1"), where=keys.metric_history(run_id, "many").on())
+    query = Query(
+        experiment_keys.experiment_pk("1"), where=run_keys.metric_history(run_id, "many").on()
+    )
     first, *_ = table.items(query)
     table.delete(table.schema.key_of(first))
     verification = verified(kinds.importing(Database.to_read(source.uri), table))

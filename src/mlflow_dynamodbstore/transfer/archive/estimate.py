@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mlflow_dynamodbstore.lifecycle.survey import Amount, stored_sizes
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import TTL
 from mlflow_dynamodbstore.table.wrappers.costs import page_units, write_units
 from mlflow_dynamodbstore.transfer.archive.sources import Sieve, Source
+from mlflow_dynamodbstore.upkeep.survey import Amount, stored_sizes
 
 Progress = Callable[[int], None]
 

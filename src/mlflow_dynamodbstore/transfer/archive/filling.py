@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
@@ -93,7 +93,7 @@ class Filling:
 
     def _note(self, place: Value) -> None:
         """Say how far it has come, unless somebody else has gone on from the last note."""
-        key = keys.filling_key()
+        key = access_keys.filling_key()
         item: Item = {
             "PK": key.pk,
             "SK": key.sk,

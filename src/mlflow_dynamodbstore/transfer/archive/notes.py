@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
 
@@ -35,7 +35,7 @@ class Note:
     @classmethod
     def of(cls, table: Table) -> Note | None:
         """The note of a table; None for one that was not filled from elsewhere."""
-        item = table.get(keys.filling_key())
+        item = table.get(access_keys.filling_key())
         return None if item is None else cls(item)
 
     @property

@@ -6,20 +6,24 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.lifecycle import cleanup, run_walk
-from mlflow_dynamodbstore.lifecycle.walk import Walk
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import parse
 from mlflow_dynamodbstore.table.values import Item, Value, is_expired
 from mlflow_dynamodbstore.table.wrappers.as_stored import AsStoredEngine
+from mlflow_dynamodbstore.upkeep import cleanup, run_walk
+from mlflow_dynamodbstore.upkeep.walk import Walk
 
 T = TypeVar("T")
 
 SEGMENTS = 4
 """Parts of a table that are read at once over a network."""
 
-_LEFT_WORDS = (keys.setting(cleanup.POSITION), keys.setting(run_walk.POSITION), keys.filling())
+_LEFT_WORDS = (
+    access_keys.setting(cleanup.POSITION),
+    access_keys.setting(run_walk.POSITION),
+    access_keys.filling(),
+)
 
 
 class Source(Protocol):
@@ -89,7 +93,7 @@ def _stays(item: Item) -> bool:
 
     Cursors of one table mean nothing in another; the work begins anew there.
     """
-    return item["PK"] == keys.CONFIG_PK and str(item["SK"]).startswith(_LEFT_WORDS)
+    return item["PK"] == access_keys.CONFIG_PK and str(item["SK"]).startswith(_LEFT_WORDS)
 
 
 def _ahead(pages: Iterator[T]) -> Iterator[T]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from mlflow_dynamodbstore import keys
 from mlflow_dynamodbstore.auth.base import AuthBase
 from mlflow_dynamodbstore.auth.granting import (
     grant_item,
@@ -18,11 +17,13 @@ from mlflow_dynamodbstore.auth.granting import (
     mirror_items,
 )
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord, is_own_role_name
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.items import ABSENT
+from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.transfer.sql.database import Row, Writing
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf
@@ -94,8 +95,8 @@ class UserItems(ItemSide):
             key: entity
             for entity in entities
             for key in (
-                keys.user_key(entity.values["username"]),
-                keys.user_entry_key(entity.key[0]),
+                access_keys.user_key(entity.values["username"]),
+                grant_keys.user_entry_key(entity.key[0]),
             )
         }
         taken = self.table.get_many(wanted)
@@ -106,17 +107,17 @@ class UserItems(ItemSide):
         self.shelf.count_on("user", max(entity.key[0] for entity in entities))
         for entity in entities:
             (user_id,), username = entity.key, entity.values["username"]
-            key, entry = keys.user_key(username), keys.user_entry_key(user_id)
+            key, entry = access_keys.user_key(username), grant_keys.user_entry_key(user_id)
             user = {"PK": key.pk, "SK": key.sk, "id": user_id, **entity.values}
             listed = {"PK": entry.pk, "SK": entry.sk, "username": username}
             self.table.transact([Put(user, condition=ABSENT), Put(listed, condition=ABSENT)])
 
     def _names(self) -> Iterator[str]:
-        entries = self.table.items(Query(keys.CONFIG_PK, where=keys.USER_ENTRIES.on()))
+        entries = self.table.items(Query(access_keys.CONFIG_PK, where=grant_keys.USER_ENTRIES.on()))
         return (str(entry["username"]) for entry in entries)
 
     def _entities(self, names: Sequence[str]) -> list[Entity]:
-        found = self.table.get_many(keys.user_key(name) for name in names)
+        found = self.table.get_many(access_keys.user_key(name) for name in names)
         users = [UserRecord.read(item) for item in found.values()]
         return [
             Entity(
@@ -160,12 +161,13 @@ class RoleItems(ItemSide):
 
     def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
         guards = {
-            keys.role_name_guard(e.values["name"], e.values["workspace"]): e.key for e in entities
+            grant_keys.role_name_guard(e.values["name"], e.values["workspace"]): e.key
+            for e in entities
         }
         taken = self.table.get_many(guards)
         why = {guards[key]: "another role of its workspace has its name" for key in taken}
         members = {
-            keys.user_key(name): user_id
+            access_keys.user_key(name): user_id
             for entity in entities
             for user_id, name in entity.hints[USERNAMES].items()
             if name is not None
@@ -188,25 +190,27 @@ class RoleItems(ItemSide):
         self.shelf.count_on("role_assignment", max(numbers, default=0))
         for entity in entities:
             role, below = _items(entity)
-            entry = keys.workspace_entry_key(role.workspace)
+            entry = access_keys.workspace_entry_key(role.workspace)
             # The role last: without its own item it counts for nothing.
             self.shelf.put([{"PK": entry.pk, "SK": entry.sk}, *below])
-            guard = keys.role_name_guard(role.name, role.workspace)
+            guard = grant_keys.role_name_guard(role.name, role.workspace)
             named = {"PK": guard.pk, "SK": guard.sk, "role_id": role.id}
             granted = {"granted": len(entity.values["permissions"])}
             self.table.transact([Put(named, condition=ABSENT), Put({**role.to_item(), **granted})])
 
     def _ids(self) -> Iterator[int]:
         for workspace in self.shelf.workspaces():
-            query = Query(keys.workspace_pk(workspace), where=keys.ROLE_NAMES.on())
+            query = Query(access_keys.workspace_pk(workspace), where=grant_keys.ROLE_NAMES.on())
             yield from (int(guard["role_id"]) for guard in self.table.items(query))
 
     def _entities(self, role_ids: Sequence[int]) -> list[Entity]:
-        found = self.table.get_many(keys.role_key(one) for one in role_ids)
+        found = self.table.get_many(grant_keys.role_key(one) for one in role_ids)
         return self.table.map(self._entity, [RoleRecord.read(item) for item in found.values()])
 
     def _entity(self, role: RoleRecord) -> Entity:
-        members = list(self.table.items(Query(keys.role_pk(role.id), where=keys.ROLE_MEMBERS.on())))
+        members = list(
+            self.table.items(Query(grant_keys.role_pk(role.id), where=grant_keys.ROLE_MEMBERS.on()))
+        )
         values: dict[str, Any] = {
             "name": role.name,
             "workspace": role.workspace,

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from mlflow.entities import Dataset
 
-from mlflow_dynamodbstore import keys, large
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking.inputs import CONTENTS, Use, dataset_hash
@@ -46,7 +47,10 @@ class DatasetItems(ListedItems):
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = [
-            Key(keys.experiment_pk(experiment_id), keys.dataset(dataset_hash(name, digest)))
+            Key(
+                experiment_keys.experiment_pk(experiment_id),
+                experiment_keys.dataset(dataset_hash(name, digest)),
+            )
             for experiment_id, name, digest in (entity.key for entity in like)
         ]
         found = self.table.get_many(wanted)
@@ -71,11 +75,13 @@ class DatasetItems(ListedItems):
 
     def _own_items(self) -> Iterator[Item]:
         for experiment_id in self.shelf.experiment_ids():
-            query = Query(keys.experiment_pk(experiment_id), where=keys.DATASETS.on())
+            query = Query(
+                experiment_keys.experiment_pk(experiment_id), where=experiment_keys.DATASETS.on()
+            )
             yield from (item for item in self.table.items(query) if CONTENTS in item)
 
     def _entities(self, heads: Sequence[Item]) -> list[Entity]:
-        contents = large.load_many(self.table, heads, CONTENTS)
+        contents = large_values.load_many(self.table, heads, CONTENTS)
         return [_entity(head, said) for head, said in zip(heads, contents, strict=True)]
 
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from mlflow.entities.dataset_record import DATASET_RECORD_WRAPPED_OUTPUT_KEY as WRAPPED
 from mlflow.entities.entity_type import EntityAssociationType
 
-from mlflow_dynamodbstore import large
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     CONTENTS,
     RECORDS,
@@ -23,12 +22,13 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
 )
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items
 from mlflow_dynamodbstore.evaluation.records import Record
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.experiment_items import inline_tags
+from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, ListedItems, Shelf
@@ -122,8 +122,10 @@ class EvaluationRecordRows(RowSide):
 
 def _dataset_ids(shelf: Shelf) -> Iterator[str]:
     for workspace in shelf.workspaces():
-        query = Query(workspace_pk(workspace), where=keys.DATASETS.on())
-        yield from (str(keys.dataset_entry_of(str(e["SK"]))) for e in shelf.table.items(query))
+        query = Query(workspace_pk(workspace), where=evaluation_keys.DATASETS.on())
+        yield from (
+            str(evaluation_keys.dataset_entry_of(str(e["SK"]))) for e in shelf.table.items(query)
+        )
 
 
 class EvaluationDatasetItems(ItemSide):
@@ -147,19 +149,20 @@ class EvaluationDatasetItems(ItemSide):
         self.shelf.put(meta for meta, _ in made)
 
     def _entities(self, dataset_ids: Sequence[str]) -> list[Entity]:
-        found = self.table.get_many(keys.dataset_key(one) for one in dataset_ids)
+        found = self.table.get_many(evaluation_keys.dataset_key(one) for one in dataset_ids)
         return self.table.map(self._entity, list(found.values()))
 
     def _entity(self, meta: Item) -> Entity:
         pk = str(meta["PK"])
-        uses = self.table.items(Query(pk, where=keys.DATASET_EXPERIMENTS.on()))
+        uses = self.table.items(Query(pk, where=evaluation_keys.DATASET_EXPERIMENTS.on()))
         values: dict[str, Any] = {
             **{theirs: meta[ours] for ours, theirs in _META.items()},
             "schema": schema_text(self.table, self.table.get(schema_key(meta))),
             "num_records": meta[RECORDS],
             "tags": dict(all_tags(self.table, meta)),
             "experiments": {
-                str(keys.dataset_experiment_of(str(use["SK"]))): use["created"] for use in uses
+                str(evaluation_keys.dataset_experiment_of(str(use["SK"]))): use["created"]
+                for use in uses
             },
         }
         return Entity((dataset_id_of(meta),), values)
@@ -168,7 +171,7 @@ class EvaluationDatasetItems(ItemSide):
 def _dataset_items(entity: Entity) -> tuple[Item, list[Item]]:
     """A dataset's own item, and those that are written before it."""
     (dataset_id,), values = entity.key, entity.values
-    key = keys.dataset_key(dataset_id)
+    key = evaluation_keys.dataset_key(dataset_id)
     meta: Item = {
         "PK": key.pk,
         "SK": key.sk,
@@ -182,10 +185,10 @@ def _dataset_items(entity: Entity) -> tuple[Item, list[Item]]:
         below += link_items(dataset_id, [experiment_id], since)
     if values["schema"] is not None:
         at = schema_key(meta)
-        stored = large.store(at, CONTENTS, values["schema"])
+        stored = large_values.store(at, CONTENTS, values["schema"])
         below += [put.item for put in stored.parts]
         below.append({"PK": at.pk, "SK": at.sk, REVISION: 1, **stored.attributes})
-    entry = keys.dataset_entry_key(dataset_id, values["workspace"])
+    entry = evaluation_keys.dataset_entry_key(dataset_id, values["workspace"])
     below.append({"PK": entry.pk, "SK": entry.sk, "name": values["name"]})
     return meta, below
 
@@ -195,7 +198,10 @@ class EvaluationRecordItems(ListedItems):
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = [
-            Key(keys.dataset_pk(e.values["dataset_id"]), keys.dataset_record(e.key[0]))
+            Key(
+                evaluation_keys.dataset_pk(e.values["dataset_id"]),
+                evaluation_keys.dataset_record(e.key[0]),
+            )
             for e in like
         ]
         return {e.key: e for e in self._entities(list(self.table.get_many(wanted).values()))}
@@ -210,12 +216,16 @@ class EvaluationRecordItems(ListedItems):
 
     def _own_items(self) -> Iterator[Item]:
         for dataset_id in _dataset_ids(self.shelf):
-            query = Query(keys.dataset_pk(dataset_id), where=keys.DATASET_RECORDS.on())
+            query = Query(
+                evaluation_keys.dataset_pk(dataset_id), where=evaluation_keys.DATASET_RECORDS.on()
+            )
             found = self.table.items(query)
-            yield from (item for item in found if keys.is_dataset_record(str(item["SK"])))
+            yield from (
+                item for item in found if evaluation_keys.is_dataset_record(str(item["SK"]))
+            )
 
     def _entities(self, heads: Sequence[Item]) -> list[Entity]:
-        contents = large.load_many(self.table, heads, CONTENTS)
+        contents = large_values.load_many(self.table, heads, CONTENTS)
         return [
             _record_entity(Record.of(dataset_id_of(head), head, text))
             for head, text in zip(heads, contents, strict=True)

@@ -9,8 +9,10 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Experiment
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.search.name_index import EXPERIMENT_NAME, NameIndex
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking.experiment_items import (
@@ -88,7 +90,9 @@ class ExperimentItems(ItemSide):
             yield [self._entity(meta) for meta in metas]
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        found = self.table.get_many(keys.experiment_key(entity.key[0]) for entity in like)
+        found = self.table.get_many(
+            experiment_keys.experiment_key(entity.key[0]) for entity in like
+        )
         return {entity.key: entity for entity in map(self._entity, found.values())}
 
     def _entity(self, meta: Item) -> Entity:
@@ -108,7 +112,8 @@ class ExperimentItems(ItemSide):
 
     def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
         guards = {
-            keys.experiment_name_guard(e.values["name"], e.values["workspace"]): e for e in entities
+            access_keys.experiment_name_guard(e.values["name"], e.values["workspace"]): e
+            for e in entities
         }
         taken = self.table.get_many(guards)
         return {
@@ -121,8 +126,8 @@ class ExperimentItems(ItemSide):
     def write(self, entities: Sequence[Entity], source: Side) -> None:
         del source
         self._count_on(entities)
-        workspaces = {e.values["workspace"] for e in entities} - {keys.DEFAULT_WORKSPACE}
-        entries = [keys.workspace_entry_key(workspace) for workspace in sorted(workspaces)]
+        workspaces = {e.values["workspace"] for e in entities} - {DEFAULT_WORKSPACE}
+        entries = [access_keys.workspace_entry_key(workspace) for workspace in sorted(workspaces)]
         self.shelf.put({"PK": key.pk, "SK": key.sk} for key in entries)
         for entity in entities:
             self._write_one(entity)
@@ -184,7 +189,7 @@ class ExperimentItems(ItemSide):
         """Put the default experiment in place of one that is unused, or add its tags to it."""
         if entity.key != (DEFAULT_ID,):
             return False
-        standing = self.table.get(keys.experiment_key(DEFAULT_ID))
+        standing = self.table.get(experiment_keys.experiment_key(DEFAULT_ID))
         if standing is not None and is_new(there) and not self._is_used():
             self._write_one(entity, standing)
             return True
@@ -196,7 +201,7 @@ class ExperimentItems(ItemSide):
         return True
 
     def _add_tag(self, name: str, value: str | None) -> None:
-        key = keys.experiment_key(DEFAULT_ID)
+        key = experiment_keys.experiment_key(DEFAULT_ID)
         meta = self.table.get(key) or {}
         change = tag_change(meta, name, value, self.shelf.policies.denormalises)
         exists = Attr("PK").exists()
@@ -204,8 +209,8 @@ class ExperimentItems(ItemSide):
         self.table.transact([Patch(key, change, condition=exists), Put(tag)])
 
     def _is_used(self) -> bool:
-        own = {keys.EXPERIMENT_META, keys.experiment_name_rev()}
-        query = Query(keys.experiment_pk(DEFAULT_ID), keys_only=True, limit=len(own) + 1)
+        own = {experiment_keys.EXPERIMENT_META, experiment_keys.experiment_name_rev()}
+        query = Query(experiment_keys.experiment_pk(DEFAULT_ID), keys_only=True, limit=len(own) + 1)
         return any(item["SK"] not in own for item in self.table.query(query).items)
 
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlflow_dynamodbstore import large
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.evaluation.issue_items import Candidate, Texts, new_issue
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
@@ -53,7 +53,7 @@ class IssueItems(ListedItems):
     """Issues in a table."""
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = [keys.issue_key(str(e.experiment_id), e.key[0]) for e in like]
+        wanted = [evaluation_keys.issue_key(str(e.experiment_id), e.key[0]) for e in like]
         found = list(self.table.get_many(wanted).values())
         return {entity.key: entity for entity in self._entities(found)}
 
@@ -68,20 +68,20 @@ class IssueItems(ListedItems):
             attributes = {**{name: values[name] for name in _PLAIN}, **stored.attributes}
             issue = new_issue(home, entity.key[0], values["created_timestamp"], attributes)
             own.append({**issue, "updated": values["last_updated_timestamp"]})
-            located = keys.issue_locator_key(entity.key[0])
+            located = evaluation_keys.issue_locator_key(entity.key[0])
             before += [put.item for put in stored.parts]
             before.append({"PK": located.pk, "SK": located.sk, "experiment_id": home})
-        homes = {keys.with_issues_key(str(entity.experiment_id)) for entity in entities}
+        homes = {evaluation_keys.with_issues_key(str(entity.experiment_id)) for entity in entities}
         self.shelf.put([*before, *({"PK": key.pk, "SK": key.sk} for key in sorted(homes))])
         self.shelf.put(own)
 
     def _own_items(self) -> Iterator[Item]:
-        for experiment_id in listed_experiments(self.table, keys.WITH_ISSUES_PK):
-            query = Query(experiment_pk(experiment_id), where=keys.ISSUES.on())
+        for experiment_id in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):
+            query = Query(experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on())
             yield from (item for item in self.table.items(query) if CONTENTS in item)
 
     def _entities(self, items: Sequence[Item]) -> list[Entity]:
-        contents = large.load_many(self.table, items, CONTENTS)
+        contents = large_values.load_many(self.table, items, CONTENTS)
         return [_entity(item, Texts.of(c)) for item, c in zip(items, contents, strict=True)]
 
 

@@ -9,15 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore import keys
-from mlflow_dynamodbstore.policies import SOFT_DELETED_RETENTION, Policies
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, Side
 
 AT_ONCE = 100
@@ -36,10 +38,10 @@ class Shelf:
 
     def workspaces(self) -> list[str]:
         """The names of all workspaces that something may lie in."""
-        query = Query(keys.CONFIG_PK, where=keys.WORKSPACES.on())
+        query = Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on())
         entries = self.table.items(query)
-        names = {str(keys.workspace_entry_of(str(entry["SK"]))) for entry in entries}
-        return sorted(names | {keys.DEFAULT_WORKSPACE})
+        names = {str(access_keys.workspace_entry_of(str(entry["SK"]))) for entry in entries}
+        return sorted(names | {DEFAULT_WORKSPACE})
 
     def experiments(self) -> Iterator[list[Item]]:
         """The own items of all experiments, deleted ones included, a few at a time."""
@@ -47,23 +49,23 @@ class Shelf:
             guard
             for workspace in self.workspaces()
             for guard in self.table.items(
-                Query(keys.workspace_pk(workspace), where=keys.EXPERIMENT_NAMES.on())
+                Query(access_keys.workspace_pk(workspace), where=access_keys.EXPERIMENT_NAMES.on())
             )
         )
         for some in batched(guards, AT_ONCE):
-            wanted = [keys.experiment_key(str(guard["experiment_id"])) for guard in some]
+            wanted = [experiment_keys.experiment_key(str(guard["experiment_id"])) for guard in some]
             found = self.table.get_many(wanted)
             yield [found[key] for key in wanted if key in found]
 
     def experiment_ids(self) -> Iterator[str]:
         """The ids of all experiments."""
         for some in self.experiments():
-            yield from (str(keys.experiment_id_of(str(meta["PK"]))) for meta in some)
+            yield from (str(experiment_keys.experiment_id_of(str(meta["PK"]))) for meta in some)
 
     def homes(self, experiment_ids: Iterable[str]) -> dict[str, Item]:
         """The own items of some experiments, by their ids; each is read once."""
         asked = set(experiment_ids)
-        unknown = {keys.experiment_key(one): one for one in asked - self._known.keys()}
+        unknown = {experiment_keys.experiment_key(one): one for one in asked - self._known.keys()}
         for key, meta in self.table.get_many(unknown).items():
             self._known[unknown[key]] = {
                 "lifecycle": meta["lifecycle"],
@@ -85,7 +87,7 @@ class Shelf:
         value = Attr("value")
         try:
             self.table.update(
-                keys.sequence_key(sequence),
+                access_keys.sequence_key(sequence),
                 Update(set={"value": greatest}),
                 condition=value.not_exists() | value.lt(greatest),
             )

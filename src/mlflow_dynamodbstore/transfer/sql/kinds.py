@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from mlflow.entities.entity_type import EntityAssociationType
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.transfer.sql.database import AUTH_TABLES, Database
@@ -60,7 +61,7 @@ def importing(database: Database, table: Table) -> list[Kind]:
 
 def exporting(table: Table, database: Database) -> list[Kind]:
     """The kinds with the table as the place that is read."""
-    users = Query(keys.CONFIG_PK, where=keys.USER_ENTRIES.on(), limit=1)
+    users = Query(access_keys.CONFIG_PK, where=grant_keys.USER_ENTRIES.on(), limit=1)
     has_users = next(table.items(users), None) is not None
     sides = [*SIDES, *(_access() if has_users else ())]
     return [replace(k, source=k.target, target=k.source) for k in _kinds(sides, database, table)]

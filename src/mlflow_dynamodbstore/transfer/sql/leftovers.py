@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.keys import reviews as review_keys
-from mlflow_dynamodbstore.keys.anatomy import anatomy
+from mlflow_dynamodbstore.keys.item_kinds import anatomy
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.transfer.sql.items import Shelf
 
@@ -27,12 +28,12 @@ def left_in_table(shelf: Shelf) -> Counter[str]:
     """How many things of each kind stay in the table alone."""
     found: Counter[str] = Counter()
     for workspace in shelf.workspaces():
-        for item in shelf.table.items(Query(keys.workspace_pk(workspace))):
+        for item in shelf.table.items(Query(access_keys.workspace_pk(workspace))):
             label = IN_WORKSPACES.get(anatomy(item).entity)
             found.update([] if label is None else [label])
         found["jobs"] += _count(shelf, Query(job_keys.jobs_pk(workspace)))
     for experiment_id in shelf.experiment_ids():
-        pk = keys.experiment_pk(experiment_id)
+        pk = experiment_keys.experiment_pk(experiment_id)
         for label, within in _BY_AGE.items():
             found[label] += _count(shelf, Query(pk, within.on("lsi1sk"), "LSI1", keys_only=True))
     return Counter({label: count for label, count in found.items() if count})

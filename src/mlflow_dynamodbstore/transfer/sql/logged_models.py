@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 from mlflow.entities import Metric
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
 from mlflow_dynamodbstore.tracking.items import RunPlace
@@ -104,8 +106,8 @@ class LoggedModelItems(ListedItems):
             for stage in STAGES:
                 yield from self.table.items(
                     Query(
-                        keys.experiment_pk(experiment_id),
-                        where=keys.logged_models_by_lifecycle(stage).on("lsi1sk"),
+                        experiment_keys.experiment_pk(experiment_id),
+                        where=index_keys.logged_models_by_lifecycle(stage).on("lsi1sk"),
                         index="LSI1",
                         keys_only=keys_only,
                     )
@@ -165,7 +167,7 @@ def _items(entity: Entity, ttl: int | None) -> tuple[Item, list[Item]]:
         **{name: value for name, value in optional.items() if value is not None},
         **texts.attributes,
         **({MEASURED: True} if metrics else {}),
-        **keys.logged_model_index(
+        **index_keys.logged_model_index(
             model_id=place.model_id,
             experiment_id=place.experiment_id,
             lifecycle=values["lifecycle_stage"],
@@ -184,7 +186,7 @@ def _entry_of_run(entity: Entity) -> list[Item]:
         return []
     name = entity.values["name"]
     run = RunPlace(home, entity.values["source_run_id"])
-    sk = keys.run_logged_model(run.run_id, name)
+    sk = run_keys.run_logged_model(run.run_id, name)
     return [run.child(sk, name, {"model_id": entity.key[0]})]
 
 

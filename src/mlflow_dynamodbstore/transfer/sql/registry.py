@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from mlflow.entities.model_registry.model_version_stages import STAGE_DELETED_INTERNAL
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.alias_changes import alias_item
 from mlflow_dynamodbstore.registry.base import LAST_POSSIBLE_VERSION, with_long_tags
-from mlflow_dynamodbstore.registry.claims import CLAIM, Claim, is_live
 from mlflow_dynamodbstore.registry.copies import copying
 from mlflow_dynamodbstore.registry.errors import too_busy
 from mlflow_dynamodbstore.registry.items import (
@@ -29,11 +29,12 @@ from mlflow_dynamodbstore.registry.items import (
     new_version,
 )
 from mlflow_dynamodbstore.registry.records import READY, Model, Version, read_with_versions
-from mlflow_dynamodbstore.registry.revisions import Revisions, fitting
-from mlflow_dynamodbstore.search.name_index import MODEL_NAME, NameIndex
+from mlflow_dynamodbstore.shared.names.claims import CLAIM, Claim, is_live
+from mlflow_dynamodbstore.shared.names.revisions import Revisions, fitting
+from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import Put, Query, Write
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf, too_large
@@ -137,7 +138,7 @@ class ModelItems(ItemSide):
 
     def _places(self) -> Iterator[Place]:
         for workspace in self.shelf.workspaces():
-            query = Query(keys.workspace_pk(workspace), where=keys.MODEL_NAMES.on())
+            query = Query(access_keys.workspace_pk(workspace), where=access_keys.MODEL_NAMES.on())
             yield from (Place(name_of_guard(item), workspace) for item in self.table.items(query))
 
     def _entities(self, places: Sequence[Place]) -> list[Entity]:
@@ -164,8 +165,8 @@ class ModelItems(ItemSide):
     def _write_one(self, entity: Entity) -> None:
         place = _place(entity)
         new = NewModel(entity)
-        if place.workspace != keys.DEFAULT_WORKSPACE:
-            entry = keys.workspace_entry_key(place.workspace)
+        if place.workspace != DEFAULT_WORKSPACE:
+            entry = access_keys.workspace_entry_key(place.workspace)
             self.shelf.put([{"PK": entry.pk, "SK": entry.sk}])
         self._words.enter(place.workspace, place.name, place.name)
         writes: list[Write] = [Put(item) for item in new.below]

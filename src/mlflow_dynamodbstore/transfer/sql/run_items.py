@@ -8,14 +8,17 @@ from itertools import chain, groupby
 from mlflow.entities import Dataset, LoggedModelOutput
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore import keys, large
-from mlflow_dynamodbstore.policies import METRIC_HISTORY_RETENTION, Rules
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION, Rules
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.base import batched
 from mlflow_dynamodbstore.tracking.inputs import Use, model_input, model_output
 from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of, kind_and_name, run_id_of
+from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Point, history_item, span_of
 from mlflow_dynamodbstore.tracking.records import (
@@ -58,7 +61,7 @@ class RunItems(ListedItems):
 
     def histories(self, runs: Sequence[Entity]) -> Iterator[Points]:
         for run in runs:
-            query = Query(_place(run).pk, where=keys.run_history(run.key[0]).on())
+            query = Query(_place(run).pk, where=run_keys.run_history(run.key[0]).on())
             items = self.table.items(query)
             for name, some in groupby(items, key=lambda item: kind_and_name(item)[1]):
                 for points in batched(_in_order(some), POINTS_AT_ONCE):
@@ -69,8 +72,8 @@ class RunItems(ListedItems):
             for stage in STAGES:
                 yield from self.table.items(
                     Query(
-                        keys.experiment_pk(experiment_id),
-                        where=keys.runs_by_lifecycle(stage).on("lsi1sk"),
+                        experiment_keys.experiment_pk(experiment_id),
+                        where=index_keys.runs_by_lifecycle(stage).on("lsi1sk"),
                         index="LSI1",
                         keys_only=keys_only,
                     )
@@ -151,7 +154,9 @@ class NewRun:
         by_key = sorted(self._children, key=lambda item: str(item["SK"]))
         contents = RunContents.from_children(by_key)
         pk, run_id = self.place.pk, self.place.run_id
-        summary = large.store(self.place.key, sealing.SUMMARY, contents.to_summary(), ttl=ttl)
+        summary = large_values.store(
+            self.place.key, sealing.SUMMARY, contents.to_summary(), ttl=ttl
+        )
         derived = sealing.derived_keys(pk, run_id, contents, rules)
         self._further = [
             *(put.item for put in summary.parts),
@@ -191,7 +196,7 @@ def _own_item(entity: Entity, now: int) -> Item:
         "opened": now,
         "generation": 1,
         **{name: value for name, value in optional.items() if value is not None},
-        **keys.run_index(
+        **index_keys.run_index(
             run_id=place.run_id,
             experiment_id=place.experiment_id,
             lifecycle=values["lifecycle_stage"],
@@ -225,7 +230,7 @@ def _latest(run: RunPlace, name: str, said: Item, disordered: bool) -> Item:
     attributes: Item = {"step": said["step"], "ts": said["timestamp"], "value": value}
     if disordered:
         attributes[DISORDERED] = True
-    return run.child(keys.run_metric(run.run_id, name), name, attributes)
+    return run.child(run_keys.run_metric(run.run_id, name), name, attributes)
 
 
 def _uses(entity: Entity) -> list[Use]:

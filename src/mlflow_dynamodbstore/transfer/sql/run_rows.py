@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
 from mlflow_dynamodbstore.table.values import Value
-from mlflow_dynamodbstore.tracking.base import batched
+from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.tracking.points import Point
 from mlflow_dynamodbstore.transfer.sql.database import Database, Row, Writing
 from mlflow_dynamodbstore.transfer.sql.datasets import dataset_uuid

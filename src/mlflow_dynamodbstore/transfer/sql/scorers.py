@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from mlflow_dynamodbstore import large
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.endpoints import endpoint_ref
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
@@ -17,8 +16,9 @@ from mlflow_dynamodbstore.evaluation.scorers import (
     scorer_locator,
     version_key,
 )
-from mlflow_dynamodbstore.keys import evaluation as keys
+from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
@@ -76,9 +76,9 @@ class ScorerItems(ListedItems):
         self.shelf.put(scorer for scorer, _ in made)
 
     def _own_items(self) -> Iterator[Item]:
-        for experiment_id in listed_experiments(self.table, keys.WITH_SCORERS_PK):
+        for experiment_id in listed_experiments(self.table, evaluation_keys.WITH_SCORERS_PK):
             yield from self.table.items(
-                Query(experiment_pk(experiment_id), where=keys.SCORERS.on())
+                Query(experiment_pk(experiment_id), where=evaluation_keys.SCORERS.on())
             )
 
     def _entities(self, scorers: Sequence[Item]) -> list[Entity]:
@@ -86,12 +86,12 @@ class ScorerItems(ListedItems):
         return [_entity(scorer, some) for scorer, some in zip(scorers, versions, strict=True)]
 
     def _versions(self, scorer: Item) -> dict[int, Value]:
-        where = keys.scorer_versions(str(scorer["scorer_id"])).on()
+        where = evaluation_keys.scorer_versions(str(scorer["scorer_id"])).on()
         found = self.table.items(Query(str(scorer["PK"]), where=where))
-        heads = [item for item in found if keys.is_scorer_version(str(item["SK"]))]
-        texts = large.load_many(self.table, heads, CONTENTS)
+        heads = [item for item in found if evaluation_keys.is_scorer_version(str(item["SK"]))]
+        texts = large_values.load_many(self.table, heads, CONTENTS)
         return {
-            keys.scorer_version_of(str(head["SK"])): {
+            evaluation_keys.scorer_version_of(str(head["SK"])): {
                 "serialized_scorer": str(text),
                 "creation_time": head["created"],
             }
@@ -110,11 +110,11 @@ def _items(entity: Entity) -> tuple[Item, list[Item]]:
         LATEST: max(values["versions"], default=0),
         REVISION: 1,
     }
-    listed = keys.with_scorers_key(place.experiment_id)
+    listed = evaluation_keys.with_scorers_key(place.experiment_id)
     below = [scorer_locator(place, scorer), {"PK": listed.pk, "SK": listed.sk}]
     for number, said in values["versions"].items():
         key = version_key(scorer, number)
-        stored = large.store(key, CONTENTS, said["serialized_scorer"])
+        stored = large_values.store(key, CONTENTS, said["serialized_scorer"])
         below += [put.item for put in stored.parts]
         created = said["creation_time"]
         below.append({"PK": key.pk, "SK": key.sk, "created": created, **stored.attributes})

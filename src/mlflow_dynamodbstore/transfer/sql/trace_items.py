@@ -7,9 +7,11 @@ from typing import Any
 
 from mlflow.tracing.constant import TraceMetadataKey
 
-from mlflow_dynamodbstore import keys, large
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items
@@ -53,12 +55,14 @@ class TraceItems(ListedItems):
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         # By their locators: a trace of the same id may lie in another experiment.
-        located = self.table.get_many(keys.trace_locator_key(entity.key[0]) for entity in like)
+        located = self.table.get_many(
+            trace_keys.trace_locator_key(entity.key[0]) for entity in like
+        )
         homes = {str(item["PK"]): str(item["experiment_id"]) for item in located.values()}
         places = [
             TracePlace(homes[pk], entity.key[0])
             for entity in like
-            if (pk := keys.trace_locator_key(entity.key[0]).pk) in homes
+            if (pk := trace_keys.trace_locator_key(entity.key[0]).pk) in homes
         ]
         found = self.table.get_many(place.key for place in places)
         return {entity.key: entity for entity in self._entities(list(found.values()))}
@@ -67,13 +71,13 @@ class TraceItems(ListedItems):
         for metas in self.shelf.experiments():
             for meta in metas:
                 index = IN_TIME_ONCE if OLD_TRACES in meta else IN_TIME
-                where = keys.traces_by_time().on(f"{index.lower()}sk")
+                where = index_keys.traces_by_time().on(f"{index.lower()}sk")
                 query = Query(str(meta["PK"]), where=where, index=index, keys_only=keys_only)
                 yield from self.table.items(query)
 
     def _entities(self, found: Sequence[Item]) -> list[Entity]:
         traces = with_spans(self.table, records(self.table, found))
-        known = large.load_many(self.table, found, facts.FACTS)
+        known = large_values.load_many(self.table, found, facts.FACTS)
         return [
             _entity(trace, facts.unpacked(some)) for trace, some in zip(traces, known, strict=True)
         ]

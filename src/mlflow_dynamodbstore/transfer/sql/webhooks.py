@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
@@ -45,20 +46,20 @@ class WebhookItems(ListedItems):
     """Webhooks in a table."""
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = [keys.webhook_key(e.key[0], e.values["workspace"]) for e in like]
+        wanted = [access_keys.webhook_key(e.key[0], e.values["workspace"]) for e in like]
         found = self.table.get_many(wanted)
         return {entity.key: entity for entity in map(_entity, found.values())}
 
     def write(self, entities: Sequence[Entity], source: Side) -> None:
         del source
-        workspaces = {e.values["workspace"] for e in entities} - {keys.DEFAULT_WORKSPACE}
-        entries = [keys.workspace_entry_key(one) for one in sorted(workspaces)]
+        workspaces = {e.values["workspace"] for e in entities} - {DEFAULT_WORKSPACE}
+        entries = [access_keys.workspace_entry_key(one) for one in sorted(workspaces)]
         self.shelf.put({"PK": key.pk, "SK": key.sk} for key in entries)
         self.shelf.put(_item(entity) for entity in entities)
 
     def _own_items(self) -> Iterator[Item]:
         for workspace in self.shelf.workspaces():
-            query = Query(keys.workspace_pk(workspace), where=keys.WEBHOOKS.on())
+            query = Query(access_keys.workspace_pk(workspace), where=access_keys.WEBHOOKS.on())
             yield from self.table.items(query)
 
     def _entities(self, items: Sequence[Item]) -> list[Entity]:
@@ -67,7 +68,7 @@ class WebhookItems(ListedItems):
 
 def _item(entity: Entity) -> Item:
     (webhook_id,), values = entity.key, entity.values
-    key = keys.webhook_key(webhook_id, values["workspace"])
+    key = access_keys.webhook_key(webhook_id, values["workspace"])
     fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()}
     return {
         "PK": key.pk,
@@ -80,7 +81,7 @@ def _item(entity: Entity) -> Item:
 
 def _entity(item: Item) -> Entity:
     values: dict[str, Any] = {
-        "workspace": keys.workspace_of(str(item["PK"])),
+        "workspace": access_keys.workspace_of(str(item["PK"])),
         "deleted_timestamp": None,
         **{theirs: item.get(ours) for ours, theirs in _FIELDS.items()},
         "events": {tuple(event.split(".")): {} for event in item["events"]},

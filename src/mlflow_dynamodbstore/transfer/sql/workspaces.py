@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlflow_dynamodbstore import keys
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
@@ -16,7 +17,7 @@ from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
 from mlflow_dynamodbstore.transfer.sql.rows import RowSide
 from mlflow_dynamodbstore.workspaces.store import DEFAULT_DESCRIPTION, SETTINGS
 
-_DEFAULT = (keys.DEFAULT_WORKSPACE,)
+_DEFAULT = (DEFAULT_WORKSPACE,)
 _GIVEN_BY_NOBODY = (DEFAULT_DESCRIPTION, "Default workspace for legacy resources")
 
 
@@ -34,7 +35,7 @@ class WorkspaceRows(RowSide):
         if not _is_unset_default(there):
             return False
         with self.database.writing() as writing:
-            writing.delete(self.table, {"name": keys.DEFAULT_WORKSPACE})
+            writing.delete(self.table, {"name": DEFAULT_WORKSPACE})
             self.insert(writing, [entity])
         return True
 
@@ -52,7 +53,7 @@ class WorkspaceItems(ItemSide):
             yield list(self.read(some).values())
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = {keys.workspace_key(entity.key[0]): entity.key for entity in like}
+        wanted = {access_keys.workspace_key(entity.key[0]): entity.key for entity in like}
         found = {wanted[key]: item for key, item in self.table.get_many(wanted).items()}
         if _DEFAULT in wanted.values():
             found.setdefault(_DEFAULT, {})
@@ -61,7 +62,10 @@ class WorkspaceItems(ItemSide):
     def write(self, entities: Sequence[Entity], source: Side) -> None:
         del source
         for entity in entities:
-            key, entry = keys.workspace_key(entity.key[0]), keys.workspace_entry_key(entity.key[0])
+            key, entry = (
+                access_keys.workspace_key(entity.key[0]),
+                access_keys.workspace_entry_key(entity.key[0]),
+            )
             settings = {name: value for name, value in entity.values.items() if value is not None}
             # The entry first: it is passed over without a workspace, the reverse would hide one.
             self.shelf.put([{"PK": entry.pk, "SK": entry.sk}])

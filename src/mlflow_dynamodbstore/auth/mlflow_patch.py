@@ -1,0 +1,179 @@
+"""Giving MLflow's auth app our store.
+
+The app keeps its store in a variable of its module and reads it at every request. It offers no
+other way, so we assign that variable, and wrap the functions that it hangs into Flask. Whether
+that still works is checked before anything is served: after an MLflow upgrade that closed the way
+the server does not start, rather than run on a store that is not ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType, NoneType
+from typing import Any
+
+from flask import Response, request
+from mlflow.exceptions import MlflowException
+
+from mlflow_dynamodbstore.auth.cache import fresh_answers
+from mlflow_dynamodbstore.auth.filtered_lists import fill_page, listing_of, missing_filters
+from mlflow_dynamodbstore.auth.lookups import fill_readable, remembering
+from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+
+READERS = ("authenticate_request_basic_auth", "bootstrap_admin_user", "create_admin_user")
+"""Functions of the app that must find the store in the variable."""
+HOOKS = ("_before_request", "_after_request")
+LOOKUP = "_get_tracking_store"
+FILLER = "_backfill_readable_mcp_results"
+MCP_FILTERS = ("_filter_search_mcp_servers", "_filter_search_mcp_endpoints")
+READING_POSTS = ("/search", "/batchGetInfos", "/get-latest-versions")
+"""How the paths of POST requests end that change nothing."""
+BAD_REQUEST = 400
+FORBIDDEN = 403
+
+
+def take_seat(auth: ModuleType, store: DynamoDBAuthStore) -> None:
+    """Make our store the app's. Raises ``MlflowException`` when this MLflow does not let us."""
+    check_seat(auth)
+    vars(auth)["store"] = store
+    vars(auth)[LOOKUP] = remembering(vars(auth)[LOOKUP], store.recent)
+    vars(auth)[FILLER] = fill_readable
+    vars(auth)["_before_request"] = _doubting_denials(vars(auth)["_before_request"])
+    vars(auth)["_after_request"] = _reading_anew(auth, vars(auth)["_after_request"])
+
+
+def check_seat(auth: ModuleType) -> None:
+    """Raise for an MLflow whose auth app would not work with our store, and say why."""
+    problems = [*_problems_of_module(auth), *_problems_of_methods(auth)]
+    if problems:
+        raise MlflowException(
+            "This version of MLflow's auth app does not work with mlflow-dynamodbstore: "
+            + "; ".join(problems)
+            + ". Install a version of mlflow that this release supports."
+        )
+
+
+def _problems_of_module(auth: ModuleType) -> Iterator[str]:
+    theirs = getattr(auth, "SqlAlchemyStore", None)
+    store = vars(auth).get("store")
+    if theirs is None or not isinstance(store, (theirs, DynamoDBAuthStore)):
+        yield "it keeps its store in another place"
+    for name in READERS:
+        if not _reads(auth, name, "store"):
+            yield f"{name}() takes its store from another place"
+    for name in HOOKS:
+        if not inspect.isfunction(vars(auth).get(name)) or not _reads(auth, "create_app", name):
+            yield f"create_app() does not use {name}()"
+    if not _reads(auth, "_run_requirement", LOOKUP):
+        yield f"_run_requirement() does not use {LOOKUP}()"
+    for name in MCP_FILTERS:
+        if not _reads(auth, name, FILLER):
+            yield f"{name}() does not use {FILLER}()"
+    filler = vars(auth).get(FILLER, fill_readable)
+    if _parameters(filler) != _parameters(fill_readable):
+        yield f"{FILLER}() takes other arguments"
+    for name in missing_filters(auth):
+        yield f"{name}() is not among its AFTER_REQUEST_HANDLERS"
+
+
+def _problems_of_methods(auth: ModuleType) -> Iterator[str]:
+    theirs = getattr(auth, "SqlAlchemyStore", None)
+    called = _names_in(auth)
+    for name, method in inspect.getmembers(theirs, inspect.isroutine):
+        if name.startswith("_") and name not in called:
+            continue
+        ours = getattr(DynamoDBAuthStore, name, None)
+        if ours is None:
+            yield f"its store has {name}(), ours has not"
+        elif missing := _parameters(method) - _parameters(ours):
+            yield f"{name}() of its store takes {', '.join(sorted(missing))}, ours does not"
+
+
+def _reads(auth: ModuleType, name: str, variable: str) -> bool:
+    """Whether a function of the module reads a variable of the module."""
+    function = vars(auth).get(name)
+    return (
+        inspect.isfunction(function)
+        and function.__globals__ is vars(auth)
+        and variable in function.__code__.co_names
+    )
+
+
+def _names_in(auth: ModuleType) -> set[str]:
+    """All names that the functions of a module mention and that are not its own."""
+    functions = [f for f in vars(auth).values() if isinstance(f, FunctionType)]
+    own = [f.__code__ for f in functions if f.__module__ == auth.__name__]
+    return {name for code in own for name in _names_of(code)} - set(vars(auth))
+
+
+def _names_of(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_of(constant)
+
+
+def _parameters(method: Callable[..., Any]) -> set[str]:
+    return set(inspect.signature(method).parameters) - {"self", "cls"}
+
+
+def _doubting_denials(before_request: Callable[[], Any]) -> Callable[[], Any]:
+    """Let no request be refused for what a moment's memory says: somebody may just have granted."""
+
+    @functools.wraps(before_request)
+    def checked() -> Any:
+        response = before_request()
+        if getattr(response, "status_code", None) == FORBIDDEN:
+            with fresh_answers():
+                response = before_request()
+        return _odd_body() if response is None else response
+
+    return checked
+
+
+def _odd_body() -> Response | None:
+    """A refusal of JSON that is no object, on which MLflow's handlers would stumble."""
+    if request.mimetype != "application/json":
+        return None
+    if isinstance(request.get_json(silent=True), (dict, NoneType)):
+        return None
+    return Response("The body must be a JSON object.", BAD_REQUEST, mimetype="text/plain")
+
+
+def _reading_anew(auth: ModuleType, after_request: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let nothing be left out of an answer that a user may see now, if only since a moment."""
+
+    @functools.wraps(after_request)
+    def checked(response: Any) -> Any:
+        if response.status_code >= BAD_REQUEST:
+            return after_request(response)
+        listing = listing_of(auth, request.path, request.method)
+        if listing is None and _only_reads():
+            return _left_out_anew(after_request, response)
+        with fresh_answers():
+            if listing is None:
+                return after_request(response)
+            fill_page(listing, after_request, response)
+            return response
+
+    return checked
+
+
+def _only_reads() -> bool:
+    """Whether what MLflow does after this request may be done twice."""
+    return request.method == "GET" or request.path.endswith(READING_POSTS)
+
+
+def _left_out_anew(after_request: Callable[[Any], Any], response: Any) -> Any:
+    """Leave out what a moment's memory says, and ask again only if that was anything."""
+    if not response.is_json or response.is_streamed:
+        return after_request(response)
+    whole = response.get_data()
+    answer = after_request(response)
+    if answer.get_data() == whole:
+        return answer
+    response.set_data(whole)
+    with fresh_answers():
+        return after_request(response)

@@ -1,0 +1,89 @@
+"""Which table a command is about: of ``--uri``, of ``--name``, or of MLflow's own variable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import click
+
+from mlflow_dynamodbstore.cli.exits import USAGE, Failure
+from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import SCHEME, Location, open_engine, parse
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+
+_HINT = (
+    "name a table: --name mlflow --region us-east-1, or --uri dynamodb:///mlflow.ddb, "
+    "or set MLFLOW_TRACKING_URI"
+)
+
+
+@dataclass
+class Place:
+    """The table of this call, opened when a command first needs it."""
+
+    name: str | None = None
+    region: str | None = None
+    endpoint_url: str | None = None
+    uri_option: str | None = None
+    tracking_uri: str | None = None
+    json: bool = False
+    _table: Table | None = field(default=None, repr=False)
+
+    @property
+    def uri(self) -> str:
+        """The URI of the table. Raises ``Failure`` when the options name none, or two."""
+        if self.uri_option and (self.name or self.region or self.endpoint_url):
+            raise Failure("--uri says it all: leave out --name, --region, --endpoint-url", USAGE)
+        if self.uri_option:
+            return self.uri_option
+        if self.name:
+            return self._named(self.name)
+        if self.tracking_uri and not (self.region or self.endpoint_url):
+            if self.tracking_uri.startswith(SCHEME):
+                return self.tracking_uri
+            raise Failure(
+                f"MLFLOW_TRACKING_URI is {self.tracking_uri}, not a table; {_HINT}", USAGE
+            )
+        raise Failure(_HINT, USAGE)
+
+    @property
+    def location(self) -> Location:
+        return parse(self.uri)
+
+    def table(self) -> Table:
+        """The table; one that is missing on AWS is an error."""
+        if self._table is None:
+            self._table = Table(open_engine(self.uri))
+            click.get_current_context().call_on_close(self._table.close)
+        return self._table
+
+    def metered(self) -> tuple[Table, MeteredEngine]:
+        """A second handle on the table that counts what it costs."""
+        engine = MeteredEngine(self.table().engine)
+        return Table(engine, clock=self.table().clock), engine
+
+    def segments(self) -> int:
+        """How many parts of the table to read at once: several gain where there is a network."""
+        return 4 if getattr(self.table().engine, "waits_on_network", False) else 1
+
+    def policies(self) -> Policies:
+        return Policies(self.table())
+
+    def _named(self, name: str) -> str:
+        if self.endpoint_url:
+            address = urlsplit(self.endpoint_url)
+            if address.scheme not in ("http", "https") or not address.netloc:
+                raise Failure("--endpoint-url is such as http://localhost:8000", USAGE)
+            region = f"&region={self.region}" if self.region else ""
+            return f"{SCHEME}{address.netloc}/{name}?scheme={address.scheme}{region}"
+        if not self.region:
+            raise Failure(
+                f"--name {name} needs --region us-east-1, or --endpoint-url http://localhost:8000",
+                USAGE,
+            )
+        return f"{SCHEME}{self.region}/{name}"
+
+
+pass_place = click.make_pass_decorator(Place)

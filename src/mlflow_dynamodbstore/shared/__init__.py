@@ -1,0 +1,1 @@
+"""What stores share: context, events, policies, names, search, large values."""

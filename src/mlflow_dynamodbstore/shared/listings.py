@@ -1,0 +1,26 @@
+"""All workspaces and experiments of a table, by consistent reads."""
+
+from __future__ import annotations
+
+from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+
+
+def all_workspaces(table: Table) -> list[str]:
+    """Every workspace that was created or used, the default one first."""
+    entries = table.items(Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on()))
+    named = {str(access_keys.workspace_entry_of(str(entry["SK"]))) for entry in entries}
+    return [DEFAULT_WORKSPACE, *sorted(named - {DEFAULT_WORKSPACE})]
+
+
+def all_experiments(table: Table) -> list[str]:
+    """The ids of the experiments of all workspaces, deleted ones included."""
+    return [
+        str(guard["experiment_id"])
+        for workspace in all_workspaces(table)
+        for guard in table.items(
+            Query(access_keys.workspace_pk(workspace), where=access_keys.EXPERIMENT_NAMES.on())
+        )
+    ]

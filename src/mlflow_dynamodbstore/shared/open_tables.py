@@ -1,0 +1,27 @@
+"""One table per URI in a process, shared by the stores that use it."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+
+from mlflow_dynamodbstore.shared.mlflow_errors import translated
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+
+_tables: dict[tuple[int, str], Table] = {}
+_lock = Lock()
+
+
+@translated
+def open_table(uri: str) -> Table:
+    """The table at a URI, made where it may be made; the same object for the same URI.
+
+    After a fork the child opens its own: connections and file locks are not shared.
+    """
+    place = (os.getpid(), uri)
+    with _lock:
+        table = _tables.get(place)
+        if table is None:
+            table = _tables[place] = Table(open_engine(uri))
+        return table

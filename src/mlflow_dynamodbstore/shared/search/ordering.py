@@ -1,0 +1,120 @@
+"""Sorting with MLflow's rules, and page tokens that name a place in the order.
+
+Numbers come before NaN and NaN before what is missing, whatever the direction. A page token holds
+the sort values of the last row of a page, not a count of rows: it stays valid while rows are added
+and removed, and no row that stays comes twice or not at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+
+from mlflow_dynamodbstore.shared.search.filters import Searchable
+
+PRESENT, NOT_A_NUMBER, MISSING = 0, 1, 2
+
+Position = tuple[tuple[int, Any], ...]
+"""The sort values of a row: for each sort key its class (present, NaN, missing) and its value."""
+
+
+class Descending:
+    """A value that sorts the other way round."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __lt__(self, other: Descending) -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descending) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """One thing to sort by."""
+
+    kind: str
+    name: str
+    ascending: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.name} {'ASC' if self.ascending else 'DESC'}"
+
+    def of(self, entity: Searchable) -> tuple[int, Any]:
+        """An entity's class and value under this key."""
+        values = entity.values(self.kind, self.name)
+        if not values:
+            return MISSING, 0
+        value = values[0]
+        if isinstance(value, float) and math.isnan(value):
+            return NOT_A_NUMBER, 0
+        return PRESENT, value
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """A whole order: what was asked for, and what decides between equals."""
+
+    keys: tuple[SortKey, ...]
+
+    def position(self, entity: Searchable) -> Position:
+        """Where an entity stands."""
+        return tuple(key.of(entity) for key in self.keys)
+
+    def comparable(self, position: Position) -> tuple[Any, ...]:
+        """A position as something that compares in this order."""
+        parts: list[Any] = []
+        for key, (rank, value) in zip(self.keys, position, strict=True):
+            parts.append(rank)
+            if rank == PRESENT:
+                parts.append(value if key.ascending else _descending(value))
+            else:
+                parts.append(0)
+        return tuple(parts)
+
+    def _name(self) -> str:
+        return ", ".join(map(str, self.keys))
+
+    def token(self, position: Position) -> str:
+        """A page token for the rows after a position."""
+        text = json.dumps({"order": self._name(), "after": position})
+        return base64.b64encode(text.encode()).decode()
+
+    def after(self, page_token: str | None) -> Position | None:
+        """The position a page token names. Raises for anything that is not a token of ours."""
+        if not page_token:
+            return None
+        try:
+            parsed = json.loads(base64.b64decode(page_token, validate=True))
+            position = tuple((int(rank), value) for rank, value in parsed["after"])
+        except (binascii.Error, ValueError, TypeError, KeyError) as error:
+            raise bad_token("could not be decoded") from error
+        if parsed.get("order") != self._name() or len(position) != len(self.keys):
+            raise bad_token("belongs to another order_by")
+        return position
+
+
+def _descending(value: Any) -> Any:
+    return -value if isinstance(value, (int, float)) else Descending(value)
+
+
+def bad_token(why: str) -> MlflowException:
+    """The error for a page token that cannot be used."""
+    return MlflowException(
+        f"Invalid page token: it {why}. Start again without a page token.",
+        error_code=INVALID_PARAMETER_VALUE,
+    )

@@ -1,0 +1,80 @@
+"""From streams of rows to a page."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from mlflow_dynamodbstore.shared.search.filters import Searchable
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, bad_token
+
+Row = TypeVar("Row", bound=Searchable)
+
+_NO_GROUP = object()
+
+
+def settled(entries: Iterable[tuple[Any, Row]], ordering: Ordering) -> Iterator[Row]:
+    """Rows in full order, from entries that come in order of their group.
+
+    An access path orders rows by one value; rows that share it come in any order and are sorted
+    here, group by group, so that only one group is held at a time.
+    """
+    group: list[Row] = []
+    name: Any = _NO_GROUP
+    for entry_group, row in entries:
+        if entry_group != name:
+            yield from in_order(group, ordering)
+            group, name = [], entry_group
+        group.append(row)
+    yield from in_order(group, ordering)
+
+
+def in_order(rows: list[Row], ordering: Ordering) -> list[Row]:
+    """Rows sorted in memory."""
+    return rows if len(rows) < 2 else sorted(rows, key=_key(ordering))
+
+
+def merged(streams: Sequence[Iterable[Row]], ordering: Ordering) -> Iterator[Row]:
+    """Several ordered streams as one, each read only as far as needed."""
+    if len(streams) == 1:
+        return iter(streams[0])
+    return heapq.merge(*streams, key=_key(ordering))
+
+
+def started(stream: Iterator[Row]) -> Iterator[Row]:
+    """A stream whose first row has been fetched, so that many can begin side by side."""
+    first = list(islice(stream, 1))
+    return chain(first, stream)
+
+
+def page(
+    rows: Iterator[Row], ordering: Ordering, after: Position | None, size: int | None
+) -> tuple[list[Row], str | None]:
+    """The rows that follow a position, and a token when there are more."""
+    if after is not None:
+        rows = beyond(rows, ordering, after)
+    if size is None:
+        return list(rows), None
+    found = list(islice(rows, size + 1))
+    if len(found) <= size:
+        return found, None
+    return found[:size], ordering.token(ordering.position(found[size - 1]))
+
+
+def beyond(rows: Iterable[Row], ordering: Ordering, after: Position) -> Iterator[Row]:
+    """The rows that follow a position."""
+    bound = ordering.comparable(after)
+    key = _key(ordering)
+    for row in rows:
+        try:
+            follows = key(row) > bound
+        except TypeError as error:
+            raise bad_token("holds values of the wrong type") from error
+        if follows:
+            yield row
+
+
+def _key(ordering: Ordering) -> Callable[[Row], tuple[Any, ...]]:
+    return lambda row: ordering.comparable(ordering.position(row))

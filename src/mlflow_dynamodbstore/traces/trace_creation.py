@@ -1,0 +1,173 @@
+"""How a trace begins, when two callers may begin it at once and in different experiments.
+
+A trace's id says nothing about its experiment, so a small *locator* in a partition of its own says
+it, and is written first and once: whoever comes second is told by the refusal where the trace is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from secrets import token_hex
+from typing import TypeVar
+
+from boto3.dynamodb.conditions import Attr
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, TEMPORARILY_UNAVAILABLE
+
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Check, Delete, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.traces import items, merging
+from mlflow_dynamodbstore.traces.base import MOST_TRIES, TraceNotFound, TracesBase
+from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
+from mlflow_dynamodbstore.tracking.lookups import batched
+
+T = TypeVar("T")
+
+_FREE = Attr("PK").not_exists()
+
+COPIED = "copied"
+"""Attribute of what belongs to a trace that was moved: by which move it came."""
+
+Fresh = Callable[[TracePlace], Item]
+"""Makes the own item of a trace that is to begin at a place."""
+
+
+class Beginnings(TracesBase):
+    """Writing a trace for the first time."""
+
+    def _locate_trace(
+        self, place: TracePlace, ttl: int | None, with_it: Sequence[Put]
+    ) -> str | None:
+        """Write a trace's locator and some items with it, all or none.
+
+        Gives the experiment where the trace already is, when it is located, and None otherwise.
+        """
+        claim = Put(items.locator(place, ttl), condition=_FREE)
+        try:
+            self.table.transact([claim, *with_it])
+        except TransactionCancelled as error:
+            refused = error.reasons[0]
+            if refused is None or refused.old is None:
+                return self._home_unless_free(error, place)
+            return str(refused.old["experiment_id"])
+        return None
+
+    def _home_unless_free(self, error: TransactionCancelled, place: TracePlace) -> str:
+        """Where a trace is that could not be written beside its locator."""
+        if any(reason is not None and reason.code == "ConditionFailed" for reason in error.reasons):
+            return place.experiment_id  # its own item is there, without a locator
+        raise error
+
+    def _begin_trace(self, place: TracePlace, fresh: Fresh) -> tuple[Item, bool]:
+        """The trace at a located place, and whether it was begun by this call."""
+        new = fresh(place)
+        try:
+            self.table.put(new, condition=_FREE)
+        except ConditionFailed as refused:
+            if refused.old is None:
+                raise
+            return refused.old, False
+        return self._note_trace(new), True
+
+    def _trace_at_home(self, trace_id: str, home: str, fresh: Fresh) -> tuple[Item, bool]:
+        """The trace where its locator says, begun there when nothing but the locator is."""
+        if not self._is_in_workspace(home):
+            raise MlflowException(
+                f"Trace with ID '{trace_id}' no longer exists.", RESOURCE_DOES_NOT_EXIST
+            )
+        place = TracePlace(home, trace_id)
+        found = self.table.get(place.key)
+        if found is not None:
+            return found, False
+        item, begun = self._begin_trace(place, fresh)
+        # Whoever deletes or moves the trace that lay here may change the locator behind it.
+        if self._locate_again(place, ttl_of(item)) != home:
+            with suppress(ConditionFailed):
+                self.table.delete(place.key, condition=items.is_as_read(item))
+            self._forget_trace(trace_id)
+            raise TraceNotFound(trace_id)
+        return item, begun
+
+    def _following(self, act: Callable[[], T]) -> T:
+        """What comes of an action on a trace, tried again when the trace is moved meanwhile."""
+        for _ in range(MOST_TRIES - 1):
+            try:
+                return act()
+            except TraceNotFound:
+                continue
+        return act()
+
+    def _moved_trace(self, item: Item, experiment_id: str) -> Item:
+        """A trace brought to another experiment, with all that belongs to it."""
+        old = place_of(item)
+        new = TracePlace(experiment_id, old.trace_id)
+        if old == new:
+            return item
+        copied: set[Key] = set()
+        for _ in range(MOST_TRIES):
+            current = self.table.get(old.key)  # all of it is written anew, so no memory will do
+            try:
+                if current is None:
+                    raise TraceNotFound(old.trace_id)
+                merging.check_takes_info(current)
+            except MlflowException:
+                self.table.write([Delete(key) for key in copied])
+                raise
+            belongings = self._belongings(old)
+            mark = token_hex(6)
+            copies = [Put({**child, "PK": new.pk, COPIED: mark}) for child in belongings]
+            kept = {self.table.schema.key_of(copy.item) for copy in copies}
+            # What belongs to it first and the old ones last: at no moment is the trace nowhere.
+            self.table.write([*copies, *(Delete(key) for key in copied - kept)])
+            copied = kept
+            moved = items.indexed({**current, "PK": new.pk})
+            if self._handed_over(current, moved):
+                self._clear(old, belongings)
+                return self._note_trace(moved)
+        raise MlflowException(
+            f"Trace with ID '{old.trace_id}' is being changed by too many others.",
+            TEMPORARILY_UNAVAILABLE,
+        )
+
+    def _belongings(self, place: TracePlace) -> list[Item]:
+        """Everything that belongs to a trace but its own item."""
+        query = Query(place.pk, where=trace_keys.trace_children(place.trace_id).on())
+        note = self.table.get(place.session_note)
+        return [*self.table.items(query), *([] if note is None else [note])]
+
+    def _clear(self, place: TracePlace, belongings: Sequence[Item]) -> None:
+        """Remove what belonged to a trace that has moved away, unless it is on its way back."""
+        gone = Check(place.key, _FREE)
+        for some in batched(belongings, MAX_TRANSACTION - 1):
+            try:
+                self.table.transact([gone, *(self._uncopied(child) for child in some)])
+            except TransactionCancelled as error:
+                if all(one is None or one.code != "ConditionFailed" for one in error.reasons):
+                    raise
+
+    def _uncopied(self, child: Item) -> Delete:
+        """How to remove what belonged to a trace, unless it was copied here since it was read."""
+        copied = Attr(COPIED)
+        same = copied.eq(child[COPIED]) if COPIED in child else copied.not_exists()
+        return Delete(self.table.schema.key_of(child), condition=same)
+
+    def _handed_over(self, current: Item, moved: Item) -> bool:
+        """Let a trace lie elsewhere from now on; False when it has changed since it was read."""
+        old, new = place_of(current), place_of(moved)
+        here = Attr("experiment_id").eq(old.experiment_id) | _FREE
+        try:
+            self.table.transact(
+                [
+                    Delete(old.key, condition=items.is_as_read(current)),
+                    Put(items.locator(new, ttl_of(current)), condition=here),
+                    Put(moved),
+                ]
+            )
+        except TransactionCancelled as error:
+            if any(one is not None and one.code == "ConditionFailed" for one in error.reasons):
+                return False
+            raise
+        return True

@@ -1,0 +1,1 @@
+"""Searching runs: from a filter to a plan, from a plan to pages."""

@@ -1,0 +1,78 @@
+"""Which of the able paths reads least.
+
+Nobody keeps statistics of an experiment. A narrow path is asked how many runs it brings, which
+reads keys only; when they are few it is taken. Otherwise the base may still be cheaper: it stops
+as soon as the page is full, and by LSI1 reads four runs for the price of one. So it is begun, and
+given up for the narrow path when what it has read so far says that it will cost more: what is
+read in vain never exceeds what the narrow path costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET
+from mlflow_dynamodbstore.tracking.run_search.estimates import Estimate
+from mlflow_dynamodbstore.tracking.run_search.paths import Path, Runs
+from mlflow_dynamodbstore.tracking.run_search.plans import Plans
+
+MOST_COUNTED = 3
+"""Narrow paths that are asked, at a request each."""
+FEW = MAX_BATCH_GET
+"""Runs that are fetched without further thought: one batch."""
+MOST_EXPECTED = 1_000_000
+LIKELY = 0.1
+"""The part of the runs that a term of a filter lets through, as long as nothing is known."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The path to read, and the one to turn to once ``worth`` runs have been looked at."""
+
+    path: Path
+    reserve: Path | None = None
+    worth: float | None = None
+    counts: dict[Path, int | None] = field(default_factory=dict)
+    """How many runs the paths bring that were asked; None for too many to count."""
+
+
+def choose(runs: Runs, plans: Plans, terms: int) -> Choice:
+    """The path that reads least for a page, with ``terms`` comparisons in the filter."""
+    counts: dict[Path, int | None] = {}
+    best: tuple[float, int, Path] | None = None
+    for path in plans.narrow[:MOST_COUNTED]:
+        counts[path] = count = path.count(runs)
+        if count is None:
+            continue
+        units = path.estimate(count).units
+        if best is None or units < best[0]:
+            best = (units, count, path)
+        if _is_few(runs, path, count):
+            break
+    if best is None:
+        return Choice(plans.base, counts=counts)
+    units, count, narrow = best
+    at_best = expected(plans.base, None, runs.batch, terms)
+    if _is_few(runs, narrow, count) or at_best is None or units <= at_best.units:
+        return Choice(narrow, counts=counts)
+    a_thousand = plans.base.estimate(1000).units
+    return Choice(plans.base, narrow, worth=1000 * units / a_thousand, counts=counts)
+
+
+def _is_few(runs: Runs, path: Path, count: int) -> bool:
+    """Whether a path brings so few runs that no other need be asked."""
+    may_go_on = path.ordered and count >= runs.batch
+    return count <= FEW and not may_go_on
+
+
+def expected(path: Path, brings: int | None, batch: int, terms: int) -> Estimate | None:
+    """What a path is to read for a page; None where it reads all runs, however many there are.
+
+    The first term of a filter is taken to hold for all runs: whether a path that is in order pays
+    is asked when another path brings the runs of that term.
+    """
+    if brings is not None:
+        return path.estimate(brings)
+    if not path.ordered:
+        return None
+    return path.estimate(min(MOST_EXPECTED, int(batch / LIKELY ** max(0, terms - 1))))

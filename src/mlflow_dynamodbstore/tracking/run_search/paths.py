@@ -1,0 +1,389 @@
+"""The ways into an experiment's runs: by id, by an index, or through the whole partition.
+
+A path yields entries ``(group, run)``: runs that share a group come in any order, groups come in
+the order of the path. Paths over RANK items (in ``rank_paths.py``) are
+*lazy*: they know sealed runs only, and live runs are merged in beside them. What a path brings is
+judged again by the whole filter, so a path may bring too much, and never too little.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import ranks as rank_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.base import Range, value_parts
+from mlflow_dynamodbstore.shared.policies import Rules
+from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking.records import SEALED, RunContents, RunRecord
+from mlflow_dynamodbstore.tracking.run_search.estimates import BELOW, ENTRY, RUN, Estimate
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Glimpse
+
+Entry = tuple[Any, RunRecord]
+
+LARGEST_BATCH = 1000
+START_TIME = "start_time"
+
+
+class ReadsTooMuch(Exception):
+    """The path that is being read turns out to need more than the one held in reserve."""
+
+
+class SealedAgain(Exception):
+    """A run was sealed again while LSI5 was read, and may stand where the reader has passed."""
+
+
+@dataclass
+class Runs:
+    """The runs of one experiment in some lifecycle stages, read through one table.
+
+    ``batch`` is how many are likely wanted, and the size of the first page; ``glimpses`` judge a
+    run's packed summary. While ``worth`` is set, a path is given up when
+    it is likely to look at more runs than that before so many match.
+    """
+
+    table: Table
+    experiment_id: str
+    stages: frozenset[str]
+    batch: int
+    rules: Rules = field(default_factory=Rules)
+    glimpses: tuple[Glimpse, ...] = ()
+    worth: float | None = None
+    looked: int = 0
+    found: int = 0
+    _live: list[RunRecord] | None = None
+    _mark: str | None = None
+    _counted: dict[Range, list[Item]] = field(default_factory=dict)
+
+    @property
+    def pk(self) -> str:
+        return experiment_keys.experiment_pk(self.experiment_id)
+
+    def live(self) -> list[RunRecord]:
+        """The runs that are being written; read once.
+
+        They must be read before RANK is: a run sealed in between is then known from here, and one
+        reopened in between from its RANK items.
+        """
+        if self._live is None:
+            found = list(self.table.items(self._live_query()))
+            self._mark = _mark_in(found)
+            self._live = self.records(item for item in found if "lifecycle" in item)
+        return self._live
+
+    def reopened(self, known: set[str]) -> list[RunRecord]:
+        """The runs that are being written now and were not known to be.
+
+        Raises ``SealedAgain`` when one may have been so only since the live ones were read. The
+        mark of that was the first to be read then, and is the last now.
+        """
+        query = replace(self._live_query(), keys_only=True, descending=True)
+        found = list(self.table.items(query))
+        mark = _mark_in(found)
+        if mark != self._mark:
+            raise SealedAgain
+        places = [str(item["lsi5sk"]) for item in found if item["lsi5sk"] != mark]
+        return self.named(
+            run_id for place in places if (run_id := rank_keys.ranked_run_of(place)) not in known
+        )
+
+    def records(self, items: Iterable[Item]) -> list[RunRecord]:
+        """Runs with their contents, those of other lifecycle stages left out."""
+        wanted = [item for item in items if item["lifecycle"] in self.stages]
+        self.looked += len(wanted)
+        return sealing.read_all(self.table, wanted, self.rules, self.glimpses)
+
+    def items(
+        self,
+        within: Range,
+        index: str | None = None,
+        *,
+        descending: bool = False,
+        keys_only: bool = False,
+    ) -> Iterator[list[Item]]:
+        """A range page by page, the first as small as the answer may be, later ones larger.
+
+        Raises ``ReadsTooMuch`` instead of a page that would not be worth it.
+        """
+        if within.is_empty:
+            return
+        if within in self._counted:
+            yield from self._chunks(self._counted[within], descending=descending)
+            return
+        query = Query(
+            self.pk, self._on(within, index), index, descending=descending, keys_only=keys_only
+        )
+        size = self.batch
+        while True:
+            page = self.table.query(replace(query, limit=size))
+            yield page.items
+            if page.cursor is None:
+                return
+            if self._reads_too_much():
+                raise ReadsTooMuch
+            size = min(LARGEST_BATCH, size * 2)
+            query = replace(query, cursor=page.cursor)
+
+    def count(self, within: Range, index: str | None, most: int) -> int | None:
+        """How many keys a range has, or None when they are more than ``most``.
+
+        Those of the table itself are kept, so that reading the range later costs nothing more.
+        """
+        if within.is_empty:
+            return 0
+        query = Query(self.pk, self._on(within, index), index, limit=most, keys_only=True)
+        page = self.table.query(query)
+        if page.cursor is not None:
+            return None
+        if index is None:
+            self._counted[within] = page.items
+        return len(page.items)
+
+    def sort_keys(self, within: Range) -> list[str]:
+        """The keys of a range of the table, all of them."""
+        found: Iterable[Item] | None = self._counted.get(within)
+        if found is None:
+            found = self.table.items(Query(self.pk, within.on(), keys_only=True))
+        return [str(item["SK"]) for item in found]
+
+    def named(self, run_ids: Iterable[str]) -> list[RunRecord]:
+        """Runs by their ids, in the order given; absent ones are left out."""
+        wanted = [run_keys.run_key(self.experiment_id, run_id) for run_id in run_ids]
+        found = self.table.get_many(wanted)
+        return self.records(found[key] for key in wanted if key in found)
+
+    def _live_query(self) -> Query:
+        return Query(self.pk, where=index_keys.LIVE_RUNS.on("lsi5sk"), index="LSI5")
+
+    def _on(self, within: Range, index: str | None) -> Any:
+        return within.on("SK" if index is None else self.table.schema.by_name[index].sk)
+
+    def _chunks(self, items: list[Item], *, descending: bool) -> Iterator[list[Item]]:
+        ordered = items[::-1] if descending else items
+        for first in range(0, len(ordered), LARGEST_BATCH):
+            yield ordered[first : first + LARGEST_BATCH]
+
+    def _reads_too_much(self) -> bool:
+        if self.worth is None:
+            return False
+        to_come = (self.batch - self.found) * self.looked / (self.found + 1)
+        return max(self.looked, to_come) > self.worth
+
+
+@dataclass(frozen=True)
+class Path(ABC):
+    """A way to read runs. ``ordered``: in the order asked for, but for ties."""
+
+    ordered: bool
+    lazy: bool = False
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The path in words, for ``explain``."""
+
+    def count(self, runs: Runs) -> int | None:
+        """How many runs it brings, or None where they are too many to count; costs a read."""
+        del runs
+        return None
+
+    def estimate(self, count: int) -> Estimate:
+        """What bringing so many runs costs by DynamoDB's rules."""
+        return Estimate.of(count, ENTRY, fetched=True)
+
+    @abstractmethod
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        """The runs it brings, from those that may follow ``after`` on."""
+
+
+@dataclass(frozen=True)
+class ById(Path):
+    """Runs whose ids the filter names."""
+
+    run_ids: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{len(self.run_ids)} runs by id"
+
+    def count(self, runs: Runs) -> int | None:
+        del runs
+        return len(self.run_ids)
+
+    def estimate(self, count: int) -> Estimate:
+        return Estimate.of(count, RUN, batches=True)
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        del ordering, after
+        for record in runs.named(dict.fromkeys(self.run_ids)):
+            yield None, record
+
+
+@dataclass(frozen=True)
+class ByTime(Path):
+    """Runs by start time: LSI1 within a lifecycle stage, LSI2 over all."""
+
+    ascending: bool = False
+    since: int | None = None
+    until: int | None = None
+    one_stage: bool = True
+
+    def __str__(self) -> str:
+        index = "LSI1" if self.one_stage else "LSI2"
+        return f"{index} by start time {'ascending' if self.ascending else 'descending'}"
+
+    def estimate(self, count: int) -> Estimate:
+        return Estimate.of(count, RUN) if self.one_stage else super().estimate(count)
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        since, until = self.since, self.until
+        if after is not None and self.ordered:
+            since, until = self._from(time_in(ordering, after), since, until)
+        for items in self._pages(runs, since, until):
+            for record in runs.records(items):
+                yield record.item[START_TIME], record
+
+    def _from(
+        self, time: int | None, since: int | None, until: int | None
+    ) -> tuple[int | None, int | None]:
+        if time is None:
+            return since, until
+        if self.ascending:
+            return (time if since is None else max(since, time)), until
+        return since, (time if until is None else min(until, time))
+
+    def _pages(self, runs: Runs, since: int | None, until: int | None) -> Iterator[list[Item]]:
+        if len(runs.stages) == 1:
+            (stage,) = runs.stages
+            within = index_keys.runs_by_lifecycle(stage, since, until)
+            return runs.items(within, "LSI1", descending=not self.ascending)
+        within = index_keys.runs_by_time(since, until)
+        return runs.items(within, "LSI2", descending=not self.ascending)
+
+
+@dataclass(frozen=True)
+class ByStatus(Path):
+    """Runs of one status, by start time: LSI3."""
+
+    status: str = ""
+    ascending: bool = False
+
+    def __str__(self) -> str:
+        return f"LSI3 status {self.status} by start time"
+
+    def count(self, runs: Runs) -> int | None:
+        # Being in order it need not be read to the end: more than are wanted count as these.
+        most = max(runs.batch, 1)
+        found = runs.count(index_keys.by_status(self.status), "LSI3", most)
+        return most if found is None else found
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        time = time_in(ordering, after) if after is not None and self.ordered else None
+        since, until = (time, None) if self.ascending else (None, time)
+        within = index_keys.by_status(self.status, since, until)
+        for items in runs.items(within, "LSI3", descending=not self.ascending):
+            for record in runs.records(items):
+                yield record.item[START_TIME], record
+
+
+@dataclass(frozen=True)
+class ByName(Path):
+    """Runs by name: LSI4."""
+
+    ascending: bool = True
+    within: Range = field(default_factory=index_keys.runs_by_name)
+    most: int = LARGEST_BATCH
+
+    def __str__(self) -> str:
+        return f"LSI4 by name within {self.within.low} .. {self.within.high[:40]}"
+
+    def count(self, runs: Runs) -> int | None:
+        return runs.count(self.within, "LSI4", self.most)
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        del ordering  # its first key is the name when this path is ordered
+        within = self.within
+        if after is not None and self.ordered and after[0][0] == PRESENT:
+            within = from_text(within, index_keys.runs_by_name(str(after[0][1])), self.ascending)
+        for items in runs.items(within, "LSI4", descending=not self.ascending):
+            for record in runs.records(items):
+                yield index_keys.run_name_group(str(record.item["lsi4sk"])), record
+
+
+@dataclass(frozen=True)
+class ByPartition(Path):
+    """Everything below the experiment's runs, read from the table itself and put together.
+
+    It needs no index and no summary, and reads params, tags, metrics and history of every run.
+    """
+
+    def __str__(self) -> str:
+        return f"the partition within {run_keys.RUNS.low} .. {run_keys.RUNS.high}"
+
+    def estimate(self, count: int) -> Estimate:
+        return Estimate.of(count, RUN + BELOW)
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        del ordering, after
+        own: Item | None = None
+        below: list[Item] = []
+        for item in self._items(runs):
+            if run_keys.run_item_of(str(item["SK"])).kind == "":
+                yield from self._entry(runs, own, below)
+                own, below = item, []
+            elif own is not None and _is_read_with(str(own["SK"]), str(item["SK"])):
+                below.append(item)
+        yield from self._entry(runs, own, below)
+
+    def _items(self, runs: Runs) -> Iterator[Item]:
+        wide = replace(runs, batch=LARGEST_BATCH)
+        for items in wide.items(run_keys.RUNS):
+            yield from items
+
+    def _entry(self, runs: Runs, own: Item | None, below: list[Item]) -> Iterator[Entry]:
+        if own is None or own["lifecycle"] not in runs.stages:
+            return
+        if own["state"] == SEALED:
+            yield from ((None, record) for record in runs.records([own]))
+        else:
+            yield None, RunRecord(own, RunContents.from_children(below))
+
+
+def _mark_in(live: Iterable[Item]) -> str | None:
+    """The mark that runs were sealed again, among the live ones; None while none was."""
+    return next(
+        (str(item["lsi5sk"]) for item in live if item["lsi5sk"] in index_keys.RESEALED), None
+    )
+
+
+def _is_read_with(own: str, sk: str) -> bool:
+    """Whether an item below a run is part of its contents, as ``sealing.children`` reads them."""
+    run_id = rank_keys.ranked_run_of(own)
+    return (
+        sk in run_keys.run_head(run_id) or sk in run_keys.run_tail(run_id)
+    ) and sk not in value_parts(own)
+
+
+def time_in(ordering: Ordering, after: Position) -> int | None:
+    """The start time at a position, where the order has one."""
+    for key, (rank, value) in zip(ordering.keys, after, strict=True):
+        if key.name == START_TIME and rank == PRESENT:
+            return int(value)
+    return None
+
+
+def from_text(within: Range, bound: Range, ascending: bool) -> Range:
+    """A range cut at where a text may stand, which itself stays inside."""
+    both = within.overlap(bound)
+    return Range(both.low, within.high) if ascending else Range(within.low, both.high)

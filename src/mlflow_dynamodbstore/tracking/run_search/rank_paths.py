@@ -1,0 +1,274 @@
+"""The ways into an experiment's runs that know sealed runs only: by metric, by param, by text.
+
+RANK and FTS items are written when a run is sealed and compared with the run they name when they
+are read, since they may be stale. LSI5 holds the place of a run on the run's own item: it is never
+stale, but a run that is written to again leaves it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import ranks as rank_keys
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.keys.ranks import Comparison
+from mlflow_dynamodbstore.shared.search.fulltext import TextField
+from mlflow_dynamodbstore.shared.search.ordering import (
+    MISSING,
+    NOT_A_NUMBER,
+    PRESENT,
+    Ordering,
+    Position,
+)
+from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
+from mlflow_dynamodbstore.tracking.run_search.estimates import ENTRY, Estimate
+from mlflow_dynamodbstore.tracking.run_search.paths import (
+    LARGEST_BATCH,
+    START_TIME,
+    ByTime,
+    Entry,
+    Path,
+    Runs,
+    from_text,
+)
+
+NAN = "nan"
+"""The group of runs whose metric is not a number, which does not equal itself."""
+
+
+@dataclass(frozen=True)
+class Lazy(Path):
+    """Sealed runs from what was derived of them, live runs beside them."""
+
+    lazy: bool = True
+
+    def estimate(self, count: int) -> Estimate:
+        return Estimate.of(count, ENTRY, fetched=True, batches=True).plus(1, 1)  # the live ones
+
+
+@dataclass(frozen=True)
+class Ranked(Lazy):
+    """Runs by what RANK items say of one metric or param."""
+
+    key: str = ""
+    ascending: bool = True
+    within: Range = field(default_factory=lambda: Range("", ""))
+    most: int = LARGEST_BATCH
+
+    def count(self, runs: Runs) -> int | None:
+        runs.live()
+        return runs.count(self.within, None, self.most)
+
+    def _ranked(self, runs: Runs, within: Range, *, descending: bool) -> Iterator[Entry]:
+        """Sealed runs in the order of their RANK items, stale items passed over."""
+        seen = {record.run_id for record in runs.live()}
+        for items in runs.items(within, descending=descending, keys_only=True):
+            places = {str(item["SK"]): rank_keys.ranked_run_of(str(item["SK"])) for item in items}
+            wanted = dict.fromkeys(run_id for run_id in places.values() if run_id not in seen)
+            found = {record.run_id: record for record in runs.named(wanted)}
+            for place, run_id in places.items():
+                record = found.get(run_id)
+                if record is None or run_id in seen:
+                    continue
+                # A run reopened a moment ago is not among the live ones: it counts as it is.
+                if record.item["state"] != SEALED or place == self._place(record):
+                    seen.add(run_id)
+                    yield self._group(place), record
+
+    @abstractmethod
+    def _place(self, record: RunRecord) -> str | None:
+        """The RANK item that a run should have now."""
+
+    @abstractmethod
+    def _group(self, sk: str) -> Any:
+        """What RANK items that come in any order among each other share."""
+
+    def _missing(
+        self,
+        runs: Runs,
+        ordering: Ordering,
+        after: Position | None,
+        has: Callable[[RunRecord], bool],
+    ) -> Iterator[Entry]:
+        """Runs without the metric or param, which come last in either direction."""
+        live = {record.run_id for record in runs.live()}
+        then = ordering.keys[1]
+        by_time = then.name == START_TIME
+        path = ByTime(ordered=by_time, ascending=then.ascending)
+        resumed = after if after is not None and after[0][0] == MISSING else None
+        for time, record in path.entries(runs, ordering, resumed):
+            if record.run_id not in live and not has(record):
+                yield (MISSING, time if by_time else None), record
+
+
+@dataclass(frozen=True)
+class ByMetric(Ranked):
+    """Runs by the latest value of a metric: RANK#m."""
+
+    nan: bool = True
+    missing: bool = True
+
+    def __str__(self) -> str:
+        return f"RANK#m {self.key} {'ascending' if self.ascending else 'descending'}, live merged"
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        reached = after[0] if after is not None and self.ordered else (PRESENT, None)
+        if reached[0] == PRESENT:
+            within = self.within
+            if reached[1] is not None:
+                bound = self.where(self.key, ">=" if self.ascending else "<=", float(reached[1]))
+                within = within.overlap(bound)
+            yield from self._by_value(runs, within)
+        if self.nan and reached[0] <= NOT_A_NUMBER:
+            yield from self._by_value(runs, self.where(self.key, "=", math.nan))
+        if self.missing:
+            yield from self._missing(
+                runs, ordering, after, lambda record: self.key in record.contents.metrics
+            )
+
+    @staticmethod
+    def where(key: str, comparison: Comparison, value: float) -> Range:
+        """The keys by which runs are found whose metric compares so with a number."""
+        return rank_keys.metric_ranks_where(key, comparison, value)
+
+    def _by_value(self, runs: Runs, within: Range) -> Iterator[Entry]:
+        return self._ranked(runs, within, descending=self.ascending)  # RANK begins with the best
+
+    def _place(self, record: RunRecord) -> str | None:
+        point = record.contents.metrics.get(self.key)
+        return None if point is None else rank_keys.metric_rank(self.key, point[0], record.run_id)
+
+    def _group(self, sk: str) -> Any:
+        value = rank_keys.metric_rank_of(sk).value
+        return NAN if math.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class ByPrimaryMetric(ByMetric):
+    """Runs by the metric that has an index of its own: LSI5, whole runs in one request."""
+
+    def __str__(self) -> str:
+        return f"LSI5 {self.key} {'ascending' if self.ascending else 'descending'}, live merged"
+
+    def count(self, runs: Runs) -> int | None:
+        return runs.count(self.within, "LSI5", self.most)
+
+    def estimate(self, count: int) -> Estimate:
+        return Estimate.of(count, ENTRY, fetched=True).plus(2, 2)  # the live ones, before and after
+
+    @staticmethod
+    def where(key: str, comparison: Comparison, value: float) -> Range:
+        return rank_keys.runs_by_metric_where(key, comparison, value)
+
+    def _by_value(self, runs: Runs, within: Range) -> Iterator[Entry]:
+        """Sealed runs by the index, and in their places those that left it since.
+
+        A run that is written to again leaves the index for the list of live runs, which was read
+        before: what has come to that list since is looked up after each page.
+        """
+        seen = {record.run_id for record in runs.live()}
+        late: list[Entry] = []
+        reached: Entry | None = None
+        for items in runs.items(within, "LSI5", descending=not self.ascending):
+            page = [
+                (_value(rank_keys.primary_metric_of(str(record.item["lsi5sk"]))), record)
+                for record in runs.records(items)
+                if record.run_id not in seen and record.item.get("lsi5sk") in within
+            ]
+            seen.update(record.run_id for _, record in page)
+            late += self._reopened(runs, seen, within)
+            if page:
+                due = [entry for entry in late if not self._is_behind(entry, page[-1])]
+                late = [entry for entry in late if self._is_behind(entry, page[-1])]
+                if reached is not None:
+                    # One that has come to stand before what was read was passed on its way.
+                    due = [entry for entry in due if not self._is_behind(reached, entry)]
+                yield from self._sorted(page + due) if due else page
+                reached = page[-1]
+        yield from self._sorted(late)
+
+    def _reopened(self, runs: Runs, seen: set[str], within: Range) -> list[Entry]:
+        found = []
+        for record in runs.reopened(seen):
+            point = record.contents.metrics.get(self.key)
+            if point and index_keys.lsi5_run(record.run_id, self.key, point[0]) in within:
+                seen.add(record.run_id)
+                found.append((_value(point[0]), record))
+        return found
+
+    def _is_behind(self, one: Entry, other: Entry) -> bool:
+        return bool(one[0] > other[0] if self.ascending else one[0] < other[0])
+
+    def _sorted(self, entries: list[Entry]) -> list[Entry]:
+        return sorted(entries, key=lambda entry: entry[0], reverse=not self.ascending)
+
+
+@dataclass(frozen=True)
+class ByParam(Ranked):
+    """Runs by the value of a param: RANK#p."""
+
+    missing: bool = True
+
+    def __str__(self) -> str:
+        return f"RANK#p {self.key} within {self.within.low}, live merged"
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        reached = after[0] if after is not None and self.ordered else (PRESENT, None)
+        if reached[0] == PRESENT:
+            within = self.within
+            if reached[1] is not None:
+                bound = rank_keys.param_ranks_starting(self.key, str(reached[1]))
+                within = from_text(within, bound, self.ascending)
+            yield from self._ranked(runs, within, descending=not self.ascending)
+        if self.missing:
+            yield from self._missing(
+                runs, ordering, after, lambda record: self.key in record.contents.params
+            )
+
+    def _place(self, record: RunRecord) -> str | None:
+        value = record.contents.params.get(self.key)
+        return None if value is None else rank_keys.param_rank(self.key, value, record.run_id)
+
+    def _group(self, sk: str) -> Any:
+        return rank_keys.param_rank_group(sk)
+
+
+@dataclass(frozen=True)
+class ByText(Lazy):
+    """Runs whose name or tag has some words or letters: FTS."""
+
+    field: TextField = field(default_factory=lambda: TextField(""))
+    level: str = ""
+    tokens: tuple[str, ...] = ()
+    most: int = LARGEST_BATCH
+
+    def __str__(self) -> str:
+        return f"FTS {self.level} {'+'.join(self.tokens)} of {self.field.name}, live merged"
+
+    def count(self, runs: Runs) -> int | None:
+        """By the entries of the first token, which is the longest and so likely the rarest."""
+        runs.live()
+        return runs.count(rank_keys.fts_entries(self.level, self.tokens[0]), None, self.most)
+
+    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+        del ordering, after
+        live = {record.run_id for record in runs.live()}
+        found = runs.table.map(lambda token: self._having(runs, token), self.tokens)
+        for record in runs.named(sorted(set.intersection(*found) - live)):
+            yield None, record
+
+    def _having(self, runs: Runs, token: str) -> set[str]:
+        """The runs whose text has a token; the entries of other fields stand among them."""
+        places = (
+            rank_keys.fts_of(sk) for sk in runs.sort_keys(rank_keys.fts_entries(self.level, token))
+        )
+        return {str(p.entity_id) for p in places if p.entity_type == self.field.name}
+
+
+def _value(value: float) -> Any:
+    return NAN if math.isnan(value) else value

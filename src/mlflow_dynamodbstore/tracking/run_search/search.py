@@ -1,0 +1,252 @@
+"""Searching runs: MLflow's filter language over the access paths of ``search/``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+from mlflow.entities import Run
+from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
+from mlflow.utils.search_utils import SearchUtils
+from mlflow.utils.validation import _parse_experiment_ids
+
+from mlflow_dynamodbstore.shared.policies import Policies, Rules
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, METRIC, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
+from mlflow_dynamodbstore.shared.search.pages import (
+    beyond,
+    in_order,
+    merged,
+    page,
+    settled,
+    started,
+)
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.tracking.inputs import datasets_of
+from mlflow_dynamodbstore.tracking.lookups import TrackingBase
+from mlflow_dynamodbstore.tracking.records import RunRecord
+from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, choose
+from mlflow_dynamodbstore.tracking.run_search.paths import (
+    START_TIME,
+    Entry,
+    Path,
+    ReadsTooMuch,
+    Runs,
+    SealedAgain,
+)
+from mlflow_dynamodbstore.tracking.run_search.plans import Indexed, Plans, plans
+from mlflow_dynamodbstore.tracking.run_search.rank_paths import ByMetric
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import glimpses
+
+SMALLEST_BATCH = 16
+
+forced_path: ContextVar[str | None] = ContextVar("forced_path", default=None)
+"""Name of the path to use wherever it is able to answer; for tests and ``explain``."""
+
+
+@dataclass(frozen=True)
+class RunQuery:
+    """A search, parsed."""
+
+    comparisons: tuple[Comparison, ...]
+    ordering: Ordering
+    stages: frozenset[str]
+    indexed: Indexed = Indexed()  # noqa: RUF009 - frozen
+
+    def plans(self) -> Plans:
+        """The paths able to answer."""
+        one_stage = len(self.stages) == 1
+        return plans(self.comparisons, self.ordering, self.indexed, one_stage=one_stage)
+
+    def runs(self, table: Table, experiment_id: str, batch: int, rules: Rules) -> Runs:
+        """The runs of an experiment, of which only those are unpacked that may match."""
+        return Runs(table, experiment_id, self.stages, batch, rules, glimpses(self.comparisons))
+
+    def choice(self, runs: Runs) -> Choice:
+        """The path to read: the forced one where it is able, or the one that reads least."""
+        able = self.plans()
+        for path in able.all():
+            if path.name == forced_path.get():
+                return Choice(path)
+        return choose(runs, able, len(self.comparisons))
+
+
+class RunSearch(TrackingBase):
+    """Search over runs."""
+
+    def _search_runs(
+        self,
+        experiment_ids: Sequence[str],
+        filter_string: str | None,
+        run_view_type: int,
+        max_results: int | None,
+        order_by: Sequence[str] | None,
+        page_token: str | None,
+    ) -> tuple[list[Run], str | None]:
+        validate_max_results(max_results, allow_null=True)
+        query = self._run_query(filter_string, order_by, run_view_type)
+        after = query.ordering.after(page_token)
+        places = [str(number) for number in _parse_experiment_ids(list(experiment_ids))]
+        places = [place for place in dict.fromkeys(places) if self._is_in_workspace(place)]
+        if not places:
+            return [], None
+        rows = merged(self._streams(query, places, after, max_results), query.ordering)
+        records, token = page(rows, query.ordering, after, max_results)
+        datasets = datasets_of(self.table, records)
+        return [record.to_entity(datasets) for record in records], token
+
+    def _run_query(
+        self, filter_string: str | None, order_by: Sequence[str] | None, view_type: int
+    ) -> RunQuery:
+        query = parse_run_query(filter_string, order_by, view_type)
+        return replace(query, indexed=indexed_by(self.policies))
+
+    def _streams(
+        self,
+        query: RunQuery,
+        experiment_ids: Sequence[str],
+        after: Position | None,
+        max_results: int | None,
+    ) -> list[Iterator[RunRecord]]:
+        """The matching runs of each experiment, in order, begun side by side."""
+        want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
+        batch = (
+            want
+            if len(experiment_ids) == 1
+            else max(SMALLEST_BATCH, 2 * want // len(experiment_ids))
+        )
+        rules = self.policies.sealing_rules()
+        streams = [
+            run_stream(query.runs(self.table, experiment_id, batch, rules), query, after)
+            for experiment_id in experiment_ids
+        ]
+        return streams if len(streams) == 1 else self.table.map(started, streams)
+
+
+def indexed_by(policies: Policies) -> Indexed:
+    """What the operator of a table chose to have indexed."""
+    return Indexed(tuple(policies.text_fields()), policies.indexed_metric())
+
+
+def run_stream(
+    runs: Runs, query: RunQuery, after: Position | None, choice: Choice | None = None
+) -> Iterator[RunRecord]:
+    """The matching runs of one experiment in order, read as far as they are asked for."""
+    chosen = choice or query.choice(runs)
+    runs.worth = chosen.worth
+    path: Path | None = chosen.path
+    last: RunRecord | None = None
+    while path is not None:
+        rows = _matching(runs, query, path, after)
+        if last is not None:
+            rows = beyond(rows, query.ordering, query.ordering.position(last))
+        try:
+            for record in rows:
+                last = record
+                yield record
+        except ReadsTooMuch:
+            runs.worth, path = None, chosen.reserve
+        except SealedAgain:
+            assert isinstance(path, ByMetric)
+            path = query.plans().by_rank(path)
+        else:
+            return
+
+
+def _matching(
+    runs: Runs, query: RunQuery, path: Path, after: Position | None
+) -> Iterator[RunRecord]:
+    """The matching runs that a path brings, in order."""
+    matches = all_hold(query.comparisons)
+
+    def judged() -> Iterator[Entry]:
+        for entry in path.entries(runs, query.ordering, after):
+            if matches(entry[1]):
+                runs.found += 1
+                yield entry
+
+    live = [record for record in runs.live() if matches(record)] if path.lazy else []
+    if path.ordered:
+        streams = [settled(judged(), query.ordering), in_order(live, query.ordering)]
+        yield from merged(streams if live else streams[:1], query.ordering)
+    else:
+        yield from in_order([record for _, record in judged()] + live, query.ordering)
+
+
+def parse_run_query(
+    filter_string: str | None, order_by: Sequence[str] | None, view_type: int
+) -> RunQuery:
+    """A search in MLflow's words, with MLflow's own parsers and their errors."""
+    return RunQuery(
+        comparisons=tuple(
+            _comparison(term) for term in SearchUtils.parse_search_filter(filter_string)
+        ),
+        ordering=_ordering(order_by),
+        stages=frozenset(LifecycleStage.view_type_to_stages(view_type)),
+    )
+
+
+def _comparison(term: dict[str, object]) -> Comparison:
+    kind, name = str(term["type"]), SearchUtils.translate_key_alias(term["key"])
+    comparator, value = str(term["comparator"]).upper(), term["value"]
+    _check_comparator(kind, name, comparator)
+    if (kind, name) == (ATTRIBUTE, "run_name"):
+        # MLflow filters by the tag that carries the name, and sorts by the name itself.
+        kind, name = TAG, MLFLOW_RUN_NAME
+    if kind == METRIC and not comparator.endswith("NULL"):
+        value = float(value)  # type: ignore[arg-type]
+    return Comparison(kind, name, comparator, value)
+
+
+def _check_comparator(kind: str, name: str, comparator: str) -> None:
+    """Refuse what MLflow refuses: each of its checks raises for a comparator it does not know."""
+    checks = (
+        SearchUtils.is_metric,
+        SearchUtils.is_param,
+        SearchUtils.is_tag,
+        SearchUtils.is_dataset,
+    )
+    if not (
+        SearchUtils.is_string_attribute(kind, name, comparator)
+        or SearchUtils.is_numeric_attribute(kind, name, comparator)
+        or any(check(kind, comparator) for check in checks)  # type: ignore[no-untyped-call]
+    ):
+        raise MlflowException(
+            f"Invalid search expression type '{kind}'", error_code=INVALID_PARAMETER_VALUE
+        )
+
+
+def _ordering(order_by: Sequence[str] | None) -> Ordering:
+    sort_keys: list[SortKey] = []
+    for clause in order_by or []:
+        kind, name, ascending = SearchUtils.parse_order_by_for_search_runs(clause)
+        name = SearchUtils.translate_key_alias(name)
+        if any((key.kind, key.name) == (kind, name) for key in sort_keys):
+            raise MlflowException(f"`order_by` contains duplicate fields: {order_by}")
+        sort_keys.append(SortKey(kind, name, ascending))
+    if not any((key.kind, key.name) == (ATTRIBUTE, START_TIME) for key in sort_keys):
+        sort_keys.append(SortKey(ATTRIBUTE, START_TIME, ascending=False))
+    return Ordering((*sort_keys, SortKey(ATTRIBUTE, "run_id")))
+
+
+def validate_max_results(max_results: int | None, *, allow_null: bool = False) -> None:
+    """Refuse a page size that MLflow refuses, in its words."""
+    if max_results is None and allow_null:
+        return
+    if max_results is None or max_results < 1:
+        raise MlflowException(
+            f"Invalid value {max_results} for parameter 'max_results' supplied. It must be "
+            f"a positive integer",
+            INVALID_PARAMETER_VALUE,
+        )
+    if max_results > SEARCH_MAX_RESULTS_THRESHOLD:
+        raise MlflowException(
+            f"Invalid value {max_results} for parameter 'max_results' supplied. It must be at "
+            f"most {SEARCH_MAX_RESULTS_THRESHOLD}",
+            INVALID_PARAMETER_VALUE,
+        )

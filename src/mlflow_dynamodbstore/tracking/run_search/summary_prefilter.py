@@ -1,0 +1,84 @@
+"""Judging a run by its packed summary, without unpacking it.
+
+Most runs that a path brings do not match the rest of a filter, and finding one name and its value
+in the bytes of a summary is far cheaper than unpacking all of them. A glimpse may be mistaken in
+one direction only: the bytes of a name may also stand where something else is meant, so what
+passes is judged by the filter as ever, and what does not pass cannot match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct
+
+from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.search.filters import METRIC, PARAM, TAG, Comparison
+
+Glimpse = Callable[[bytes], bool]
+
+# The heads of msgpack's texts and of a list of three that begins with a double.
+_SHORT_TEXT, _LONGEST_SHORT = 0xA0, 0x1F
+_LENGTH_BYTES = {0xD9: 1, 0xDA: 2, 0xDB: 4}
+_POINT = b"\x93\xcb"
+_double = Struct(">d").unpack_from
+
+
+def glimpses(comparisons: Iterable[Comparison]) -> tuple[Glimpse, ...]:
+    """Judges of a raw summary, all of which a sealed run that matches passes."""
+    return tuple(found for c in comparisons for found in _of(c))
+
+
+def _of(c: Comparison) -> Iterator[Glimpse]:
+    if c.kind not in (METRIC, PARAM, TAG) or c.comparator == "IS NULL":
+        return
+    name = large_values.in_raw(c.name)
+    if c.comparator == "IS NOT NULL":
+        yield lambda raw: name in raw
+    elif c.kind != METRIC and c.comparator == "=":
+        whole = large_values.in_raw(c.name, c.value)
+        yield lambda raw: whole in raw
+    elif c.kind == METRIC:
+        yield _judge(name, c.holds(), _number)
+    else:
+        yield _judge(name, c.holds(), _text)
+
+
+def _judge(
+    name: bytes,
+    holds: Callable[..., bool],
+    read: Callable[[bytes, int], str | float | None],
+) -> Glimpse:
+    """Whether some value that follows a name holds."""
+
+    def judge(raw: bytes) -> bool:
+        at = raw.find(name)
+        while at >= 0:
+            value = read(raw, at + len(name))
+            if value is not None and holds(value):
+                return True
+            at = raw.find(name, at + 1)
+        return False
+
+    return judge
+
+
+def _text(raw: bytes, at: int) -> str | None:
+    """The text that begins at a place, if one does."""
+    if at >= len(raw):
+        return None
+    head = raw[at]
+    if head & ~_LONGEST_SHORT == _SHORT_TEXT:
+        size, begin = head & _LONGEST_SHORT, at + 1
+    elif head in _LENGTH_BYTES:
+        begin = at + 1 + _LENGTH_BYTES[head]
+        size = int.from_bytes(raw[at + 1 : begin], "big")
+    else:
+        return None
+    return raw[begin : begin + size].decode(errors="replace")
+
+
+def _number(raw: bytes, at: int) -> float | None:
+    """The value of a metric that begins at a place, if one does."""
+    if raw[at : at + 2] != _POINT or len(raw) < at + 10:
+        return None
+    return float(_double(raw, at + 2)[0])

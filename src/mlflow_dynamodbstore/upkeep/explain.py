@@ -1,0 +1,130 @@
+"""``explain``: how a search of runs would be answered, and what its first page costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.shared.search.pages import page
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, expected
+from mlflow_dynamodbstore.tracking.run_search.paths import Path
+from mlflow_dynamodbstore.tracking.run_search.search import (
+    RunQuery,
+    forced_path,
+    indexed_by,
+    parse_run_query,
+    run_stream,
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A path that is able to answer, and what it is expected to read for the first page.
+
+    ``brings`` is how many runs it has been found to bring. Where it was not asked, a path in the
+    right order is taken to read as many as the terms of the filter let one expect, and of one
+    that reads all runs nothing is known.
+    """
+
+    name: str
+    description: str
+    range: tuple[str, str] | None
+    in_order: bool
+    merges_live_runs: bool
+    chosen: bool
+    brings: int | None
+    requests: int | None
+    read_units: float | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A plan, and what the first page of its answer took."""
+
+    ways: tuple[Way, ...]
+    comparisons: tuple[str, ...]
+    order: tuple[str, ...]
+    runs: int
+    more: bool
+    planning: dict[str, int]
+    requests: dict[str, int]
+    read_units: float
+    given_up: str | None
+    """The path that was begun and given up for the chosen one, when it was to read more."""
+
+    @property
+    def chosen(self) -> Way:
+        return next(way for way in self.ways if way.chosen)
+
+
+def explain(
+    table: Table,
+    engine: MeteredEngine,
+    experiment_id: str,
+    filter_string: str | None,
+    order_by: Sequence[str],
+    view_type: int,
+    max_results: int,
+    path: str | None = None,
+) -> Explanation:
+    """Plan a search and read its first page; ``engine`` is the one under ``table``.
+
+    ``path`` forces one of the paths. Raises ``MlflowException`` for a filter that MLflow refuses,
+    ``ValueError`` for a path that cannot answer.
+    """
+    policies = Policies(table)
+    parsed = parse_run_query(filter_string, order_by, view_type)
+    query = replace(parsed, indexed=indexed_by(policies))
+    able = query.plans().all()
+    _check_path(path, able)
+    runs = query.runs(table, experiment_id, max_results + 2, policies.sealing_rules())
+    token = forced_path.set(path)
+    try:
+        with engine.meter.measure() as usage:
+            with engine.meter.measure() as planning:
+                choice = query.choice(runs)
+            rows = run_stream(runs, query, None, choice)
+            found, more = page(rows, query.ordering, None, max_results)
+    finally:
+        forced_path.reset(token)
+    given_up = choice.path if choice.reserve is not None and runs.worth is None else None
+    used = choice.reserve if given_up else choice.path
+    return Explanation(
+        ways=tuple(
+            _way(way, way == used, choice, query, runs.batch) for way in dict.fromkeys(able)
+        ),
+        comparisons=tuple(map(str, query.comparisons)),
+        order=tuple(map(str, query.ordering.keys)),
+        runs=len(found),
+        more=more is not None,
+        planning=dict(planning.requests),
+        requests=dict(usage.requests),
+        read_units=usage.read_units,
+        given_up=None if given_up is None else given_up.name,
+    )
+
+
+def _check_path(path: str | None, able: Sequence[Path]) -> None:
+    names = list(dict.fromkeys(way.name for way in able))
+    if path is not None and path not in names:
+        raise ValueError(f"{path} cannot answer this search; {', '.join(names)} can")
+
+
+def _way(path: Path, chosen: bool, choice: Choice, query: RunQuery, batch: int) -> Way:
+    within = getattr(path, "within", None)
+    brings = choice.counts.get(path)
+    reads = expected(path, brings, batch, len(query.comparisons))
+    return Way(
+        name=path.name,
+        description=str(path),
+        range=None if within is None else (within.low, within.high),
+        in_order=path.ordered,
+        merges_live_runs=path.lazy,
+        chosen=chosen,
+        brings=brings,
+        requests=None if reads is None else reads.requests,
+        read_units=None if reads is None else reads.units,
+    )

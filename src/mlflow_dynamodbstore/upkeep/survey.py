@@ -1,0 +1,121 @@
+"""What is in a table, counted while walking through it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, anatomy
+from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.values import TTL, Item
+from mlflow_dynamodbstore.table.versions import Upgraded
+from mlflow_dynamodbstore.table.wrappers.costs import projected
+from mlflow_dynamodbstore.tracking.records import TERMINAL_STATUSES
+from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB
+
+OVERHEAD = 100
+"""Bytes that DynamoDB adds to each item, and to each entry of an index, when it bills storage."""
+GB = 1024**3
+COLLECTION_LIMIT = 10 * GB
+UNENDED_SECONDS = 24 * 3600
+EXAMPLES = 5
+
+
+def readable(size: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            break
+        size /= 1024
+    return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+
+
+@dataclass
+class Amount:
+    """How many items, and how many bytes they take in the table and in its indexes."""
+
+    items: int = 0
+    bytes: int = 0
+    index_bytes: int = 0
+    expiring: int = 0
+
+    def monthly(self, price_per_gb: float = PRICE_PER_GB) -> float:
+        """What keeping them costs a month, in dollars."""
+        return (self.bytes + self.index_bytes) / GB * price_per_gb
+
+    def add(self, other: Amount) -> None:
+        self.items += other.items
+        self.bytes += other.bytes
+        self.index_bytes += other.index_bytes
+        self.expiring += other.expiring
+
+
+@dataclass
+class Survey:
+    """What has been seen so far.
+
+    Only partitions of experiments are told apart: they are the ones that can grow without end.
+    """
+
+    schema: Schema
+    now: float
+    by_entity: dict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
+    by_experiment: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    outdated: int = 0
+    unended: int = 0
+    unended_examples: list[str] = field(default_factory=list)
+
+    def add(self, items: list[Item]) -> None:
+        """Count some more items."""
+        for item in items:
+            self._add(item)
+
+    @property
+    def total(self) -> Amount:
+        amount = Amount()
+        for one in self.by_entity.values():
+            amount.add(one)
+        return amount
+
+    @property
+    def unknown(self) -> int:
+        return self.by_entity[UNKNOWN].items if UNKNOWN in self.by_entity else 0
+
+    def largest(self, count: int) -> list[tuple[str, int]]:
+        """The experiments that take most, with the bytes that count for the 10 GB limit."""
+        ranked = sorted(self.by_experiment.items(), key=lambda one: -one[1])
+        return ranked[:count]
+
+    def _add(self, item: Item) -> None:
+        entity = anatomy(item).entity
+        self.outdated += isinstance(item, Upgraded)
+        own, local, global_ = stored_sizes(self.schema, item)
+        self.by_entity[entity].add(Amount(1, own, local + global_, int(TTL in item)))
+        pk = str(item["PK"])
+        if pk.startswith("EXP#"):
+            self.by_experiment[str(experiment_keys.experiment_id_of(pk))] += own + local
+        if entity == "Run" and self._is_unended(item):
+            self.unended += 1
+            if len(self.unended_examples) < EXAMPLES:
+                self.unended_examples.append(str(run_keys.run_id_of(str(item["SK"]))))
+
+    def _is_unended(self, run: Item) -> bool:
+        opened = run.get("opened", 0)
+        return (
+            run.get("status") not in TERMINAL_STATUSES
+            and run.get("lifecycle") == "active"
+            and self.now - opened > UNENDED_SECONDS
+        )
+
+
+def stored_sizes(schema: Schema, item: Item) -> tuple[int, int, int]:
+    """The bytes that an item takes in the table, in its local indexes and in its global ones."""
+    entries = {True: 0, False: 0}
+    for index in schema.indexes:
+        entry = projected(schema, index, item)
+        if entry is not None:
+            entries[index.is_local] += item_size(entry) + OVERHEAD
+    return item_size(item) + OVERHEAD, entries[True], entries[False]

@@ -1,0 +1,65 @@
+"""``explain`` says which path answers a search, and what its first page costs."""
+
+from __future__ import annotations
+
+import pytest
+from mlflow.entities import ViewType
+from mlflow.exceptions import MlflowException
+
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+from mlflow_dynamodbstore.upkeep.explain import explain
+from tests.upkeep.making import make_run
+
+
+@pytest.fixture
+def plan(store):
+    for n in range(30):
+        make_run(store, metrics={"loss": n / 10}, params={"model": f"tree{n % 3}"})
+
+    def planned(filter_string="", order_by=(), path=None, max_results=10):
+        engine = MeteredEngine(store.table.engine)
+        table = Table(engine, clock=store.table.clock)
+        return explain(
+            table, engine, "0", filter_string, order_by, ViewType.ACTIVE_ONLY, max_results, path
+        )
+
+    return planned
+
+
+def test_the_default_order_reads_by_time(plan):
+    found = plan()
+    assert found.chosen.name == "ByTime"
+    assert found.requests.keys() == {"Query"}
+    assert found.runs == 10
+    assert found.more
+
+
+def test_the_best_by_a_metric_are_read_from_their_ranks(plan):
+    found = plan("metrics.loss < 2", ["metrics.loss DESC"])
+    assert found.chosen.name == "ByMetric"
+    assert found.chosen.range is not None
+    assert found.chosen.range[0].startswith("RANK#m#loss#")
+    assert found.chosen.in_order
+    assert found.comparisons == ("metric.loss < 2.0",)
+    assert found.runs == 10
+    assert sum(found.requests.values()) <= 5
+
+
+def test_a_path_can_be_forced(plan):
+    usual = plan("params.model = 'tree1'")
+    forced = plan("params.model = 'tree1'", path="ByTime")
+    assert (usual.chosen.name, forced.chosen.name) == ("ByParam", "ByTime")
+    assert usual.runs == forced.runs == 10
+
+
+def test_a_path_that_cannot_answer_is_refused(plan):
+    with pytest.raises(
+        ValueError, match="ByText cannot answer this search; ByTime, ByPartition can"
+    ):
+        plan(path="ByText")
+
+
+def test_a_filter_that_mlflow_refuses_is_refused(plan):
+    with pytest.raises(MlflowException, match="Invalid"):
+        plan("loss is low")
