@@ -14,8 +14,8 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.shared.listings import all_experiments
 from mlflow_dynamodbstore.shared.policies import ENVIRONMENT, Policies
+from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.stores import everything_in
 from tests.upkeep.making import items_of, make_run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.target import Place
-from mlflow_dynamodbstore.shared.listings import all_experiments
 from mlflow_dynamodbstore.shared.policies import DEFAULTS, TRACE_RETENTION, Policies
+from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.traces.retention import Renewal, TraceRetention
 
 

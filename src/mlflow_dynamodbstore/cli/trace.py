@@ -9,8 +9,8 @@ import click
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.target import Place, pass_place
-from mlflow_dynamodbstore.shared.listings import all_experiments
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress, XRaySpans
 
 

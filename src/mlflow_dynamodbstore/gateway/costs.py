@@ -14,8 +14,8 @@ from mlflow.tracing.constant import TraceMetadataKey
 from mlflow_dynamodbstore.gateway.base import STARTS_KEPT, GatewayBase
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.shared.listings import all_workspaces
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Key

@@ -7,6 +7,7 @@ An engine raises only these. The layers above catch only these. Turning them int
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,29 +31,38 @@ class ConditionFailed(TableError):
         self.old = old
 
 
+class RefusalCode(str, Enum):
+    """The reasons for which an operation of a transaction is refused."""
+
+    CONDITION_FAILED = "ConditionFailed"
+    CONFLICT = "Conflict"
+    ITEM_TOO_LARGE = "ItemTooLarge"
+    COLLECTION_FULL = "CollectionFull"
+    THROTTLED = "Throttled"
+
+
 class Refusal:
     """Why one operation of a transaction was refused."""
 
-    def __init__(self, code: str, message: str = "", old: Item | None = None):
+    def __init__(self, code: RefusalCode, message: str = "", old: Item | None = None):
         self.code = code
         self.message = message
         self.old = old
 
     def __repr__(self) -> str:
-        return f"Refusal({self.code!r})"
+        return f"Refusal({self.code.value!r})"
 
 
 class TransactionCancelled(TableError):
     """A transaction wrote nothing.
 
     ``reasons`` has one entry for each operation, in the order given: ``None`` for an operation
-    that was not to blame, otherwise a :class:`Refusal` with code ``ConditionFailed``,
-    ``Conflict``, ``ItemTooLarge``, ``CollectionFull`` or ``Throttled``.
+    that was not to blame, otherwise a :class:`Refusal`.
     """
 
     def __init__(self, reasons: Sequence[Refusal | None]):
         named = ", ".join(
-            f"operation {n}: {r.code}" for n, r in enumerate(reasons) if r is not None
+            f"operation {n}: {r.code.value}" for n, r in enumerate(reasons) if r is not None
         )
         super().__init__(f"the transaction was cancelled ({named or 'no reason given'})")
         self.reasons = list(reasons)
@@ -61,7 +71,17 @@ class TransactionCancelled(TableError):
     def only_conflicts(self) -> bool:
         """Whether trying again unchanged may succeed."""
         codes = {r.code for r in self.reasons if r is not None}
-        return bool(codes) and codes <= {"Conflict", "Throttled"}
+        return bool(codes) and codes <= {RefusalCode.CONFLICT, RefusalCode.THROTTLED}
+
+    def refused(self, operation: int) -> bool:
+        """Whether the condition of an operation, counted from 0, did not hold."""
+        reason = self.reasons[operation]
+        return reason is not None and reason.code is RefusalCode.CONDITION_FAILED
+
+    @property
+    def any_refused(self) -> bool:
+        """Whether the condition of any operation did not hold."""
+        return any(self.refused(n) for n in range(len(self.reasons)))
 
 
 class Throttled(TableError):

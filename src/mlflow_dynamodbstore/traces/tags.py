@@ -12,7 +12,7 @@ from mlflow.utils.validation import _validate_trace_tag
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
-from mlflow_dynamodbstore.table.errors import Refusal, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import Refusal, RefusalCode, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
@@ -80,7 +80,7 @@ class TraceTags(TracesBase):
         if not long:
             outcome = self.table.write([tag], then=[changed])[-1]
             applied = outcome.status == "applied"
-            return None if applied else Refusal("ConditionFailed", old=outcome.image)
+            return None if applied else Refusal(RefusalCode.CONDITION_FAILED, old=outcome.image)
         try:
             self.table.transact([changed, tag])
         except TransactionCancelled as error:

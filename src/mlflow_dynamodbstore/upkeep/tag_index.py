@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.shared.listings import all_experiments
 from mlflow_dynamodbstore.shared.policies import DENORMALIZED_TAGS, Policies
+from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Key

@@ -17,11 +17,11 @@ from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.ranks import fts_of_rev, fts_rev_entries_of_type
 from mlflow_dynamodbstore.registry.items import name_of_guard
 from mlflow_dynamodbstore.shared import large_values
-from mlflow_dynamodbstore.shared.listings import all_experiments, all_workspaces
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.shared.search.fulltext import LEVELS, TextField
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, MODEL_NAME
+from mlflow_dynamodbstore.shared.workspaces import all_experiments, all_workspaces
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value

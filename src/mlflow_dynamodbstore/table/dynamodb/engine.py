@@ -34,6 +34,7 @@ from mlflow_dynamodbstore.table.errors import (
     InvalidRequest,
     ItemTooLarge,
     Refusal,
+    RefusalCode,
     TableError,
     TransactionCancelled,
 )
@@ -218,7 +219,10 @@ def _too_large(writes: Sequence[TransactWrite], message: str) -> list[Refusal | 
         if isinstance(write, Put) and item_size(write.item) > MAX_ITEM_BYTES
     }
     blamed = blamed or {n for n, w in enumerate(writes) if isinstance(w, Patch)}
-    return [Refusal("ItemTooLarge", message) if n in blamed else None for n in range(len(writes))]
+    return [
+        Refusal(RefusalCode.ITEM_TOO_LARGE, message) if n in blamed else None
+        for n in range(len(writes))
+    ]
 
 
 def _error_answer(error: Exception, failure: TableError) -> Body:

@@ -18,6 +18,7 @@ from mlflow_dynamodbstore.table.errors import (
     InvalidRequest,
     ItemTooLarge,
     Refusal,
+    RefusalCode,
     TableError,
     TableMissing,
     Throttled,
@@ -65,12 +66,12 @@ _DENIED = {
     "UnrecognizedClientException",
 }
 _REASONS = {
-    "ConditionalCheckFailed": "ConditionFailed",
-    "TransactionConflict": "Conflict",
-    "ThrottlingError": "Throttled",
-    "ProvisionedThroughputExceeded": "Throttled",
-    "RequestLimitExceeded": "Throttled",
-    "ItemCollectionSizeLimitExceeded": "CollectionFull",
+    "ConditionalCheckFailed": RefusalCode.CONDITION_FAILED,
+    "TransactionConflict": RefusalCode.CONFLICT,
+    "ThrottlingError": RefusalCode.THROTTLED,
+    "ProvisionedThroughputExceeded": RefusalCode.THROTTLED,
+    "RequestLimitExceeded": RefusalCode.THROTTLED,
+    "ItemCollectionSizeLimitExceeded": RefusalCode.COLLECTION_FULL,
 }
 _NO_CREDENTIALS = (
     boto.NoCredentialsError,
@@ -144,7 +145,7 @@ def _cancelled(error: ServiceError) -> TransactionCancelled | InvalidRequest:
         if code == "None":
             reasons.append(None)
             continue
-        known = "ItemTooLarge" if _is_item_size(message) else _REASONS.get(code)
+        known = RefusalCode.ITEM_TOO_LARGE if _is_item_size(message) else _REASONS.get(code)
         if known is None:  # one operation is wrong in itself
             return InvalidRequest(f"operation {len(reasons)}: {message or 'no message'} ({code})")
         old = reason.get("Item")

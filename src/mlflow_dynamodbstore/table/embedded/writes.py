@@ -44,6 +44,7 @@ from mlflow_dynamodbstore.table.errors import (
     InvalidRequest,
     ItemTooLarge,
     Refusal,
+    RefusalCode,
     TableError,
     TransactionCancelled,
 )
@@ -180,9 +181,9 @@ class Writer:
                 total += self._do(connection, one)[1]
                 reasons.append(None)
             except ConditionFailed as error:
-                reasons.append(Refusal("ConditionFailed", str(error), error.old))
+                reasons.append(Refusal(RefusalCode.CONDITION_FAILED, str(error), error.old))
             except (ItemTooLarge, CollectionFull) as error:
-                reasons.append(Refusal(type(error).__name__, str(error)))
+                reasons.append(Refusal(RefusalCode(type(error).__name__), str(error)))
         if any(reasons):
             raise TransactionCancelled(reasons)
         if total > MAX_TRANSACTION_BYTES:

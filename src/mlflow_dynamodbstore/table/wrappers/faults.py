@@ -21,6 +21,7 @@ from mlflow_dynamodbstore.table.contract import (
 )
 from mlflow_dynamodbstore.table.errors import (
     Refusal,
+    RefusalCode,
     Throttled,
     TransactionCancelled,
     Unavailable,
@@ -108,7 +109,7 @@ class FaultyEngine(WrappedEngine):
         self._before_write()
         if self._happens("conflict", self._conflict):
             reasons: list[Refusal | None] = [None] * len(writes)
-            reasons[self._rng.randrange(len(writes))] = Refusal("Conflict", "injected")
+            reasons[self._rng.randrange(len(writes))] = Refusal(RefusalCode.CONFLICT, "injected")
             raise TransactionCancelled(reasons)
         self.inner.transact(writes, token)
         self._after_write()

@@ -1,10 +1,10 @@
-"""All workspaces and experiments of a table, by consistent reads."""
+"""Which workspaces of a table are in use, and the experiments in them, by consistent reads."""
 
 from __future__ import annotations
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
-from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
 
 
@@ -24,3 +24,18 @@ def all_experiments(table: Table) -> list[str]:
             Query(access_keys.workspace_pk(workspace), where=access_keys.EXPERIMENT_NAMES.on())
         )
     ]
+
+
+class WorkspacesInUse:
+    """The list of workspaces that something was ever written to, kept in the table."""
+
+    def __init__(self, table: Table):
+        self._table = table
+        self._noted = {DEFAULT_WORKSPACE}
+
+    def note(self, workspace: str) -> None:
+        """List a workspace; to be called before the first thing is written to it."""
+        if workspace not in self._noted:
+            key = access_keys.workspace_entry_key(workspace)
+            self._table.write([Put({"PK": key.pk, "SK": key.sk})])
+            self._noted.add(workspace)

@@ -1,0 +1,58 @@
+"""The one cache of the stores: bounded in size and in age, safe to use from many threads.
+
+What is in it was true a moment ago. It saves a read where a later conditional write or a later look
+would notice that it has changed; it is never an answer by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from math import inf
+from threading import Lock
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class BoundedCache(Generic[K, V]):
+    """The values put most recently: at most ``size``, each at most ``seconds`` old."""
+
+    def __init__(
+        self, size: int, seconds: float = inf, clock: Callable[[], float] = time.monotonic
+    ):
+        self._size = size
+        self._seconds = seconds
+        self._clock = clock
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        """The value, unless it has grown too old or was never put."""
+        entry = self._entries.get(key)
+        if entry is None or self._clock() - entry[0] > self._seconds:
+            return None
+        return entry[1]
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value from now on; the one put longest ago makes room."""
+        with self._lock:
+            self._entries[key] = (self._clock(), value)
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+
+    def forget(self, key: K) -> None:
+        """Drop one value."""
+        with self._lock:
+            self._entries.pop(key, None)
+
+    def clear(self) -> None:
+        """Drop all values."""
+        with self._lock:
+            self._entries.clear()

@@ -1,0 +1,39 @@
+"""What every part of a store is given: the table, its settings, and who is asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
+from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
+
+from mlflow_dynamodbstore.shared.events import Events
+from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.table.table import Table
+
+
+@dataclass(frozen=True)
+class Context:
+    """The surroundings that the parts of one store share."""
+
+    table: Table
+    policies: Policies
+    artifact_root_uri: str = ""
+    events: Events = field(default_factory=Events)
+
+    @classmethod
+    def on(cls, table: Table, artifact_root_uri: str = "") -> Context:
+        """The context of a store, or of a part used alone, on a table; reads and writes nothing."""
+        return cls(table, Policies(table), artifact_root_uri)
+
+    def now_ms(self) -> int:
+        """The time in milliseconds, by the table's clock."""
+        return int(self.table.clock() * 1000)
+
+    def workspace(self) -> str:
+        """The workspace that the current call works in; raises when there is none."""
+        return WorkspaceAwareMixin._get_active_workspace()  # noqa: SLF001 - MLflow's own rule
+
+    def has_workspaces(self) -> bool:
+        """Whether workspaces are switched on."""
+        return bool(MLFLOW_ENABLE_WORKSPACES.get())
