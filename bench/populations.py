@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow.entities import Metric, Param, RunStatus, RunTag
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.keys.item_kinds import anatomy
+from mlflow_dynamodbstore.keys.item_kinds import describe_item
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item
 
@@ -148,8 +148,8 @@ def copied_from(source: Bench) -> Filler:
 
 def _is_copied(item: Item, *, whole: bool) -> bool:
     """Whether an item is one of a run, and of those that searches read unless runs go whole."""
-    what = anatomy(item)
-    return what.entity in SEARCHED or (whole and what.entity != "Experiment")
+    what = describe_item(item)
+    return what.kind in SEARCHED or (whole and what.kind != "Experiment")
 
 
 def populated(bench: Bench, count: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, anatomy
+from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, describe_item
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.gateway.test_workspaces import Made
@@ -26,7 +26,7 @@ def keys_in(store):
 
 def test_everything_is_known_and_nothing_is_taken_away(store, time, made):
     before = keys_in(store)
-    assert not [i for i in everything_in(store.table) if anatomy(i).entity == UNKNOWN]
+    assert not [i for i in everything_in(store.table) if describe_item(i).kind == UNKNOWN]
     assert Cleanup(store.table, sleep=time.sleep).run().orphans == 0
     assert keys_in(store) == before
 

@@ -47,7 +47,7 @@ class Maker(NamedTuple):
 
 _text = any_texts
 EXPERIMENT_PARTITION = (
-    Maker(experiment_keys.experiment_meta, ()),
+    Maker(lambda: experiment_keys.EXPERIMENT_META, ()),
     Maker(experiment_keys.experiment_name_rev, ()),
     Maker(experiment_keys.experiment_tag, (_text,)),
     Maker(experiment_keys.dataset, (_text,)),
@@ -84,8 +84,14 @@ EXPERIMENT_PARTITION = (
     Maker(rank_keys.fts, (_text, _text, _text, _text)),
     Maker(rank_keys.fts_rev, (_text, _text, _text, _text)),
 )
+
+
+def model_meta() -> str:
+    return registry_keys.MODEL_META
+
+
 MODEL_PARTITION = (
-    Maker(registry_keys.model_meta, ()),
+    Maker(model_meta, ()),
     Maker(registry_keys.model_version, (versions,)),
     Maker(registry_keys.model_version_tag, (versions, _text)),
     Maker(registry_keys.model_tag, (_text,)),
@@ -93,7 +99,7 @@ MODEL_PARTITION = (
     Maker(registry_keys.model_alias_change, (_text, int64, _text)),
 )
 WORKSPACE_PARTITION = (
-    Maker(access_keys.workspace_meta, ()),
+    Maker(lambda: access_keys.WORKSPACE_META, ()),
     Maker(lambda name: access_keys.experiment_name_guard(name).sk, (_text,)),
     Maker(lambda name: access_keys.model_name_guard(name).sk, (_text,)),
     Maker(lambda webhook_id: access_keys.webhook_key(webhook_id).sk, (_text,)),
@@ -101,14 +107,14 @@ WORKSPACE_PARTITION = (
     Maker(evaluation.dataset_entry, (_text,)),
 )
 USER_PARTITION = (
-    Maker(access_keys.user_meta, ()),
+    Maker(lambda: access_keys.USER_META, ()),
     Maker(access_keys.user_experiment_permission, (_text, _text)),
     Maker(access_keys.user_model_permission, (_text, _text)),
     Maker(grant_keys.user_grant, (_text, _text, _text)),
     Maker(grant_keys.user_role, (versions,)),
 )
 ROLE_PARTITION = (
-    Maker(grant_keys.role_meta, ()),
+    Maker(lambda: grant_keys.ROLE_META, ()),
     Maker(grant_keys.role_grant, (_text, _text)),
     Maker(grant_keys.role_member, (versions,)),
 )
@@ -120,8 +126,8 @@ CONFIG_PARTITION = (
     Maker(grant_keys.user_entry, (versions,)),
 )
 DATASET_PARTITION = (
-    Maker(evaluation.dataset_meta, ()),
-    Maker(evaluation.dataset_schema, ()),
+    Maker(lambda: evaluation.DATASET_META, ()),
+    Maker(lambda: evaluation.DATASET_SCHEMA, ()),
     Maker(evaluation.dataset_tag, (_text,)),
     Maker(evaluation.dataset_experiment, (_text,)),
     Maker(evaluation.dataset_input, (_text,)),

@@ -31,6 +31,7 @@ from tests.keys.strategies import (
     call_near,
     doubles,
     int64,
+    model_meta,
     parts,
     versions,
 )
@@ -151,7 +152,7 @@ IN_EXPERIMENT = {
     "issues": Owned(lambda: evaluation.ISSUES, (evaluation.issue,), ()),
     "metric ranks": Owned(rank_keys.metric_ranks, (rank_keys.metric_rank,)),
     "param ranks": Owned(rank_keys.param_ranks, (rank_keys.param_rank,)),
-    "param value": Owned(rank_keys.param_ranks_of, (rank_keys.param_rank,), TWO),
+    "param value": Owned(rank_keys.param_ranks_equal, (rank_keys.param_rank,), TWO),
     "words": Owned(rank_keys.fts_entries, (rank_keys.fts,), TWO),
     "words of entity": Owned(rank_keys.fts_rev_entries, (rank_keys.fts_rev,), TWO),
     "words of level": Owned(rank_keys.fts_rev_entries, (rank_keys.fts_rev,), (*TWO, any_texts)),
@@ -165,7 +166,7 @@ IN_MODEL = {
     "model and versions": Owned(
         lambda: registry_keys.MODEL_AND_VERSIONS,
         (
-            registry_keys.model_meta,
+            model_meta,
             registry_keys.model_tag,
             registry_keys.model_version,
             registry_keys.model_version_tag,

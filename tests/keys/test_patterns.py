@@ -17,8 +17,8 @@ from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import value_part
 from mlflow_dynamodbstore.keys.encoding import inverted_float
-from mlflow_dynamodbstore.keys.pattern_types import Pattern
 from mlflow_dynamodbstore.keys.patterns import PATTERNS
+from mlflow_dynamodbstore.keys.section_types import Pattern
 from mlflow_dynamodbstore.table.contract import MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.values import Key
@@ -33,7 +33,7 @@ ROWS = [
     (access_keys.workspace_pk("team"), "WORKSPACE#team"),
     (access_keys.user_pk("ada"), "USER#ada"),
     (access_keys.CONFIG_PK, "CONFIG"),
-    (experiment_keys.experiment_meta(), "E#META"),
+    (experiment_keys.EXPERIMENT_META, "E#META"),
     (experiment_keys.experiment_tag("k"), "E#TAG#k"),
     (experiment_keys.experiment_name_rev(), "E#NAME_REV"),
     (run_keys.run("r"), "R#r"),
@@ -54,12 +54,12 @@ ROWS = [
     (rank_keys.param_rank("k", "v", "r"), "RANK#p#k#v#r"),
     (rank_keys.fts("l", "tok", "run", "r"), "FTS#l#tok#run#r"),
     (rank_keys.fts_rev("run", "r", "l", "tok"), "FTS_REV#run#r#l#tok"),
-    (registry_keys.model_meta(), "M#META"),
+    (registry_keys.MODEL_META, "M#META"),
     (registry_keys.model_version(2), f"M#V#{VERSION}"),
     (registry_keys.model_tag("k"), "M#TAG#k"),
     (registry_keys.model_alias("prod"), "M#ALIAS#prod"),
-    (access_keys.workspace_meta(), "WS#META"),
-    (access_keys.user_meta(), "U#META"),
+    (access_keys.WORKSPACE_META, "WS#META"),
+    (access_keys.USER_META, "U#META"),
     (access_keys.user_experiment_permission("7"), "U#PERM#7"),
     (access_keys.user_model_permission("iris"), "U#RPERM#iris"),
     (access_keys.setting("k"), "CFG#k"),

@@ -15,7 +15,7 @@ from tests.mcp.making import FILES, MAIL, add, keys_of, noise
 from tests.stores import everything_in
 
 MAKERS = (
-    (mcp_keys.server_meta, 0),
+    (lambda: mcp_keys.SERVER_META, 0),
     (mcp_keys.server_version, 2),
     (mcp_keys.server_version_tag, 3),
     (mcp_keys.server_tag, 1),
@@ -63,8 +63,8 @@ def test_every_item_of_a_server_is_known_and_names_its_owners(store):
     fill(store)
     there = {(item["PK"], item["SK"]) for item in everything_in(store.table)}
     for item in everything_in(store.table):
-        what = item_kinds.anatomy(item)
-        assert what.entity != item_kinds.UNKNOWN
+        what = item_kinds.describe_item(item)
+        assert what.kind != item_kinds.UNKNOWN
         assert {*what.owners} <= there
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key
-from mlflow_dynamodbstore.keys.item_kinds import anatomy
+from mlflow_dynamodbstore.keys.item_kinds import describe_item
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
@@ -21,7 +21,7 @@ def cleaned(store, time):
 
 
 def kinds(store):
-    return sorted(anatomy(item).entity for item in everything_in(store.table))
+    return sorted(describe_item(item).kind for item in everything_in(store.table))
 
 
 @pytest.fixture

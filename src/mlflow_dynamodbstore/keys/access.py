@@ -1,8 +1,8 @@
 """Keys of workspaces, users and the table's own settings.
 
-A workspace's partition also holds one *guard* for each name taken in it. A guard is written in the
-same transaction as the thing it names: that makes names unique, and names can be looked up and
-listed by consistent reads, which the global indexes cannot give.
+A workspace's partition also holds a *guard* for each name in use. A guard is written in the same
+transaction as what it names, which keeps names unique and lets consistent reads look them up and
+list them; global indexes offer no consistent reads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ CONFIG_PK = "CONFIG"
 WORKSPACE_META = "WS#META"
 USER_META = "U#META"
 USER_FAILURES = "U#FAILED"
-FILLING = "FILL#STATE"
+FILL_STATE = "FILL#STATE"
+"""In CONFIG: what the table is or was filled from, and how far that has come."""
 EXPERIMENT_NAMES = children("EXPNAME")
 MODEL_NAMES = children("RMNAME")
 USER_EXPERIMENT_PERMISSIONS = children("U#PERM")
@@ -37,7 +38,7 @@ USER_MODEL_PERMISSIONS = children("U#RPERM")
 SETTINGS = children("CFG")
 WEBHOOKS = children("WEBHOOK")
 WORKSPACES = children("WS")
-"""In CONFIG: the names under which there are workspaces, or were."""
+"""In CONFIG: every workspace that was ever created or used."""
 
 
 def workspace_pk(workspace: str) -> str:
@@ -55,13 +56,8 @@ def workspace_key(workspace: str) -> Key:
     return Key(workspace_pk(workspace), WORKSPACE_META)
 
 
-def workspace_meta() -> str:
-    """The sort key of a workspace's own item."""
-    return WORKSPACE_META
-
-
 def workspace_entry(workspace: str) -> str:
-    """A workspace in the list of all that were ever created or used."""
+    """A workspace in the list of :data:`WORKSPACES`."""
     return join("WS", bounded(workspace, LONE_NAME))
 
 
@@ -71,32 +67,32 @@ def workspace_entry_key(workspace: str) -> Key:
 
 
 def workspace_entry_of(sk: str) -> str | None:
-    """The workspace that an entry of the list names, or None when it was cut."""
+    """The workspace that an entry of the list names; None when it was cut."""
     return key_text(pieces_of(sk, "WS")[0])
 
 
 def experiment_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
-    """The item that keeps an experiment's name from being taken twice."""
+    """The item that keeps an experiment's name unique."""
     return Key(workspace_pk(workspace), join("EXPNAME", bounded(name, LONE_NAME)))
 
 
 def experiment_names_starting(text: str) -> Range:
-    """The guards of experiment names that begin with a text; for a long one also others."""
+    """The guards of experiment names that begin with a text; for a long text, of others too."""
     return starting_text("EXPNAME", text, LONE_NAME)
 
 
 def model_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
-    """The item that keeps a registered model's name from being taken twice."""
+    """The item that keeps a registered model's name unique."""
     return Key(workspace_pk(workspace), join("RMNAME", bounded(name, LONE_NAME)))
 
 
 def model_names_starting(text: str) -> Range:
-    """The guards of model names that begin with a text; for a long one also others."""
+    """The guards of model names that begin with a text; for a long text, of others too."""
     return starting_text("RMNAME", text, LONE_NAME)
 
 
 def guarded_name_of(sk: str) -> str | None:
-    """The name that a guard stands for, or None when it was cut."""
+    """The name that a guard protects; None when it was cut."""
     word, _, piece = sk.partition("#")
     if word not in ("EXPNAME", "RMNAME"):
         raise ValueError(f"not the guard of a name: {sk!r}")
@@ -123,18 +119,8 @@ def user_key(username: str) -> Key:
     return Key(user_pk(username), USER_META)
 
 
-def user_meta() -> str:
-    """The sort key of a user's own item."""
-    return USER_META
-
-
-def user_failures() -> str:
-    """The sort key of the count of wrong passwords for a name."""
-    return USER_FAILURES
-
-
 def user_failures_key(username: str) -> Key:
-    """The count of wrong passwords for a name, whether somebody has it or not."""
+    """The count of wrong passwords for a name, whether a user has it or not."""
     return Key(user_pk(username), USER_FAILURES)
 
 
@@ -169,17 +155,17 @@ def setting_of(sk: str) -> str | None:
 
 
 def key_check(kind: str) -> str:
-    """What tells whether a process has the key that secrets of a kind are encrypted with."""
+    """The digest of the key that encrypts secrets of a kind, to check a process's key against."""
     return join("KEY", bounded(kind, KEY))
 
 
 def key_check_key(kind: str) -> Key:
-    """The whole key of such a check."""
+    """The whole key of the digest of an encryption key."""
     return Key(CONFIG_PK, key_check(kind))
 
 
 def sequence(name: str) -> str:
-    """A counter, from which numbers such as experiment ids are drawn."""
+    """A counter that numbers such as experiment ids are drawn from."""
     return join("SEQ", bounded(name, KEY))
 
 
@@ -188,11 +174,6 @@ def sequence_key(name: str) -> Key:
     return Key(CONFIG_PK, sequence(name))
 
 
-def filling() -> str:
-    """The sort key of the note about what a table was filled from, and how far that has come."""
-    return FILLING
-
-
-def filling_key() -> Key:
-    """The whole key of that note."""
-    return Key(CONFIG_PK, FILLING)
+def fill_state_key() -> Key:
+    """The whole key of :data:`FILL_STATE`."""
+    return Key(CONFIG_PK, FILL_STATE)

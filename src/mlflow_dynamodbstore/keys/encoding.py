@@ -1,8 +1,8 @@
 """Text, numbers and times as pieces of a key.
 
 A key is compared byte by byte, so every encoding here keeps the order of what it encodes. Pieces
-stand between ``#`` characters; no piece contains one. Whatever can be decoded is decoded strictly:
-a string that the encoder could not have produced raises ``ValueError``.
+stand between ``#`` characters, and no piece contains one. Decoding is strict: a string that the
+encoder cannot produce raises ``ValueError``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
 CUT = "%~"
-"""Stands between the readable head of a text that was too long and its hash."""
+"""Separates the readable beginning of a text that was cut from the hash of the whole text."""
 
 _HASH_DIGITS = 32
 _CUT_BYTES = len(CUT) + _HASH_DIGITS
-# A head ends on a whole character or escape, so it may fall this short of the room it has.
+# A beginning ends with a whole character or escape, up to so many bytes before the room ends.
 _SLACK = 3
 
 _RESERVED = re.compile("[\x00-\x25]")
@@ -48,9 +48,10 @@ _VERSION_DIGITS = 10
 def segment(text: str) -> str:
     """A text as one piece of a key.
 
-    Every character up to ``%`` becomes ``%XX``, the empty text a lone ``%``. What is left is
-    above ``#`` and ``$``, so a segment sorts as its text does whether it ends the key or is
-    followed by ``#``, and a range that ends in ``$`` holds exactly what begins with ``#``.
+    Each character up to ``%`` becomes ``%XX``, and the empty text a lone ``%``. All characters
+    of a segment therefore sort above ``#`` and ``$``: a segment sorts as its text does, whether it
+    ends the key or ``#`` follows, and a range that ends in ``$`` holds exactly what begins with
+    ``#``.
     """
     if not text:
         return "%"
@@ -58,7 +59,7 @@ def segment(text: str) -> str:
 
 
 def text_of(segment_text: str) -> str:
-    """The text that a segment was made from; ``ValueError`` when it was cut or is none."""
+    """The text of a segment. Raises ``ValueError`` when it was cut or is not a segment."""
     if segment_text == "%":
         return ""
     if segment_text and _RESERVED.search(segment_text) is None:
@@ -73,8 +74,8 @@ def text_of(segment_text: str) -> str:
 def bounded(text: str, limit: int = 400) -> str:
     """A text as a segment of at most ``limit`` bytes of UTF-8.
 
-    A segment that does not fit keeps as much of its beginning as leaves room for a hash of the
-    whole text. No two texts meet, but the order among texts with one long beginning is lost: see
+    A segment that does not fit keeps its beginning and gets a hash of the whole text. No two
+    texts collide, but texts with the same long beginning lose their order: see
     :func:`certain_prefix`. Text that is not Unicode (lone surrogates) raises ``ValueError``.
     """
     if limit < _CUT_BYTES + _SLACK:
@@ -94,9 +95,9 @@ def is_cut(segment_text: str) -> bool:
 def certain_prefix(segment_text: str, limit: int = 400) -> str:
     """The part of a ``bounded(text, limit)`` that can be compared with every other one.
 
-    Texts that begin with ``text`` have segments that begin with this; texts from ``text`` on have
-    segments from this on. Ranges over bounded segments are therefore cut here, and what they
-    bring is compared again with the whole text.
+    Texts that begin with ``text`` have segments that begin with this, and texts from ``text`` on
+    have segments from this on. A range over bounded segments therefore ends here, and its reader
+    compares the whole texts.
     """
     return _head(segment_text.partition(CUT)[0], limit - _CUT_BYTES - _SLACK)
 
@@ -112,7 +113,7 @@ def _head(segment_text: str, size: int) -> str:
 # --- whole numbers ------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)  # the points of one call mostly share their step and time
+@lru_cache(maxsize=4096)  # most points of one call share their step and time
 def ordered_int(number: int) -> str:
     """A 64-bit whole number as 16 hex digits that sort as the numbers do."""
     if not -_INT64 <= number < _INT64:
@@ -151,7 +152,7 @@ def _from_hex(text: str) -> int:
 def ordered_bits(number: float) -> int:
     """A double's 64 bits, arranged so that they compare as unsigned numbers.
 
-    Nothing is lost: -0.0 stands just below 0.0, a NaN keeps its payload and stands above
+    Nothing is lost: -0.0 sorts just below 0.0, and a NaN keeps its payload and sorts above
     infinity (below minus infinity when its sign bit is set).
     """
     bits: int = _BITS.unpack(_DOUBLE.pack(number))[0]
@@ -159,14 +160,14 @@ def ordered_bits(number: float) -> int:
 
 
 def double_of(bits: int) -> float:
-    """The double, bit for bit, that :func:`ordered_bits` arranged."""
+    """The double that :func:`ordered_bits` encoded, bit for bit."""
     raw = bits ^ _INT64 if bits >> 63 else bits ^ _ALL_ONES
     number: float = struct.unpack(">d", struct.pack(">Q", raw))[0]
     return number
 
 
 NAN = "nan"
-"""Sorts behind every encoded number, in both directions of order."""
+"""Sorts after every encoded number, both ascending and inverted."""
 
 
 def ordered_float(number: float) -> str:
@@ -192,14 +193,14 @@ def float_of_inverted(text: str) -> float:
 # --- times --------------------------------------------------------------------------------------
 
 NO_TIME = "!"
-"""A time that is not known; sorts before all others."""
+"""An unknown time; sorts before all others."""
 
 
 def ordered_time(milliseconds: int | None) -> str:
     """Milliseconds since 1970 as an ISO-8601 time in UTC, such as ``2026-11-15T19:35:29.123Z``.
 
-    MLflow takes any 64-bit number as a time. Those outside the years 1 to 9999 are written as
-    numbers behind ``-`` or ``~``, which keeps them before or after the others.
+    MLflow takes any 64-bit number as a time. One outside the years 1 to 9999 is written as a
+    number after ``-`` or ``~``, which sort before and after the others.
     """
     if milliseconds is None:
         return NO_TIME

@@ -1,9 +1,8 @@
 """Keys of evaluation datasets, scorers and issues.
 
-An evaluation dataset is shared by experiments, so it has a partition of its own, an entry in its
-workspace by which it is listed, and a link in every experiment that uses it. Scorers and issues
-belong to one experiment and lie in its partition; since they are also asked for by their ids alone,
-each has a locator.
+Experiments share an evaluation dataset, so it has a partition of its own, an entry in the list of
+its workspace, and a link in every experiment that uses it. Scorers and issues lie in the partition
+of their experiment; each has a locator, because MLflow also asks for them by id alone.
 """
 
 from __future__ import annotations
@@ -22,27 +21,28 @@ from mlflow_dynamodbstore.keys.base import (
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, ordered_version, version_of
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_key, experiment_pk
-from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern, described
 from mlflow_dynamodbstore.keys.traces import trace_issue
 from mlflow_dynamodbstore.table.values import Item, Key
 
 DATASET_META = "V#META"
 DATASET_SCHEMA = "V#SCHEMA"
+"""The fields that the records of a dataset have."""
 DATASET_TAGS = children("V#TAG")
 DATASET_EXPERIMENTS = children("V#EXP")
 DATASET_RECORDS = children("V#REC")
 DATASETS = children("EVALDS")
-"""Entries of a workspace, or links of an experiment."""
+"""The entries of datasets in a workspace, or the links to them in an experiment."""
 
 SCORERS = children("S")
 ONLINE_PK = "ONLINE"
-"""The partition that lists the scorers of the whole table that score traces as they come."""
+"""The partition that lists all scorers that score new traces."""
 ONLINE_SCORERS = children("S")
 
 ISSUES = children("I")
-"""Issues of an experiment; in LSI5, references to them from traces."""
+"""The issues of an experiment; in LSI5, the references to them from traces."""
 WITH_ISSUES_PK, WITH_SCORERS_PK = "ISSUES", "SCORERS"
-"""The partitions that list the experiments of the whole table that have issues, or scorers."""
+"""The partitions that list all experiments that have issues, or scorers."""
 LISTED_EXPERIMENTS = children("E")
 
 _LOCATOR = "S#LOC"
@@ -67,33 +67,18 @@ def dataset_key(dataset_id: str) -> Key:
     return Key(dataset_pk(dataset_id), DATASET_META)
 
 
-def dataset_meta() -> str:
-    """The sort key of an evaluation dataset's own item."""
-    return DATASET_META
-
-
-def dataset_schema() -> str:
-    """The sort key of the fields that the records of a dataset have."""
-    return DATASET_SCHEMA
-
-
-def dataset_schema_key(dataset_id: str) -> Key:
-    """The whole key of a dataset's schema."""
-    return Key(dataset_pk(dataset_id), DATASET_SCHEMA)
-
-
 def dataset_tag(key: str) -> str:
     """A tag too long for the dataset's own item."""
     return join("V#TAG", bounded(key, KEY))
 
 
 def dataset_tag_key(sk: str) -> str | None:
-    """The key of a long tag, or None when it was cut."""
+    """The key of a long tag; None when it was cut."""
     return key_text(pieces_of(sk, "V", "TAG")[0])
 
 
 def dataset_experiment(experiment_id: str) -> str:
-    """That an experiment uses the dataset."""
+    """Notes that an experiment uses the dataset."""
     return join("V#EXP", bounded(experiment_id, ID))
 
 
@@ -103,32 +88,32 @@ def dataset_experiment_of(sk: str) -> str | None:
 
 
 def dataset_input(input_hash: str) -> str:
-    """The guard of a record's inputs, which names the record that has them."""
+    """The guard that keeps a record's inputs unique, and names the record."""
     return join("V#HASH", bounded(input_hash, ID))
 
 
 def dataset_record(record_id: str) -> str:
-    """A record; ids sort by the time they were made."""
+    """A record; ids sort by creation time."""
     return join("V#REC", bounded(record_id, ID))
 
 
 def dataset_record_of(sk: str) -> str | None:
-    """The record that a sort key belongs to, or None when its id was cut."""
+    """The record that a sort key belongs to; None when its id was cut."""
     return key_text(pieces_of(sk, "V", "REC")[0])
 
 
 def is_dataset_record(sk: str) -> bool:
-    """Whether a sort key among the records is a record's own, and not that of a part of one."""
+    """Whether a sort key among the records is that of a record, not of a part of one."""
     return len(pieces_of(sk, "V", "REC")) == 1
 
 
 def dataset_records_after(record_id: str) -> Range:
-    """The records that follow one, none of its parts included."""
+    """The records after one, without its parts."""
     return Range(children(dataset_record(record_id)).high, DATASET_RECORDS.high)
 
 
 def dataset_entry(dataset_id: str) -> str:
-    """An evaluation dataset in the list of its workspace, or of an experiment that uses it."""
+    """An evaluation dataset in the list of its workspace, or in an experiment that uses it."""
     return join("EVALDS", bounded(dataset_id, ID))
 
 
@@ -148,7 +133,7 @@ def dataset_entry_of(sk: str) -> str | None:
 
 
 def dataset_entries_before(dataset_id: str) -> Range:
-    """The entries of datasets whose ids are smaller, which are those that are older."""
+    """The entries of the datasets that are older, whose ids are smaller."""
     return Range(DATASETS.low, dataset_entry(dataset_id))
 
 
@@ -166,12 +151,12 @@ def scorer_key(experiment_id: str, name: str) -> Key:
 
 
 def scorer_version(scorer_id: str, version: int) -> str:
-    """A version of a scorer, named by its id: another scorer may take the name later."""
+    """A version of a scorer, by the scorer's id: another scorer may take its name later."""
     return join("SV", bounded(scorer_id, ID), ordered_version(version))
 
 
 def scorer_versions(scorer_id: str) -> Range:
-    """All versions of a scorer, with what lies beside them."""
+    """All versions of a scorer, with their parts."""
     return children(join("SV", bounded(scorer_id, ID)))
 
 
@@ -181,17 +166,17 @@ def scorer_version_of(sk: str) -> int:
 
 
 def is_scorer_version(sk: str) -> bool:
-    """Whether a sort key among the versions is a version's own, and not that of a part of one."""
+    """Whether a sort key among the versions is that of a version, not of a part of one."""
     return len(pieces_of(sk, "SV")) == 2
 
 
 def scorer_locator_key(scorer_id: str) -> Key:
-    """The item that tells a scorer's experiment and name, in a partition of its own."""
+    """The item that names a scorer's experiment and name, in a partition of its own."""
     return Key(join("SCORER", bounded(scorer_id, ID)), _LOCATOR)
 
 
 def online_scorer(experiment_id: str, name: str) -> str:
-    """A scorer in the list of those that score traces as they come."""
+    """A scorer in the list of those that score new traces."""
     return join("S", bounded(experiment_id, ID), bounded(name, NAME))
 
 
@@ -219,17 +204,17 @@ def issue_id_of(sk: str) -> str | None:
 
 
 def is_issue(sk: str) -> bool:
-    """Whether a sort key among the issues is an issue's own, and not that of a part of one."""
+    """Whether a sort key among the issues is that of an issue, not of a part of one."""
     return len(pieces_of(sk, "I")) == 1
 
 
 def issue_locator_key(issue_id: str) -> Key:
-    """The item that tells an issue's experiment, in a partition of its own."""
+    """The item that names an issue's experiment, in a partition of its own."""
     return Key(join("ISSUE", bounded(issue_id, ID)), _ISSUE_LOCATOR)
 
 
 def listed_experiment(experiment_id: str) -> str:
-    """An experiment in the list of those that have issues, or scorers."""
+    """An experiment in a list of those that have issues, or scorers."""
     return join("E", bounded(experiment_id, ID))
 
 
@@ -239,12 +224,12 @@ def with_issues_key(experiment_id: str) -> Key:
 
 
 def with_scorers_key(experiment_id: str) -> Key:
-    """An experiment in the list of those that have, or had, scorers."""
+    """An experiment in the list of those that have or had scorers."""
     return Key(WITH_SCORERS_PK, listed_experiment(experiment_id))
 
 
 def listed_experiment_of(sk: str) -> str | None:
-    """The experiment that is listed."""
+    """The experiment that an entry of such a list names."""
     return key_text(pieces_of(sk, "E")[0])
 
 
@@ -255,7 +240,7 @@ def lsi5_issue(issue_id: str, trace_id: str, assessment_id: str) -> str:
 
 
 def reference_of(lsi5sk: str) -> tuple[str, str]:
-    """The sort keys of the issue that a reference names and of the trace it comes from."""
+    """The sort keys of the issue that a reference names, and of the trace that refers to it."""
     issue_piece, trace_piece, _ = pieces_of(lsi5sk, "I")
     return join("I", issue_piece), join("T", trace_piece)
 
@@ -271,93 +256,85 @@ _DATASET_KINDS = {
 }
 
 
-def _made_id(piece: str, prefix: str) -> str | None:
-    """The part of an id that tells when it was made."""
+def _without(prefix: str, piece: str) -> str | None:
+    """An id without its prefix, so that it tells when it was made."""
     text = key_text(piece)
     return None if text is None else text.removeprefix(prefix)
 
 
-def _in_dataset(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del item
+def _in_dataset(pk: str, words: list[str], _item: Item) -> ItemDescription | None:
     if words == ["V", "META"]:
-        return Anatomy("Evaluation dataset")
-    entity = _DATASET_KINDS.get(words[1])
-    if entity is None:
-        return None
-    owners: tuple[Key, ...] = (Key(pk, DATASET_META),)
+        return ItemDescription("Evaluation dataset")
+    owners = [Key(pk, DATASET_META)]
     if words[1] == "EXP":
-        owners += (Key(join("EXP", words[2]), EXPERIMENT_META),)
-    return Anatomy(entity, owners, _made_id(pk.partition("#")[2], "d-"))
+        owners.append(Key(join("EXP", words[2]), EXPERIMENT_META))
+    owner_id = _without("d-", pk.partition("#")[2])
+    return described(_DATASET_KINDS.get(words[1]), *owners, owner_id=owner_id)
 
 
-def _dataset_entry(pk: str, words: list[str], item: Item) -> Anatomy:
-    del pk, item
+def _dataset_entry(_pk: str, words: list[str], _item: Item) -> ItemDescription:
     owner = Key(join("EVALDS", words[1]), DATASET_META)
-    return Anatomy("Entry of an evaluation dataset", (owner,), _made_id(words[1], "d-"))
+    return ItemDescription("Entry of an evaluation dataset", (owner,), _without("d-", words[1]))
 
 
-def _dataset_link(pk: str, words: list[str], item: Item) -> Anatomy:
-    del item
+def _dataset_link(pk: str, words: list[str], _item: Item) -> ItemDescription:
     owners = (Key(pk, EXPERIMENT_META), Key(join("EVALDS", words[1]), DATASET_META))
-    return Anatomy("Link to an evaluation dataset", owners, _made_id(words[1], "d-"))
+    return ItemDescription("Link to an evaluation dataset", owners, _without("d-", words[1]))
 
 
-def _scorer(pk: str, words: list[str], item: Item) -> Anatomy:
-    del words, item
-    return Anatomy("Scorer", (Key(pk, EXPERIMENT_META),))
+def _scorer(pk: str, _words: list[str], _item: Item) -> ItemDescription:
+    return ItemDescription("Scorer", (Key(pk, EXPERIMENT_META),))
 
 
-def _scorer_version(pk: str, words: list[str], item: Item) -> Anatomy:
-    del item
+def _scorer_version(pk: str, words: list[str], _item: Item) -> ItemDescription:
     owners = (Key(pk, EXPERIMENT_META), Key(join("SCORER", words[1]), _LOCATOR))
-    return Anatomy("Version of a scorer", owners, key_text(words[1]))
+    return ItemDescription("Version of a scorer", owners, key_text(words[1]))
 
 
-def _scorer_locator(pk: str, words: list[str], item: Item) -> Anatomy | None:
+def _scorer_locator(pk: str, words: list[str], item: Item) -> ItemDescription | None:
     if words != ["S", "LOC"]:
         return None
     experiment_id = str(item["experiment_id"])
     owners = (experiment_key(experiment_id), scorer_key(experiment_id, str(item["name"])))
-    return Anatomy("Scorer locator", owners, key_text(pk.partition("#")[2]))
+    return ItemDescription("Scorer locator", owners, key_text(pk.partition("#")[2]))
 
 
-def _online_scorer(pk: str, words: list[str], item: Item) -> Anatomy:
-    del pk, item
-    home = join("EXP", words[1])
-    return Anatomy("Online scorer", (Key(home, EXPERIMENT_META), Key(home, join("S", words[2]))))
+def _online_scorer(_pk: str, words: list[str], _item: Item) -> ItemDescription:
+    pk = join("EXP", words[1])
+    return ItemDescription(
+        "Online scorer", (Key(pk, EXPERIMENT_META), Key(pk, join("S", words[2])))
+    )
 
 
-def _issue(pk: str, words: list[str], item: Item) -> Anatomy:
-    del item
-    return Anatomy("Issue", (Key(pk, EXPERIMENT_META),), _made_id(words[1], "iss-"))
+def _issue(pk: str, words: list[str], _item: Item) -> ItemDescription:
+    return ItemDescription("Issue", (Key(pk, EXPERIMENT_META),), _without("iss-", words[1]))
 
 
-def _issue_locator(pk: str, words: list[str], item: Item) -> Anatomy | None:
+def _issue_locator(pk: str, words: list[str], item: Item) -> ItemDescription | None:
     if words != ["I", "LOC"]:
         return None
     piece = pk.partition("#")[2]
-    home = experiment_key(str(item["experiment_id"]))
-    owners = (home, Key(home.pk, join("I", piece)))
-    return Anatomy("Issue locator", owners, _made_id(piece, "iss-"))
+    meta = experiment_key(str(item["experiment_id"]))
+    owners = (meta, Key(meta.pk, join("I", piece)))
+    return ItemDescription("Issue locator", owners, _without("iss-", piece))
 
 
-def _listed_experiment(pk: str, words: list[str], item: Item) -> Anatomy:
-    del item
+def _listed_experiment(pk: str, words: list[str], _item: Item) -> ItemDescription:
     owner = Key(join("EXP", words[1]), EXPERIMENT_META)
-    return Anatomy(f"Experiment with {pk.lower()}", (owner,))
+    return ItemDescription(f"Experiment with {pk.lower()}", (owner,))
 
 
 _DATASET, _SCORER, _ISSUE = "d-0197c9b7", "0197c9b8", "iss-0197c9b9"
 
-AREA = Area(
+SECTION = KeySection(
     patterns=(
         Pattern(
             "PK", "EVALDS#<dataset_id>", "Evaluation dataset partition", dataset_pk, (_DATASET,)
         ),
         Pattern("PK", "SCORER#<scorer_id>", "Scorer locator", scorer_locator_key, (_SCORER,)),
         Pattern("PK", "ONLINE", "Online scorers", lambda: ONLINE_PK),
-        Pattern("SK", "V#META", "Evaluation dataset", dataset_meta),
-        Pattern("SK", "V#SCHEMA", "Schema of an evaluation dataset", dataset_schema),
+        Pattern("SK", "V#META", "Evaluation dataset", lambda: DATASET_META),
+        Pattern("SK", "V#SCHEMA", "Schema of an evaluation dataset", lambda: DATASET_SCHEMA),
         Pattern("SK", "V#TAG#<key>", "Evaluation dataset tag", dataset_tag, ("team",)),
         Pattern(
             "SK",
@@ -416,11 +393,6 @@ AREA = Area(
         WITH_ISSUES_PK: _listed_experiment,
         WITH_SCORERS_PK: _listed_experiment,
     },
-    in_experiment={
-        "EVALDS": _dataset_link,
-        "S": _scorer,
-        "SV": _scorer_version,
-        "I": _issue,
-    },
+    in_experiment={"EVALDS": _dataset_link, "S": _scorer, "SV": _scorer_version, "I": _issue},
     in_workspace={"EVALDS": _dataset_entry},
 )

@@ -19,8 +19,6 @@ from mlflow_dynamodbstore.keys.encoding import bounded
 from mlflow_dynamodbstore.table.values import Key
 
 EXPERIMENT_META = "E#META"
-EXPERIMENT_NAME_REV = "E#NAME_REV"
-EXPERIMENT_RESEALED = "E#RESEALED"
 EXPERIMENT_TAGS = children("E#TAG")
 DATASETS = children("D")
 DATASET_CONTEXTS = children("DCTX")
@@ -30,7 +28,7 @@ DATASET_CONTEXTS = children("DCTX")
 def experiment_pk(experiment_id: str) -> str:
     """The partition of an experiment and of everything in it.
 
-    The only place that knows where an experiment lies, so that a large one can later be spread.
+    Only this function knows where an experiment lies, so that a large one can later be spread.
     """
     return join("EXP", bounded(experiment_id, ID))
 
@@ -46,19 +44,14 @@ def experiment_key(experiment_id: str) -> Key:
     return Key(experiment_pk(experiment_id), EXPERIMENT_META)
 
 
-def experiment_meta() -> str:
-    """The sort key of an experiment's own item."""
-    return EXPERIMENT_META
-
-
 def experiment_name_rev() -> str:
     """The sort key of an experiment's reversed name."""
-    return EXPERIMENT_NAME_REV
+    return "E#NAME_REV"
 
 
 def experiment_resealed() -> str:
-    """The sort key of the mark that some run of an experiment was sealed again."""
-    return EXPERIMENT_RESEALED
+    """The sort key of the mark that a run of an experiment was sealed again."""
+    return "E#RESEALED"
 
 
 def experiment_tag(key: str) -> str:
@@ -67,24 +60,24 @@ def experiment_tag(key: str) -> str:
 
 
 def experiment_tag_key(sk: str) -> str | None:
-    """The tag's key, or None when it was cut."""
+    """The key of a tag; None when it was cut."""
     return key_text(pieces_of(sk, "E", "TAG")[0])
 
 
 def dataset(dataset_hash: str) -> str:
-    """A dataset, named by a hash of its name and digest."""
+    """A dataset, identified by a hash of its name and digest."""
     return join("D", bounded(dataset_hash, ID))
 
 
 def dataset_hash_of(sk: str) -> str | None:
-    """The hash that names a dataset."""
+    """The hash that identifies a dataset."""
     return key_text(pieces_of(sk, "D")[0])
 
 
 def dataset_context(dataset_hash: str, context: str | None = None) -> str:
-    """That a dataset was used for something (training, evaluation), or for nothing in particular.
+    """Notes that a dataset was used in a context (training, evaluation), or in none.
 
-    These small items answer which datasets an experiment has without reading the datasets.
+    These small items tell which datasets an experiment has without reading the datasets.
     """
     entry = join("DCTX", bounded(dataset_hash, ID))
     return entry if context is None else join(entry, bounded(context, KEY))
@@ -93,7 +86,7 @@ def dataset_context(dataset_hash: str, context: str | None = None) -> str:
 def dataset_link(run_id: str, name: str, digest: str | None = None) -> str:
     """The link from a run to a dataset.
 
-    A run may use two datasets of one name; their digests then tell the links apart.
+    The digests tell the links apart when a run uses two datasets of one name.
     """
     link = join("DLINK", bounded(run_id, ID), bounded(name, NAME))
     return link if digest is None else join(link, bounded(digest, WORD))

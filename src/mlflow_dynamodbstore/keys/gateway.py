@@ -1,6 +1,6 @@
-"""Keys of the AI gateway: everything lies in the partition of its workspace.
+"""Keys of the AI gateway, whose items lie in the partition of their workspace.
 
-Names are guarded as those of experiments are: by items written together with what has the name.
+Guards keep names unique, as for experiments.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
     LONE_NAME,
-    MEASURED,
+    SHORT_KEY,
     WORD,
     Range,
     children,
@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.keys.base import (
 )
 from mlflow_dynamodbstore.keys.encoding import bounded
 from mlflow_dynamodbstore.keys.experiments import experiment_key
-from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern, Reader
+from mlflow_dynamodbstore.keys.section_types import Describer, ItemDescription, KeySection, Pattern
 from mlflow_dynamodbstore.table.values import Item, Key
 
 SECRETS = children("GWSECRET")
@@ -35,7 +35,7 @@ def secret_key(secret_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
 
 
 def secret_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
-    """The item that keeps a secret's name from being taken twice."""
+    """The item that keeps a secret's name unique."""
     return _key(workspace, "GWSECRETNAME", bounded(name, LONE_NAME))
 
 
@@ -45,7 +45,7 @@ def model_definition_key(definition_id: str, workspace: str = DEFAULT_WORKSPACE)
 
 
 def model_definition_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
-    """The item that keeps a model definition's name from being taken twice."""
+    """The item that keeps a model definition's name unique."""
     return _key(workspace, "GWMODELNAME", bounded(name, LONE_NAME))
 
 
@@ -55,19 +55,19 @@ def endpoint_key(endpoint_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
 
 
 def endpoint_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
-    """The item that keeps an endpoint's name from being taken twice."""
+    """The item that keeps an endpoint's name unique."""
     return _key(workspace, "GWENDPOINTNAME", bounded(name, LONE_NAME))
 
 
 def binding_key(
     resource_type: str, resource_id: str, endpoint_id: str, workspace: str = DEFAULT_WORKSPACE
 ) -> Key:
-    """That a resource uses an endpoint."""
+    """Notes that a resource uses an endpoint."""
     return _key(workspace, *_bound(resource_type, resource_id), bounded(endpoint_id, ID))
 
 
 def bindings(resource_type: str | None = None, resource_id: str | None = None) -> Range:
-    """The bindings of a resource, of a type of resources, or all."""
+    """The bindings of a resource, of a resource type, or all."""
     if resource_type is None:
         return children("GWBIND")
     if resource_id is None:
@@ -86,7 +86,7 @@ def guardrail_key(guardrail_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
 
 
 def traced_experiment_key(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
-    """That an experiment holds traces of gateway calls."""
+    """Notes that an experiment holds traces of gateway calls."""
     return _key(workspace, "GWTRACED", bounded(experiment_id, ID))
 
 
@@ -95,37 +95,35 @@ def _key(workspace: str, *pieces: str) -> Key:
 
 
 def _bound(resource_type: str, resource_id: str) -> tuple[str, str, str]:
-    return "GWBIND", bounded(resource_type, WORD), bounded(resource_id, MEASURED)
+    return "GWBIND", bounded(resource_type, WORD), bounded(resource_id, SHORT_KEY)
 
 
-def _thing(entity: str) -> Reader:
-    """Something that belongs to nothing else."""
+def _independent(kind: str) -> Describer:
+    """Describes items that belong to nothing else."""
 
-    def read(pk: str, words: list[str], item: Item) -> Anatomy | None:
-        del pk, item
-        return Anatomy(entity) if len(words) == 2 else None
+    def describe(_pk: str, words: list[str], _item: Item) -> ItemDescription | None:
+        return ItemDescription(kind) if len(words) == 2 else None
 
-    return read
-
-
-def _named(entity: str, word: str, attribute: str) -> Reader:
-    """Something that belongs to what an attribute of it names, such as the guard of a name."""
-
-    def read(pk: str, words: list[str], item: Item) -> Anatomy | None:
-        del words
-        return Anatomy(entity, (Key(pk, join(word, bounded(str(item[attribute]), ID))),))
-
-    return read
+    return describe
 
 
-def _traced(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del pk, words
-    return Anatomy("Experiment of gateway calls", (experiment_key(str(item["experiment_id"])),))
+def _owned(kind: str, word: str, attribute: str) -> Describer:
+    """Describes items, such as guards of names, whose owner's id is in an attribute."""
+
+    def describe(pk: str, _words: list[str], item: Item) -> ItemDescription | None:
+        return ItemDescription(kind, (Key(pk, join(word, bounded(str(item[attribute]), ID))),))
+
+    return describe
+
+
+def _traced_experiment(_pk: str, _words: list[str], item: Item) -> ItemDescription | None:
+    owner = experiment_key(str(item["experiment_id"]))
+    return ItemDescription("Experiment of gateway calls", (owner,))
 
 
 _ID = "0197c9b7"
 
-AREA = Area(
+SECTION = KeySection(
     patterns=(
         Pattern("SK", "GWSECRET#<secret_id>", "Gateway secret", secret_key, (f"s-{_ID}",)),
         Pattern("SK", "GWSECRETNAME#<name>", "Gateway secret name", secret_name_guard, ("openai",)),
@@ -167,15 +165,15 @@ AREA = Area(
         ),
     ),
     in_workspace={
-        "GWSECRET": _thing("Gateway secret"),
-        "GWSECRETNAME": _named("Gateway secret name", "GWSECRET", "secret_id"),
-        "GWMODEL": _thing("Gateway model definition"),
-        "GWMODELNAME": _named("Gateway model definition name", "GWMODEL", "definition_id"),
-        "GWENDPOINT": _thing("Gateway endpoint"),
-        "GWENDPOINTNAME": _named("Gateway endpoint name", "GWENDPOINT", "endpoint_id"),
-        "GWBIND": _named("Gateway endpoint binding", "GWENDPOINT", "endpoint_id"),
-        "GWBUDGET": _thing("Gateway budget policy"),
-        "GWGUARDRAIL": _thing("Gateway guardrail"),
-        "GWTRACED": _traced,
+        "GWSECRET": _independent("Gateway secret"),
+        "GWSECRETNAME": _owned("Gateway secret name", "GWSECRET", "secret_id"),
+        "GWMODEL": _independent("Gateway model definition"),
+        "GWMODELNAME": _owned("Gateway model definition name", "GWMODEL", "definition_id"),
+        "GWENDPOINT": _independent("Gateway endpoint"),
+        "GWENDPOINTNAME": _owned("Gateway endpoint name", "GWENDPOINT", "endpoint_id"),
+        "GWBIND": _owned("Gateway endpoint binding", "GWENDPOINT", "endpoint_id"),
+        "GWBUDGET": _independent("Gateway budget policy"),
+        "GWGUARDRAIL": _independent("Gateway guardrail"),
+        "GWTRACED": _traced_experiment,
     },
 )

@@ -1,8 +1,8 @@
-"""Keys of what users may do: their grants, the roles they have, and lists of both.
+"""Keys of what users may do: their own grants, roles, and the grants of roles.
 
-A user's own grants lie in the user's partition, a role's in the role's. A second item for each of
-a user's own grants lies in the partition of what it is for, so that all grants for one thing are
-found by a consistent read; ``GSI4`` tells the same of experiments and models a moment later.
+A user's own grants lie in the user's partition, those of a role in the role's. Each own grant has a
+second item in a partition for the resource, so a consistent read finds all grants for a resource;
+``GSI4`` lists the same for experiments and models, with some lag.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MODEL = "registered_model"
 
 
 def user_entry(user_id: int) -> str:
-    """A user in the list of all, by number."""
+    """A user in the list of all users, by number."""
     return join("UID", ordered_version(user_id))
 
 
@@ -57,7 +57,7 @@ def user_role(role_id: int) -> str:
 
 
 def user_grant(resource_type: str, pattern: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """A user's own grant, for things that are neither experiments nor registered models."""
+    """A user's own grant for a resource that is neither an experiment nor a registered model."""
     return join(
         "U#GRANT",
         bounded(workspace, WORKSPACE),
@@ -67,7 +67,7 @@ def user_grant(resource_type: str, pattern: str, workspace: str = DEFAULT_WORKSP
 
 
 def own_grant(resource_type: str, pattern: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """A user's own grant, for things of any type."""
+    """A user's own grant for a resource of any type."""
     if resource_type == _EXPERIMENT:
         return user_experiment_permission(pattern, workspace)
     if resource_type == _MODEL:
@@ -76,11 +76,11 @@ def own_grant(resource_type: str, pattern: str, workspace: str = DEFAULT_WORKSPA
 
 
 def own_grants(resource_type: str, workspace: str | None = None) -> Range:
-    """A user's own grants for one type; those of the default workspace bring others along."""
+    """A user's own grants for one resource type; for the default workspace, of all workspaces."""
     if resource_type == _EXPERIMENT:
-        return _in_one(USER_EXPERIMENT_PERMISSIONS, workspace)
+        return _in_workspace(USER_EXPERIMENT_PERMISSIONS, workspace)
     if resource_type == _MODEL:
-        return _in_one(USER_MODEL_PERMISSIONS, workspace)
+        return _in_workspace(USER_MODEL_PERMISSIONS, workspace)
     if workspace is None:
         return USER_GRANTS
     return children(join("U#GRANT", bounded(workspace, WORKSPACE), bounded(resource_type, WORD)))
@@ -91,18 +91,13 @@ def role_pk(role_id: int) -> str:
     return join("ROLE", ordered_version(role_id))
 
 
-def role_meta() -> str:
-    """The sort key of a role's own item."""
-    return ROLE_META
-
-
 def role_key(role_id: int) -> Key:
     """A role's own item."""
     return Key(role_pk(role_id), ROLE_META)
 
 
 def role_grant(resource_type: str, pattern: str) -> str:
-    """What a role allows."""
+    """A grant of a role."""
     return join("RL#PERM", bounded(resource_type, WORD), bounded(pattern, NAME))
 
 
@@ -112,29 +107,29 @@ def role_member(user_id: int) -> str:
 
 
 def role_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
-    """The item that keeps a role's name from being taken twice."""
+    """The item that keeps a role's name unique."""
     return Key(workspace_pk(workspace), join("ROLENAME", bounded(name, LONE_NAME)))
 
 
 def resource_grants_pk(resource_type: str, pattern: str) -> str:
-    """The partition that lists the users' own grants for one thing."""
+    """The partition that lists the users' own grants for a resource."""
     return join("GRANT", bounded(resource_type, WORD), bounded(pattern, PARTITION_NAME))
 
 
 def resource_grant(username: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """A user among those who have a grant for one thing."""
+    """A user who has an own grant for a resource."""
     return join("USER", bounded(workspace, WORKSPACE), bounded(username, NAME))
 
 
 def resource_grants(workspace: str | None = None) -> Range:
-    """The users who have a grant for one thing, in one workspace or in all."""
+    """The users who have an own grant for a resource, in one workspace or in all."""
     if workspace is None:
         return children("USER")
     return children(join("USER", bounded(workspace, WORKSPACE)))
 
 
-def _in_one(all_of_them: Range, workspace: str | None) -> Range:
+def _in_workspace(of_all: Range, workspace: str | None) -> Range:
     """Keys of the default workspace do not name it, so its range is that of all workspaces."""
     if workspace is None or workspace == DEFAULT_WORKSPACE:
-        return all_of_them
-    return children(all_of_them.low + bounded(workspace, WORKSPACE))
+        return of_all
+    return children(of_all.low + bounded(workspace, WORKSPACE))

@@ -1,17 +1,17 @@
-"""Ids that sort by the time they were made and know their experiment.
+"""Ids that sort by creation time and name their experiment.
 
 An id is a UUIDv7 without dashes. Its 74 free bits are, from the top:
 
 ====  ==========================================================================================
 bits  meaning
 ====  ==========================================================================================
-33    a sequence: random in every new millisecond, counted up within one
+33    a sequence: random at the start of a millisecond, then counted up
 1     1 when the last field is an experiment id, 0 when it is random
 40    the experiment id, or random bits
 ====  ==========================================================================================
 
-A run is asked for by its id alone, while its item lies in its experiment's partition. With the
-experiment inside the id, a consistent read finds it at once, and no index that lags is asked.
+MLflow asks for a run by its id alone, and the run's item lies in its experiment's partition. With
+the experiment in the id, one consistent read finds the run without an index, which would lag.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MODEL_PREFIX = "m-"
 
 
 class _Sequence:
-    """Hands out (millisecond, sequence) pairs; within a millisecond they only go up."""
+    """Hands out (millisecond, sequence) pairs, which ascend within a millisecond."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,12 +41,12 @@ class _Sequence:
         self._last = 0
 
     def at(self, now_ms: int) -> tuple[int, int]:
-        """The next pair in exactly this millisecond, or the one after when it is used up."""
+        """The next pair of this millisecond, or of the next one when it is used up."""
         with self._lock:
             return self._take(now_ms)
 
     def now(self) -> tuple[int, int]:
-        """The next pair by the clock; a clock that goes back does not take the ids back."""
+        """The next pair by the clock; ids still ascend when the clock goes back."""
         with self._lock:
             return self._take(max(time.time_ns() // 1_000_000, self._last_ms))
 
@@ -54,16 +54,16 @@ class _Sequence:
         if now_ms == self._last_ms and self._last + 1 < 1 << _SEQUENCE_BITS:
             self._last += 1
         else:
-            # Equal only when the sequence has run out: the next millisecond is borrowed.
+            # Equal only when the sequence has run out: take the next millisecond.
             self._last_ms = now_ms + 1 if now_ms == self._last_ms else now_ms
             self._last = secrets.randbits(_SEQUENCE_BITS)
         return self._last_ms, self._last
 
 
 class _Source:
-    """The sequences of this process, made anew in a forked child.
+    """The sequences of this process; a forked child makes its own.
 
-    Without that, parent and child would count on from the same number.
+    Otherwise parent and child would go on from the same number.
     """
 
     def __init__(self) -> None:
@@ -80,10 +80,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def new_id(experiment_id: str | None = None, now_ms: int | None = None) -> str:
-    """A new id, above all earlier ones of this process that its clock made.
+    """A new id, greater than all that this process has made by its clock.
 
-    ``now_ms`` sets the time inside it. An experiment id goes into it when it is a plain decimal
-    number below 2**40; any other is left out, and :func:`experiment_of` then gives None.
+    ``now_ms`` sets the time in it. It names the experiment when that is a plain decimal number
+    below 2**40; otherwise :func:`experiment_of` gives None.
     """
     if now_ms is not None and not 0 <= now_ms < (1 << _TIME_BITS) - 1:
         raise ValueError(f"not a time that an id can hold: {now_ms}")
@@ -103,11 +103,10 @@ def new_model_id(experiment_id: str | None = None, now_ms: int | None = None) ->
 
 
 def experiment_of(text: str) -> str | None:
-    """The experiment inside a run's or logged model's id, or None when there is none.
+    """The experiment that a run's or logged model's id names, or None.
 
-    This is a guess that costs nothing. An id made elsewhere that happens to be a UUIDv7 may be
-    misread, so callers read the item in that experiment and, when it is not there, ask the
-    index GSI1 for the id.
+    This is a free guess: an id from elsewhere may happen to be a UUIDv7. Callers therefore read
+    the item in that experiment and, when it is not there, ask index GSI1 for the id.
     """
     text = text.removeprefix(_MODEL_PREFIX)
     if not is_hex_id(text):
@@ -120,7 +119,7 @@ def experiment_of(text: str) -> str | None:
 
 
 def made_at(text: str) -> int | None:
-    """The millisecond in which an id was made, or None for one without a time in it."""
+    """The millisecond in which an id was made; None for an id without a time."""
     text = text.removeprefix(_MODEL_PREFIX)
     if not is_hex_id(text):
         return None

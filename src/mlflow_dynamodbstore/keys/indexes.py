@@ -1,10 +1,10 @@
 """Keys of the global and local indexes.
 
-Functions named ``<entity>_index`` give all index attributes of an item at once, to be merged into
-it. Those named ``lsi<n>_<entity>`` give one sort key, for updates that move an item in one index.
-Functions for ranges name what they list.
+``<entity>_index`` gives all index attributes of an item, to be merged into it. ``lsi<n>_<entity>``
+gives one sort key, for an update that moves an item in one index. Ranges are named after what they
+list.
 
-A global index is eventually consistent: what must be right the moment a write returns is read from
+A global index is eventually consistent. What must be right as soon as a write returns is read from
 the table itself (see :mod:`mlflow_dynamodbstore.keys.access` for names).
 """
 
@@ -32,49 +32,45 @@ from mlflow_dynamodbstore.keys.encoding import bounded, certain_prefix, ordered_
 Attributes = dict[str, str]
 
 LIVE_RUNS = children("LIVE")
-"""In LSI5: the runs that are being written, behind the mark of those sealed again."""
+"""In LSI5: the live runs, after the mark of resealing."""
 RESEALED = children("LIVE#")
-"""In LSI5: the mark that runs were sealed again; no run has an id that begins so."""
+"""In LSI5: the mark that runs were sealed again; no run's id begins like it."""
 
 
-# --- GSI1: where an id lies ---------------------------------------------------------------------
+# --- GSI1: the experiment of an id --------------------------------------------------------------
 
 
 def gsi1_run(run_id: str, experiment_id: str) -> Attributes:
     """From a run's id to its experiment."""
-    return _located("RUN", run_id, experiment_id)
+    return {"gsi1pk": run_locator(run_id), "gsi1sk": _experiment(experiment_id)}
 
 
 def gsi1_trace(trace_id: str, experiment_id: str) -> Attributes:
     """From a trace's id to its experiment."""
-    return _located("TRACE", trace_id, experiment_id)
+    return {"gsi1pk": trace_locator(trace_id), "gsi1sk": _experiment(experiment_id)}
 
 
 def gsi1_logged_model(model_id: str, experiment_id: str) -> Attributes:
     """From a logged model's id to its experiment."""
-    return _located("LM", model_id, experiment_id)
+    return {"gsi1pk": logged_model_locator(model_id), "gsi1sk": _experiment(experiment_id)}
 
 
 def run_locator(run_id: str) -> str:
-    """The partition of GSI1 that tells a run's experiment."""
+    """The partition of GSI1 that names a run's experiment."""
     return join("RUN", bounded(run_id, ID))
 
 
 def trace_locator(trace_id: str) -> str:
-    """The partition of GSI1 that tells a trace's experiment."""
+    """The partition of GSI1 that names a trace's experiment."""
     return join("TRACE", bounded(trace_id, ID))
 
 
 def logged_model_locator(model_id: str) -> str:
-    """The partition of GSI1 that tells a logged model's experiment."""
+    """The partition of GSI1 that names a logged model's experiment."""
     return join("LM", bounded(model_id, ID))
 
 
-def _located(word: str, entity_id: str, experiment_id: str) -> Attributes:
-    return {"gsi1pk": join(word, bounded(entity_id, ID)), "gsi1sk": _experiment(experiment_id)}
-
-
-# --- GSI2: collections --------------------------------------------------------------------------
+# --- GSI2: experiments of a workspace, entities with a word -------------------------------------
 
 
 def gsi2_experiment(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
@@ -85,9 +81,9 @@ def gsi2_experiment(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> A
 def gsi2_fts(
     level: str, token: str, entity_type: str, entity_id: str, workspace: str = DEFAULT_WORKSPACE
 ) -> Attributes:
-    """A full-text entry among all of its workspace with the same word."""
-    place = join(bounded(level, WORD), bounded(entity_type, WORD), bounded(entity_id, TOKEN))
-    return {"gsi2pk": workspace_fts(token, workspace), "gsi2sk": place}
+    """A full-text entry among those of its workspace with the same word."""
+    gsi2sk = join(bounded(level, WORD), bounded(entity_type, WORD), bounded(entity_id, TOKEN))
+    return {"gsi2pk": workspace_fts(token, workspace), "gsi2sk": gsi2sk}
 
 
 def workspace_experiments(workspace: str = DEFAULT_WORKSPACE) -> str:
@@ -119,12 +115,12 @@ def gsi3_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
 
 
 def experiment_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI3 that tells an experiment's id."""
+    """The partition of GSI3 that names an experiment's id."""
     return in_workspace("EXPNAME", workspace, bounded(name, PARTITION_NAME))
 
 
 def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI3 that tells a registered model."""
+    """The partition of GSI3 that names a registered model's partition."""
     return in_workspace("RMNAME", workspace, bounded(name, PARTITION_NAME))
 
 
@@ -144,12 +140,12 @@ def gsi4_model_permission(
 
 
 def experiment_permissions(experiment_id: str) -> str:
-    """The partition of GSI4 that lists who may do what with an experiment."""
+    """The partition of GSI4 that lists the permissions for an experiment."""
     return join("EXPPERM", bounded(experiment_id, ID))
 
 
 def model_permissions(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI4 that lists who may do what with a registered model."""
+    """The partition of GSI4 that lists the permissions for a registered model."""
     return in_workspace("RMPERM", workspace, bounded(name, PARTITION_NAME))
 
 
@@ -190,7 +186,7 @@ def lsi1_logged_model(model_id: str, lifecycle: str, creation_time: int) -> str:
 
 
 def lsi1_trace(trace_id: str, request_time: int | None) -> str:
-    """A trace by request time, where it is found whole."""
+    """A trace by request time, in the index that carries whole items."""
     return join("T", _timed(request_time, trace_id))
 
 
@@ -210,7 +206,7 @@ def lsi3_run(run_id: str, status: str, start_time: int | None) -> str:
 
 
 def lsi3_trace(trace_id: str, status: str, request_time: int | None) -> str:
-    """A trace by status, then request time. No status is one of runs and of traces."""
+    """A trace by status, then request time. Runs and traces share no status."""
     return join(_word(status), _timed(request_time, trace_id))
 
 
@@ -225,12 +221,12 @@ def lsi4_trace(trace_id: str, name: str) -> str:
 
 
 def lsi5_live(run_id: str) -> str:
-    """A run that is being written, among all such."""
+    """A live run."""
     return join("LIVE", bounded(run_id, ID))
 
 
 def lsi5_resealed(mark: str) -> str:
-    """That a run was sealed again: a mark that is another after each time, before all live runs."""
+    """The mark that a run was sealed again, which changes each time; sorts before live runs."""
     return join("LIVE", "", bounded(mark, WORD))
 
 
@@ -245,29 +241,29 @@ def lsi5_trace(trace_id: str, session: str, request_time: int | None) -> str:
 
 
 def runs_by_lifecycle(lifecycle: str, since: int | None = None, until: int | None = None) -> Range:
-    """In LSI1: runs of a lifecycle stage, started in a span of time with both ends included."""
+    """In LSI1: runs of a lifecycle stage that started from one time to another, both included."""
     return _in_time(_word(lifecycle), since, until)
 
 
 def logged_models_by_lifecycle(
     lifecycle: str, since: int | None = None, until: int | None = None
 ) -> Range:
-    """In LSI1: logged models of a lifecycle stage, made in a span of time, both ends included."""
+    """In LSI1: logged models of a stage, created from one time to another, both included."""
     return _in_time(join("LM", _word(lifecycle)), since, until)
 
 
 def runs_by_time(since: int | None = None, until: int | None = None) -> Range:
-    """In LSI2: runs started in a span of time with both ends included."""
+    """In LSI2: runs that started from one time to another, both included."""
     return _in_time("R", since, until)
 
 
 def traces_by_time(since: int | None = None, until: int | None = None) -> Range:
-    """In LSI1 or LSI2: traces requested in a span of time with both ends included."""
+    """In LSI1 or LSI2: traces requested from one time to another, both included."""
     return _in_time("T", since, until)
 
 
 def by_status(status: str, since: int | None = None, until: int | None = None) -> Range:
-    """In LSI3: runs or traces of a status, in a span of time with both ends included."""
+    """In LSI3: runs or traces of a status, from one time to another, both included."""
     return _in_time(_word(status), since, until)
 
 
@@ -277,12 +273,12 @@ def runs_named(name: str) -> Range:
 
 
 def runs_by_name(starting: str = "") -> Range:
-    """In LSI4: runs by name, all or those that begin with a text; for a long one also others."""
+    """In LSI4: runs by name, all or those that begin with a text; for a long text, others too."""
     return starting_text("R", starting, NAME)
 
 
 def run_name_group(lsi4sk: str) -> str:
-    """What places in LSI4 can be compared by: long names are in order by their beginning only."""
+    """The part of a key in LSI4 that is in order: of a long name, only the beginning is."""
     return certain_prefix(pieces_of(lsi4sk, "R")[0], NAME)
 
 
@@ -292,17 +288,17 @@ def traces_named(name: str) -> Range:
 
 
 def traces_by_name(starting: str = "") -> Range:
-    """In LSI4: traces by name, all or those that begin with a text; for a long one also others."""
+    """In LSI4: traces by name, all or those that begin with a text; for a long text, others too."""
     return starting_text("T", starting, NAME)
 
 
 def traces_of_session(session: str, since: int | None = None, until: int | None = None) -> Range:
-    """In LSI5: traces of a session, requested in a span of time with both ends included."""
+    """In LSI5: traces of a session, requested from one time to another, both included."""
     return _in_time(join("TS", bounded(session, NAME)), since, until)
 
 
 def runs_by_metric(key: str) -> Range:
-    """In LSI5: sealed runs whose primary metric this is."""
+    """In LSI5: the sealed runs that have the primary metric."""
     return children(join("M", bounded(key, KEY)))
 
 
@@ -336,7 +332,7 @@ def run_index(
     live: bool,
     primary_metric: tuple[str, float] | None = None,
 ) -> Attributes:
-    """All index attributes of a run; without LSI5 when it is sealed and has no primary metric."""
+    """All index attributes of a run; none for LSI5 when it is sealed without a primary metric."""
     attributes = {
         **gsi1_run(run_id, experiment_id),
         "lsi1sk": lsi1_run(run_id, lifecycle, start_time),
@@ -370,7 +366,7 @@ def trace_index(
     name: str | None,
     session: str | None = None,
 ) -> Attributes:
-    """All index attributes of a trace; without LSI4 when it has no name, LSI5 when no session."""
+    """All index attributes of a trace; LSI4 only with a name, LSI5 only with a session."""
     attributes = {
         **gsi1_trace(trace_id, experiment_id),
         "lsi1sk": lsi1_trace(trace_id, request_time),
@@ -401,7 +397,7 @@ def _timed(milliseconds: int | None, entity_id: str) -> str:
 
 
 def _in_time(word: str, since: int | None, until: int | None) -> Range:
-    """A span with no end holds all; one with an end holds only what has a time."""
+    """A range with a limit holds only what has a time."""
     low, high = children(word)
     if since is not None:
         low = children(join(word, ordered_time(since))).low

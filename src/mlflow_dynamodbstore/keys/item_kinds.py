@@ -1,8 +1,8 @@
-"""What an item is and what it hangs on, told from its key: for upkeep that walks the whole table.
+"""What an item is and which items it belongs to, told from its key: for work on whole tables.
 
-Everything in the table is either a thing of its own (an experiment, a registered model, a setting)
-or belongs to others that must be there too. :func:`anatomy` names the kind of thing and the keys of
-its owners. A kind that it does not know has no owners, so that upkeep leaves it alone.
+An item either stands for itself (an experiment, a registered model, a setting) or belongs to other
+items, which must exist too. :func:`describe_item` names its kind and the keys of its owners. An
+item of an unknown kind has no owners, so upkeep never removes it.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mlflow_dynamodbstore.keys.access import USER_META
+from mlflow_dynamodbstore.keys.access import USER_META, workspace_of
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, join, key_text
 from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_key
-from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Reader
+from mlflow_dynamodbstore.keys.grants import ROLE_META
 from mlflow_dynamodbstore.keys.ranks import MODEL_NAME
 from mlflow_dynamodbstore.keys.registry import MODEL_META, model_key, model_version
-from mlflow_dynamodbstore.keys.sections import AREAS
+from mlflow_dynamodbstore.keys.section_types import Describer, ItemDescription, described
+from mlflow_dynamodbstore.keys.sections import SECTIONS
 from mlflow_dynamodbstore.table.values import Item, Key
 
 UNKNOWN = "Unknown"
 
-_PART = "PART"
 _GENERATION = re.compile("[0-9a-f]{12}")
-_NUMBER = re.compile("[0-9]{4}")
-
+_PART_NUMBER = re.compile("[0-9]{4}")
+_SEARCH_ENTRIES = ("RANK", "FTS", "FTS_REV")
 
 _EXPERIMENT_KINDS: Mapping[str, str] = {
     "TAG": "Experiment tag",
@@ -53,6 +53,11 @@ _TRACE_KINDS: Mapping[str, str] = {
     "SPANS": "Spans",
     "ASSESS": "Assessment",
     "ISSUE": "Reference to an issue",
+}
+_WITH_CHILDREN: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "R": ("Run", _RUN_KINDS),
+    "LM": ("Logged model", _LOGGED_MODEL_KINDS),
+    "T": ("Trace", _TRACE_KINDS),
 }
 _MODEL_KINDS: Mapping[str, str] = {
     "TAG": "Model tag",
@@ -81,30 +86,30 @@ _WORKSPACE_KINDS: Mapping[str, str] = {
 }
 
 
-def anatomy(item: Item) -> Anatomy:
-    """What an item is and hangs on. A name that was cut in the key is read from the item."""
+def describe_item(item: Item) -> ItemDescription:
+    """What an item is and belongs to. A name that was cut in the key is read from the item."""
     pk, sk = str(item["PK"]), str(item["SK"])
     part = _part_of(sk)
     if part is not None:
         head_sk, generation = part
-        head = anatomy({**item, "SK": head_sk})
+        head = describe_item({**item, "SK": head_sk})
         return replace(
-            head, entity="Part of a large value", head=Key(pk, head_sk), generation=generation
+            head, kind="Part of a large value", head=Key(pk, head_sk), generation=generation
         )
-    words, read = sk.split("#"), _PARTITIONS.get(pk.partition("#")[0])
-    found = None if read is None else read(pk, words, item)
-    return found or Anatomy(UNKNOWN)
+    describe = _PARTITIONS.get(pk.partition("#")[0])
+    found = None if describe is None else describe(pk, sk.split("#"), item)
+    return found or ItemDescription(UNKNOWN)
 
 
 def _part_of(sk: str) -> tuple[str, str] | None:
-    """The sort key that a part lies beside, and its generation; None for what is no part.
+    """The sort key that a part lies beside, and the part's generation; None for other items.
 
-    Names of metrics and params may be ``PART`` too, so kinds that hold no large value are out.
+    A metric or param may be named ``PART``, so items that never hold a large value are left out.
     """
     words = sk.split("#")
-    if len(words) < 5 or words[-3] != _PART or words[0] in ("RANK", "FTS", "FTS_REV"):
+    if len(words) < 5 or words[-3] != "PART" or words[0] in _SEARCH_ENTRIES:
         return None
-    if not (_GENERATION.fullmatch(words[-2]) and _NUMBER.fullmatch(words[-1])):
+    if not (_GENERATION.fullmatch(words[-2]) and _PART_NUMBER.fullmatch(words[-1])):
         return None
     return join(*words[:-3]), words[-2]
 
@@ -112,160 +117,139 @@ def _part_of(sk: str) -> tuple[str, str] | None:
 # --- experiments --------------------------------------------------------------------------------
 
 
-def _in_experiment(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    if (read := _MORE_IN_EXPERIMENT.get(words[0])) is not None:
-        return read(pk, words, item)
-    meta = Key(pk, EXPERIMENT_META)
+def _in_experiment(pk: str, words: list[str], item: Item) -> ItemDescription | None:
     kind = words[0]
+    if (describe := _MORE_IN_EXPERIMENT.get(kind)) is not None:
+        return describe(pk, words, item)
+    meta = Key(pk, EXPERIMENT_META)
     if kind == "E":
-        return _of_experiment(meta, words)
+        if words[1] == "META":
+            return ItemDescription("Experiment")
+        return described(_EXPERIMENT_KINDS.get(words[1]), meta)
     if kind == "D":
-        return Anatomy("Dataset", (meta,))
+        return ItemDescription("Dataset", (meta,))
     if kind == "DCTX":
-        return Anatomy("Use of a dataset", (meta, Key(pk, join("D", words[1]))))
+        return ItemDescription("Use of a dataset", (meta, Key(pk, join("D", words[1]))))
     if kind == "DLINK":
-        return Anatomy("Dataset link", *_below(meta, "R", words[1]))
+        return ItemDescription("Dataset link", *_owners(meta, "R", words[1]))
     if kind == "TSA":
-        return Anatomy("Session assessed", *_below(meta, "T", words[1]))
-    if kind in ("RANK", "FTS", "FTS_REV"):
+        return ItemDescription("Session assessed", *_owners(meta, "T", words[1]))
+    if kind in _SEARCH_ENTRIES:
         return _search_entry(meta, words)
-    named = {"R": ("Run", _RUN_KINDS), "LM": ("Logged model", _LOGGED_MODEL_KINDS)}
-    named["T"] = ("Trace", _TRACE_KINDS)
-    if kind not in named:
+    if kind not in _WITH_CHILDREN:
         return None
-    own, kinds = named[kind]
+    own, kinds = _WITH_CHILDREN[kind]
     if len(words) == 2:
-        return Anatomy(own, (meta,), key_text(words[1]))
-    below = kinds.get(words[2])
-    return None if below is None else Anatomy(below, *_below(meta, kind, words[1]))
+        return ItemDescription(own, (meta,), key_text(words[1]))
+    child = kinds.get(words[2])
+    return None if child is None else ItemDescription(child, *_owners(meta, kind, words[1]))
 
 
-def _of_experiment(meta: Key, words: list[str]) -> Anatomy | None:
-    if words[1] == "META":
-        return Anatomy("Experiment")
-    entity = _EXPERIMENT_KINDS.get(words[1])
-    return None if entity is None else Anatomy(entity, (meta,))
-
-
-def _search_entry(meta: Key, words: list[str]) -> Anatomy:
+def _search_entry(meta: Key, words: list[str]) -> ItemDescription:
+    text_field = None
     if words[0] == "RANK":
-        entity = "Metric rank" if words[1] == "m" else "Param rank"
-        return _entry(entity, meta, words[-1], None)
-    if words[0] == "FTS":
-        return _entry("Full-text entry", meta, words[4], key_text(words[3]))
-    return _entry("Full-text entry, reversed", meta, words[2], key_text(words[1]))
+        kind, run_piece = "Metric rank" if words[1] == "m" else "Param rank", words[-1]
+    elif words[0] == "FTS":
+        kind, run_piece, text_field = "Full-text entry", words[4], key_text(words[3])
+    else:
+        kind, run_piece, text_field = "Full-text entry, reversed", words[2], key_text(words[1])
+    owners, owner_id = _owners(meta, "R", run_piece)
+    return ItemDescription(kind, owners, owner_id, run=owners[-1], text_field=text_field)
 
 
-def _entry(entity: str, meta: Key, run_piece: str, text_field: str | None) -> Anatomy:
-    owners, owner_id = _below(meta, "R", run_piece)
-    return Anatomy(entity, owners, owner_id, run=owners[-1], text_field=text_field)
-
-
-def _below(meta: Key, kind: str, piece: str) -> tuple[tuple[Key, ...], str | None]:
-    """The owners of what hangs on a run, trace or logged model, and the id of that."""
+def _owners(meta: Key, kind: str, piece: str) -> tuple[tuple[Key, ...], str | None]:
+    """The owners of what belongs to a run, trace or logged model, and the id of that."""
     return (meta, Key(meta.pk, join(kind, piece))), key_text(piece)
 
 
 # --- models, workspaces, users, the table itself ------------------------------------------------
 
 
-def _in_model(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del item
+def _in_model(pk: str, words: list[str], _item: Item) -> ItemDescription | None:
     meta = Key(pk, MODEL_META)
     if words[1] == "META":
-        return Anatomy("Registered model")
+        return ItemDescription("Registered model")
     if words[1] != "V":
-        entity = _MODEL_KINDS.get(words[1])
-        return None if entity is None else Anatomy(entity, (meta,))
+        return described(_MODEL_KINDS.get(words[1]), meta)
     if len(words) == 3:
-        return Anatomy("Model version", (meta,))
-    return Anatomy("Model version tag", (meta, Key(pk, join(*words[:3]))))
+        return ItemDescription("Model version", (meta,))
+    return ItemDescription("Model version tag", (meta, Key(pk, join(*words[:3]))))
 
 
-def _of_run_in_registry(pk: str, words: list[str], item: Item) -> Anatomy:
+def _of_run_in_registry(pk: str, words: list[str], item: Item) -> ItemDescription:
     pieces = pk.split("#")
     workspace = key_text(pieces[1]) if len(pieces) == 3 else DEFAULT_WORKSPACE
-    name = str(item["name"]) if is_cut(words[1]) else key_text(words[1])
-    meta = model_key(str(name), str(workspace))
-    return Anatomy("Run's version", (meta, Key(meta.pk, model_version(int(words[2])))))
+    meta = model_key(_name(words[1], item), str(workspace))
+    return ItemDescription("Run's version", (meta, Key(meta.pk, model_version(int(words[2])))))
 
 
-def _in_workspace(pk: str, words: list[str], item: Item) -> Anatomy | None:
+def _in_workspace(pk: str, words: list[str], item: Item) -> ItemDescription | None:
     kind = words[0]
-    if (read := _MORE_IN_WORKSPACE.get(kind)) is not None:
-        return read(pk, words, item)
+    if (describe := _MORE_IN_WORKSPACE.get(kind)) is not None:
+        return describe(pk, words, item)
     if kind == "EXPNAME":
-        return Anatomy("Experiment name", (experiment_key(str(item["experiment_id"])),))
+        return ItemDescription("Experiment name", (experiment_key(str(item["experiment_id"])),))
     if kind == "RMNAME":
-        name = str(item["name"]) if is_cut(words[1]) else key_text(words[1])
-        return Anatomy("Model name", (model_key(str(name), _workspace_of(pk)),))
+        owner = model_key(_name(words[1], item), str(workspace_of(pk)))
+        return ItemDescription("Model name", (owner,))
     if kind in ("FTS", "FTS_REV"):
         return _name_entry(pk, words, item)
-    entity = _WORKSPACE_KINDS.get(kind)
-    return None if entity is None else Anatomy(entity)
+    return described(_WORKSPACE_KINDS.get(kind))
 
 
-def _name_entry(pk: str, words: list[str], item: Item) -> Anatomy:
+def _name_entry(pk: str, words: list[str], item: Item) -> ItemDescription:
     """A full-text entry of the name of an experiment or of a registered model."""
     forward = words[0] == "FTS"
-    entity = "Full-text entry" if forward else "Full-text entry, reversed"
+    kind = "Full-text entry" if forward else "Full-text entry, reversed"
     field, piece = (words[3], words[4]) if forward else (words[1], words[2])
-    named = str(item["entity_id"]) if is_cut(piece) else str(key_text(piece))
+    named = _name(piece, item, "entity_id")
     is_model = key_text(field) == MODEL_NAME
-    owner = model_key(named, _workspace_of(pk)) if is_model else experiment_key(named)
-    return Anatomy(entity, (owner,), owner_id=named, text_field=key_text(field))
+    owner = model_key(named, str(workspace_of(pk))) if is_model else experiment_key(named)
+    return ItemDescription(kind, (owner,), owner_id=named, text_field=key_text(field))
 
 
-def _workspace_of(pk: str) -> str:
-    return str(key_text(pk.partition("#")[2]))
+def _name(piece: str, item: Item, attribute: str = "name") -> str:
+    """The name in a piece of a key; one that was cut stands in the item."""
+    return str(item[attribute]) if is_cut(piece) else str(key_text(piece))
 
 
-def _of_user(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del item
+def _of_user(pk: str, words: list[str], _item: Item) -> ItemDescription | None:
     if words[1] == "META":
-        return Anatomy("User")
+        return ItemDescription("User")
     if words[1] == "FAILED":
-        return Anatomy("Failed logins")  # of anybody, also of a name that nobody has
-    entity = _USER_KINDS.get(words[1])
-    return None if entity is None else Anatomy(entity, (Key(pk, USER_META),))
+        return ItemDescription("Failed logins")  # also for a name that no user has
+    return described(_USER_KINDS.get(words[1]), Key(pk, USER_META))
 
 
-def _of_role(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del item
+def _of_role(pk: str, words: list[str], _item: Item) -> ItemDescription | None:
     if words[1] == "META":
-        return Anatomy("Role")
-    entity = _ROLE_KINDS.get(words[1])
-    return None if entity is None else Anatomy(entity, (Key(pk, join("RL", "META")),))
+        return ItemDescription("Role")
+    return described(_ROLE_KINDS.get(words[1]), Key(pk, ROLE_META))
 
 
-def _grant(pk: str, words: list[str], item: Item) -> Anatomy:
-    del pk, words, item
-    return Anatomy("User with a grant for one thing")
+def _grant(_pk: str, _words: list[str], _item: Item) -> ItemDescription:
+    return ItemDescription("User with a grant for one thing")
 
 
-def _of_trace(pk: str, words: list[str], item: Item) -> Anatomy | None:
+def _of_trace(pk: str, words: list[str], item: Item) -> ItemDescription | None:
     if words != ["T", "LOC"]:
         return None
-    piece = pk.partition("#")[2]
     meta = experiment_key(str(item["experiment_id"]))
-    return Anatomy("Trace locator", *_below(meta, "T", piece))
+    return ItemDescription("Trace locator", *_owners(meta, "T", pk.partition("#")[2]))
 
 
-def _assessment_of_run(pk: str, words: list[str], item: Item) -> Anatomy:
-    del pk, item
+def _assessment_of_run(_pk: str, words: list[str], _item: Item) -> ItemDescription:
     locator = Key(join("TRACE", words[1]), join("T", "LOC"))
-    return Anatomy("Assessment of a run", (locator,), key_text(words[1]))
+    return ItemDescription("Assessment of a run", (locator,), key_text(words[1]))
 
 
-def _in_config(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del pk, item
-    entity = _CONFIG_KINDS.get(words[0])
-    return None if entity is None else Anatomy(entity)
+def _in_config(_pk: str, words: list[str], _item: Item) -> ItemDescription | None:
+    return described(_CONFIG_KINDS.get(words[0]))
 
 
-_MORE_IN_EXPERIMENT = {word: read for area in AREAS for word, read in area.in_experiment.items()}
-_MORE_IN_WORKSPACE = {word: read for area in AREAS for word, read in area.in_workspace.items()}
-_PARTITIONS: Mapping[str, Reader] = {
+_MORE_IN_EXPERIMENT = {w: d for section in SECTIONS for w, d in section.in_experiment.items()}
+_MORE_IN_WORKSPACE = {w: d for section in SECTIONS for w, d in section.in_workspace.items()}
+_PARTITIONS: Mapping[str, Describer] = {
     "EXP": _in_experiment,
     "RM": _in_model,
     "RMRUN": _of_run_in_registry,
@@ -276,5 +260,5 @@ _PARTITIONS: Mapping[str, Reader] = {
     "TRACE": _of_trace,
     "RUNASSESS": _assessment_of_run,
     "CONFIG": _in_config,
-    **{word: read for area in AREAS for word, read in area.partitions.items()},
+    **{word: describe for section in SECTIONS for word, describe in section.partitions.items()},
 }

@@ -1,7 +1,7 @@
 """Keys of background jobs: a partition for each workspace.
 
-An id of a job begins with the millisecond of its creation, so the partition lists jobs by age, and
-``LSI1``, which carries whole items, those of one status.
+The id of a job begins with the millisecond of its creation, so the partition lists jobs by age.
+``LSI1``, which carries whole items, lists those of a status by age.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.keys.base import (
     pieces_of,
 )
 from mlflow_dynamodbstore.keys.encoding import bounded
-from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern
 from mlflow_dynamodbstore.table.values import Item, Key
 
 _ID = "0197c9b4-77aa"
@@ -34,7 +34,7 @@ def jobs_pk(workspace: str = DEFAULT_WORKSPACE) -> str:
 
 
 def jobs_workspace_of(pk: str) -> str | None:
-    """The workspace whose jobs lie in a partition."""
+    """The workspace whose jobs lie in this partition."""
     return key_text(pieces_of(pk, "JOBS")[0])
 
 
@@ -54,12 +54,12 @@ def lsi1_job(job_id: str, status: str) -> str:
 
 
 def jobs_made(since: int | None = None, until: int | None = None) -> Range:
-    """Jobs created in a span of milliseconds with both ends included, and parts of them."""
+    """Jobs created from one millisecond to another, both included, with their parts."""
     return _in_time("J", since, until)
 
 
 def jobs_of_status(status: str, since: int | None = None, until: int | None = None) -> Range:
-    """In LSI1: jobs of a status, created in a span of milliseconds with both ends included."""
+    """In LSI1: jobs of a status, created from one millisecond to another, both included."""
     return _in_time(join("JOB", bounded(status, WORD)), since, until)
 
 
@@ -71,21 +71,20 @@ def _in_time(key: str, since: int | None, until: int | None) -> Range:
 
 
 def _first_at(millisecond: int) -> str:
-    """What the ids of a millisecond begin with."""
+    """The beginning of all ids of a millisecond."""
     digits = f"{min(max(millisecond, 0), _LAST_MILLISECOND):0{_MILLISECOND_DIGITS}x}"
     return f"{digits[:_DASH_AFTER]}-{digits[_DASH_AFTER:]}"
 
 
-def _read(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del pk, item
-    return Anatomy("Job") if words[0] == "J" and len(words) == 2 else None
+def _describe(_pk: str, words: list[str], _item: Item) -> ItemDescription | None:
+    return ItemDescription("Job") if words[0] == "J" and len(words) == 2 else None
 
 
-AREA = Area(
+SECTION = KeySection(
     patterns=(
         Pattern("PK", "JOBS#<workspace>", "Jobs of a workspace", jobs_pk, ("default",)),
         Pattern("SK", "J#<job_id>", "Job", job, (_ID,)),
         Pattern("lsi1sk", "JOB#<status>#<job_id>", "Job", lsi1_job, (_ID, "PENDING")),
     ),
-    partitions={"JOBS": _read},
+    partitions={"JOBS": _describe},
 )

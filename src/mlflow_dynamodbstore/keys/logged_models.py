@@ -7,7 +7,7 @@ from typing import NamedTuple
 from mlflow_dynamodbstore.keys.base import (
     ID,
     KEY,
-    MEASURED,
+    SHORT_KEY,
     WORD,
     Range,
     children,
@@ -24,12 +24,12 @@ LOGGED_MODELS = children("LM")
 
 
 class LoggedModelItem(NamedTuple):
-    """What a sort key in a logged model's range says."""
+    """The parts of a sort key in a logged model's range."""
 
-    model_id: str | None  # None: cut, the item holds it
+    model_id: str | None  # None when it was cut; the item holds it
     kind: str  # "" for the logged model itself, else METRIC, PARAM or TAG
-    name: str | None  # the key after the kind; None: cut, the item holds it
-    rest: tuple[str, ...] = ()  # further pieces, as they stand
+    name: str | None  # the key after the kind; None when it was cut
+    rest: tuple[str, ...] = ()  # further pieces, not decoded
 
 
 def logged_model(model_id: str) -> str:
@@ -55,17 +55,18 @@ def logged_model_param(model_id: str, key: str) -> str:
 def logged_model_metric(
     model_id: str, key: str, step: int, timestamp: int, run_id: str, dataset: str | None = None
 ) -> str:
-    """A value of a metric that some run measured on a logged model.
+    """A value of a metric that a run measured on a logged model.
 
-    The dataset tells apart what one run measured at one moment on several.
+    The dataset tells apart the values that a run measured at one moment on several datasets.
     """
-    place = (bounded(key, MEASURED), ordered_int(step), ordered_int(timestamp), bounded(run_id, ID))
-    value = join(logged_model(model_id), "METRIC", *place)
+    metric, run = bounded(key, SHORT_KEY), bounded(run_id, ID)
+    at = (ordered_int(step), ordered_int(timestamp))
+    value = join(logged_model(model_id), "METRIC", metric, *at, run)
     return value if dataset is None else join(value, bounded(dataset, WORD))
 
 
 def logged_model_children(model_id: str) -> Range:
-    """Everything below a logged model, its own item not included."""
+    """Everything below a logged model, without its own item."""
     return children(logged_model(model_id))
 
 
@@ -85,18 +86,18 @@ def logged_model_params(model_id: str) -> Range:
 
 
 def logged_model_metrics(model_id: str, key: str | None = None) -> Range:
-    """The metrics of a logged model, or all values of one of them."""
+    """The values of all metrics of a logged model, or of one metric."""
     metrics = join(logged_model(model_id), "METRIC")
-    return children(metrics if key is None else join(metrics, bounded(key, MEASURED)))
+    return children(metrics if key is None else join(metrics, bounded(key, SHORT_KEY)))
 
 
 def logged_model_id_of(sk: str) -> str | None:
-    """The logged model that a sort key belongs to, or None when its id was cut."""
+    """The logged model that a sort key belongs to; None when its id was cut."""
     return key_text(pieces_of(sk, "LM")[0])
 
 
 def logged_model_item_of(sk: str) -> LoggedModelItem:
-    """A sort key in a logged model's range, taken apart."""
+    """The parts of a sort key in a logged model's range."""
     pieces = pieces_of(sk, "LM")
     model_id = key_text(pieces[0])
     if len(pieces) == 1:

@@ -1,4 +1,4 @@
-"""Keys of the registry of MCP servers: one partition a server.
+"""Keys of the registry of MCP servers: a partition for each server.
 
 Versions sort by precedence: see :mod:`mlflow_dynamodbstore.mcp.semver`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mlflow_dynamodbstore.keys.access import workspace_pk
+from mlflow_dynamodbstore.keys.access import workspace_of, workspace_pk
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
@@ -23,27 +23,27 @@ from mlflow_dynamodbstore.keys.base import (
     starting_text,
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, is_cut
-from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern, described
 from mlflow_dynamodbstore.table.values import Item, Key
 
 SERVER_META = "S#META"
 SERVER_VERSIONS = children("S#V")
-"""All versions of a server in order of precedence, each followed by what lies below it."""
+"""All versions of a server in order of precedence, each followed by its tags."""
 SERVER_ENDPOINTS = children("S#EP")
 SERVER_NAMES = children("MCPNAME")
-"""In a workspace's partition: the guards of the names of servers."""
+"""In a workspace's partition: the guards of server names."""
 WORKSPACE_ENDPOINTS = children("MCPEP")
-"""In a workspace's partition: which server has an endpoint, by the id of that."""
+"""In a workspace's partition: which server has an endpoint, by the endpoint's id."""
 
-# MLflow's limit for a version is 128 characters, and what they become as a precedence is shorter
-# than this. The key of a version's tag shares its sort key with both.
+# MLflow's limit for a version is 128 characters, whose precedence is shorter than PRECEDENCE. The
+# key of a version's tag shares its sort key with both.
 PRECEDENCE = 470
 VERSION = 160
 VERSION_TAG = 280
 
 
 class VersionKey(NamedTuple):
-    """What the sort key of a version says; None stands for text that was cut."""
+    """The parts of a version's sort key; None for text that was cut."""
 
     precedence: str | None
     version: str | None
@@ -59,11 +59,6 @@ def server_key(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
     return Key(server_pk(name, workspace), SERVER_META)
 
 
-def server_meta() -> str:
-    """The sort key of a server's own item."""
-    return SERVER_META
-
-
 def server_version(precedence: str, version: str) -> str:
     """A version of a server."""
     return join("S#V", bounded(precedence, PRECEDENCE), bounded(version, VERSION))
@@ -76,7 +71,7 @@ def server_version_of(sk: str) -> VersionKey:
 
 
 def server_versions_from(precedence: str, *, descending: bool = False) -> Range:
-    """The versions from a precedence on, in either direction."""
+    """The versions from a precedence on, upwards or ``descending``."""
     here = children(join("S#V", bounded(precedence, PRECEDENCE)))
     low, high = SERVER_VERSIONS
     return Range(low, here.high) if descending else Range(here.low, high)
@@ -98,22 +93,22 @@ def server_endpoint(endpoint_id: str) -> str:
 
 
 def server_endpoint_of(sk: str) -> str | None:
-    """The id of an endpoint, or None when it was cut."""
+    """The id of an endpoint; None when it was cut."""
     return key_text(pieces_of(sk, "S", "EP")[0])
 
 
 def server_name_guard(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
-    """The item that lists a server in its workspace."""
+    """The item that keeps a server's name unique and lists it in its workspace."""
     return Key(workspace_pk(workspace), join("MCPNAME", bounded(name, LONE_NAME)))
 
 
 def server_names_starting(text: str) -> Range:
-    """The guards of names of servers that begin with a text; for a long one also others."""
+    """The guards of server names that begin with a text; for a long text, of others too."""
     return starting_text("MCPNAME", text, LONE_NAME)
 
 
 def guarded_server_of(sk: str) -> str | None:
-    """The name that a guard stands for, or None when it was cut."""
+    """The name that a guard protects; None when it was cut."""
     return key_text(pieces_of(sk, "MCPNAME")[0])
 
 
@@ -123,55 +118,50 @@ def workspace_endpoint(endpoint_id: str, workspace: str = DEFAULT_WORKSPACE) -> 
 
 
 def workspace_endpoints_from(endpoint_id: str, *, descending: bool = False) -> Range:
-    """The entries of endpoints from an id on, in either direction."""
+    """The entries of endpoints from an id on, upwards or ``descending``."""
     here = workspace_endpoint(endpoint_id).sk
     low, high = WORKSPACE_ENDPOINTS
     return Range(low, here) if descending else Range(here, high)
 
 
 def workspace_endpoint_of(sk: str) -> str | None:
-    """The id of an endpoint, or None when it was cut."""
+    """The id of an endpoint; None when it was cut."""
     return key_text(pieces_of(sk, "MCPEP")[0])
 
 
 # --- what an item is ----------------------------------------------------------------------------
 
 
-def _in_server(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del item
+def _in_server(pk: str, words: list[str], _item: Item) -> ItemDescription | None:
     meta, kind = Key(pk, SERVER_META), words[1]
     if kind == "META":
-        return Anatomy("MCP server")
+        return ItemDescription("MCP server")
     if kind == "V":
         return _in_version(meta, words)
-    entity = {"TAG": "MCP server tag", "EP": "MCP access endpoint"}.get(kind)
-    return None if entity is None else Anatomy(entity, (meta,))
+    return described({"TAG": "MCP server tag", "EP": "MCP access endpoint"}.get(kind), meta)
 
 
-def _in_version(meta: Key, words: list[str]) -> Anatomy:
+def _in_version(meta: Key, words: list[str]) -> ItemDescription:
     own = words[:4]
     if words == own:
-        return Anatomy("MCP server version", (meta,))
-    return Anatomy("MCP server version tag", (meta, Key(meta.pk, join(*own))))
+        return ItemDescription("MCP server version", (meta,))
+    return ItemDescription("MCP server version tag", (meta, Key(meta.pk, join(*own))))
 
 
-def _name(pk: str, words: list[str], item: Item) -> Anatomy:
+def _name(pk: str, words: list[str], item: Item) -> ItemDescription:
     name = str(item["name"]) if is_cut(words[1]) else str(key_text(words[1]))
-    return Anatomy("MCP server name", (server_key(name, _workspace_of(pk)),))
+    return ItemDescription("MCP server name", (server_key(name, str(workspace_of(pk))),))
 
 
-def _endpoint_entry(pk: str, words: list[str], item: Item) -> Anatomy:
-    meta = server_key(str(item["server"]), _workspace_of(pk))
-    return Anatomy("Entry of an MCP access endpoint", (meta, Key(meta.pk, join("S#EP", words[1]))))
-
-
-def _workspace_of(pk: str) -> str:
-    return str(key_text(pk.partition("#")[2]))
+def _endpoint_entry(pk: str, words: list[str], item: Item) -> ItemDescription:
+    meta = server_key(str(item["server"]), str(workspace_of(pk)))
+    endpoint = Key(meta.pk, join("S#EP", words[1]))
+    return ItemDescription("Entry of an MCP access endpoint", (meta, endpoint))
 
 
 _EXAMPLE = ("000000000100000000020000000003" + "2", "1.2.3")
 
-AREA = Area(
+SECTION = KeySection(
     patterns=(
         Pattern(
             "PK",
@@ -180,7 +170,7 @@ AREA = Area(
             server_pk,
             ("io.github.ada/files",),
         ),
-        Pattern("SK", "S#META", "MCP server", server_meta),
+        Pattern("SK", "S#META", "MCP server", lambda: SERVER_META),
         Pattern("SK", "S#V#<precedence>#<version>", "MCP server version", server_version, _EXAMPLE),
         Pattern(
             "SK",

@@ -1,4 +1,4 @@
-"""The table of all key patterns, which the schema page of the documentation is checked against."""
+"""All key patterns; a test compares them with the schema page of the documentation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mlflow_dynamodbstore.keys import (
     runs,
     traces,
 )
-from mlflow_dynamodbstore.keys.pattern_types import Pattern
-from mlflow_dynamodbstore.keys.sections import AREAS
+from mlflow_dynamodbstore.keys.section_types import Pattern
+from mlflow_dynamodbstore.keys.sections import SECTIONS
 
 _RUN, _TRACE, _MODEL = "0197c9b4", "tr-5f3a", "m-0197c9b5"
 _TIME = 1_700_000_000_000
@@ -46,7 +46,7 @@ _PARTITIONS = (
 )
 
 _EXPERIMENT = (
-    Pattern("SK", "E#META", "Experiment", experiments.experiment_meta),
+    Pattern("SK", "E#META", "Experiment", lambda: experiments.EXPERIMENT_META),
     Pattern("SK", "E#TAG#<key>", "Experiment tag", experiments.experiment_tag, ("team",)),
     Pattern("SK", "E#NAME_REV", "Reversed name", experiments.experiment_name_rev),
     Pattern("SK", "E#RESEALED", "Mark of resealing", experiments.experiment_resealed),
@@ -80,18 +80,10 @@ _RUNS = (
     Pattern("SK", "R#<run_id>#PARAM#<key>", "Parameter", runs.run_param, (_RUN, "lr")),
     Pattern("SK", "R#<run_id>#TAG#<key>", "Run tag", runs.run_tag, (_RUN, "team")),
     Pattern(
-        "SK",
-        "R#<run_id>#INPUT#<name>[#<digest>]",
-        "Dataset input",
-        runs.run_input,
-        (_RUN, "mnist"),
+        "SK", "R#<run_id>#INPUT#<name>[#<digest>]", "Dataset input", runs.run_input, (_RUN, "mnist")
     ),
     Pattern(
-        "SK",
-        "R#<run_id>#INPUT_LM#<model_id>",
-        "Model input",
-        runs.run_model_input,
-        (_RUN, _MODEL),
+        "SK", "R#<run_id>#INPUT_LM#<model_id>", "Model input", runs.run_model_input, (_RUN, _MODEL)
     ),
     Pattern(
         "SK", "R#<run_id>#LM#<model_name>", "Logged model", runs.run_logged_model, (_RUN, "iris")
@@ -175,7 +167,7 @@ _RANKS = (
 )
 
 _REGISTRY = (
-    Pattern("SK", "M#META", "Registered model", registry.model_meta),
+    Pattern("SK", "M#META", "Registered model", lambda: registry.MODEL_META),
     Pattern("SK", "M#V#<version>", "Model version", registry.model_version, (3,)),
     Pattern(
         "SK",
@@ -199,12 +191,12 @@ _REGISTRY = (
 )
 
 _ACCESS = (
-    Pattern("SK", "WS#META", "Workspace", access.workspace_meta),
+    Pattern("SK", "WS#META", "Workspace", lambda: access.WORKSPACE_META),
     Pattern("SK", "EXPNAME#<name>", "Experiment name", access.experiment_name_guard, ("nlp",)),
     Pattern("SK", "RMNAME#<name>", "Model name", access.model_name_guard, ("iris",)),
     Pattern("SK", "WEBHOOK#<webhook_id>", "Webhook", access.webhook_key, ("5d1c",)),
-    Pattern("SK", "U#META", "User", access.user_meta),
-    Pattern("SK", "U#FAILED", "Failed logins", access.user_failures),
+    Pattern("SK", "U#META", "User", lambda: access.USER_META),
+    Pattern("SK", "U#FAILED", "Failed logins", lambda: access.USER_FAILURES),
     Pattern(
         "SK",
         "U#PERM#[<workspace>#]<experiment_id>",
@@ -227,7 +219,7 @@ _ACCESS = (
         ("scorer", "7/fluency"),
     ),
     Pattern("SK", "U#ROLE#<role_id>", "Role of a user", grants.user_role, (5,)),
-    Pattern("SK", "RL#META", "Role", grants.role_meta),
+    Pattern("SK", "RL#META", "Role", lambda: grants.ROLE_META),
     Pattern(
         "SK",
         "RL#PERM#<resource_type>#<pattern>",
@@ -249,7 +241,7 @@ _ACCESS = (
     Pattern("SK", "SEQ#<name>", "Counter", access.sequence, ("experiment",)),
     Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check, ("webhook",)),
     Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
-    Pattern("SK", "FILL#STATE", "Origin of the table", access.filling),
+    Pattern("SK", "FILL#STATE", "Origin of the table", lambda: access.FILL_STATE),
     Pattern(
         "SK",
         "<sk>#PART#<generation>#<part>",
@@ -262,13 +254,7 @@ _ACCESS = (
 _GLOBAL = tuple(
     Pattern(f"{index}{end}", text, entity, function, arguments)
     for index, entity, function, arguments, texts in (
-        (
-            "gsi1",
-            "Run",
-            indexes.gsi1_run,
-            (_RUN, "7"),
-            ("RUN#<run_id>", "EXP#<experiment_id>"),
-        ),
+        ("gsi1", "Run", indexes.gsi1_run, (_RUN, "7"), ("RUN#<run_id>", "EXP#<experiment_id>")),
         (
             "gsi1",
             "Trace",
@@ -390,6 +376,6 @@ PATTERNS: tuple[Pattern, ...] = (
     *_ACCESS,
     *_GLOBAL,
     *_LOCAL,
-    *(pattern for area in AREAS for pattern in area.patterns),
+    *(pattern for section in SECTIONS for pattern in section.patterns),
 )
 """Every pattern that a key of the table or of an index can have."""

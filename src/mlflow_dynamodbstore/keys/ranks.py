@@ -1,4 +1,4 @@
-"""Keys of the items that search reads: runs ranked by metric or param, and words of texts."""
+"""Keys of search entries: runs ranked by a metric or param, and full-text entries."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from typing import Literal, NamedTuple
 
 from mlflow_dynamodbstore.keys.base import (
+    HALF_KEY,
     ID,
     KEY,
-    RANKED,
     TOKEN,
     WORD,
     Range,
@@ -28,17 +28,17 @@ from mlflow_dynamodbstore.keys.encoding import (
     text_of,
 )
 
-# Above every encoded number and below NaN.
-_BEHIND_NUMBERS = "g"
+# Sorts after every encoded number and before NaN.
+_AFTER_NUMBERS = "g"
 
 Comparison = Literal["<", "<=", "=", ">=", ">"]
 
 MODEL_NAME = "registered_model.name"
-"""The type of full-text entries whose entity is a registered model, named by its name."""
+"""The entity type of full-text entries of the names of registered models."""
 
 
 class MetricRank(NamedTuple):
-    """What the key of a metric's rank says; None stands for text that was cut."""
+    """The parts of a metric rank's key; None for text that was cut."""
 
     key: str | None
     value: float
@@ -46,7 +46,7 @@ class MetricRank(NamedTuple):
 
 
 class ParamRank(NamedTuple):
-    """What the key of a param's rank says; None stands for text that was cut."""
+    """The parts of a param rank's key; None for text that was cut."""
 
     key: str | None
     value: str | None
@@ -54,7 +54,7 @@ class ParamRank(NamedTuple):
 
 
 class Token(NamedTuple):
-    """What the key of a full-text entry says; None stands for text that was cut."""
+    """The parts of a full-text entry's key; None for text that was cut."""
 
     level: str | None
     token: str | None
@@ -63,44 +63,38 @@ class Token(NamedTuple):
 
 
 def metric_rank(key: str, value: float, run_id: str) -> str:
-    """A run's place by its latest value of a metric, the greatest first and NaN last."""
+    """A run ranked by its latest value of a metric, the greatest first and NaN last."""
     return join("RANK#m", bounded(key, KEY), inverted_float(value), bounded(run_id, ID))
 
 
 def metric_ranks(key: str) -> Range:
-    """All runs with a metric."""
+    """The ranks of all runs with a metric."""
     return children(join("RANK#m", bounded(key, KEY)))
 
 
 def metric_ranks_where(key: str, comparison: Comparison, value: float) -> Range:
-    """The runs whose metric compares so with a number; a NaN compares with none.
-
-    ``=`` with NaN gives the runs whose metric is NaN.
-    """
+    """The ranks of the runs whose metric compares so with a number; NaN only equals NaN."""
     metric = join("RANK#m", bounded(key, KEY))
     same = children(join(metric, inverted_float(value)))
     if comparison == "=":
         return same
     if math.isnan(value):
         raise ValueError("no number is less or greater than NaN")
-    # Values descend, so what is greater comes before. No key ends in "#" or "$", so an end
-    # of the range that is included adds nothing.
+    # Values descend, so greater ones come first. No key ends in "#" or "$", so including the
+    # end of a range adds no key.
     if comparison in (">", ">="):
         return Range(children(metric).low, same.low if comparison == ">" else same.high)
-    return Range(same.high if comparison == "<" else same.low, join(metric, _BEHIND_NUMBERS))
+    return Range(same.high if comparison == "<" else same.low, join(metric, _AFTER_NUMBERS))
 
 
 def metric_rank_of(sk: str) -> MetricRank:
-    """The rank of a metric, taken apart."""
+    """The parts of a metric rank's key."""
     key, value, run_id = pieces_of(sk, "RANK", "m")
     return MetricRank(key_text(key), float_of_inverted(value), key_text(run_id))
 
 
 def runs_by_metric_where(key: str, comparison: Comparison, value: float) -> Range:
-    """In LSI5: sealed runs whose primary metric compares so with a number.
-
-    ``=`` with NaN gives the runs whose metric is NaN, as in RANK.
-    """
+    """In LSI5: sealed runs whose primary metric compares so with a number; NaN only equals NaN."""
     metric = join("M", bounded(key, KEY))
     same = children(join(metric, ordered_float(value)))
     if comparison == "=":
@@ -109,99 +103,99 @@ def runs_by_metric_where(key: str, comparison: Comparison, value: float) -> Rang
         raise ValueError("no number is less or greater than NaN")
     if comparison in ("<", "<="):
         return Range(children(metric).low, same.low if comparison == "<" else same.high)
-    return Range(same.high if comparison == ">" else same.low, join(metric, _BEHIND_NUMBERS))
+    return Range(same.high if comparison == ">" else same.low, join(metric, _AFTER_NUMBERS))
 
 
 def primary_metric_of(lsi5sk: str) -> float:
-    """The value of the primary metric by which a sealed run stands in LSI5."""
+    """The value of the primary metric that a sealed run has in LSI5."""
     return float_of(pieces_of(lsi5sk, "M")[1])
 
 
 def param_rank(key: str, value: str, run_id: str) -> str:
-    """A run's place by the value of a param."""
-    return join("RANK#p", bounded(key, RANKED), bounded(value, RANKED), bounded(run_id, ID))
+    """A run ranked by the value of a param."""
+    return join("RANK#p", bounded(key, HALF_KEY), bounded(value, HALF_KEY), bounded(run_id, ID))
 
 
 def ranked_run_of(sk: str) -> str:
-    """The run that a rank is of; all that most readers of ranks need."""
+    """The run that a rank belongs to, without decoding the rest of its key."""
     return text_of(sk[sk.rindex("#") + 1 :])  # ids are short and never cut
 
 
 def param_ranks(key: str) -> Range:
-    """All runs with a param."""
-    return children(join("RANK#p", bounded(key, RANKED)))
+    """The ranks of all runs with a param."""
+    return children(join("RANK#p", bounded(key, HALF_KEY)))
 
 
-def param_ranks_of(key: str, value: str) -> Range:
-    """The runs whose param has exactly this value."""
-    return children(join("RANK#p", bounded(key, RANKED), bounded(value, RANKED)))
+def param_ranks_equal(key: str, value: str) -> Range:
+    """The ranks of the runs whose param has exactly this value."""
+    return children(join("RANK#p", bounded(key, HALF_KEY), bounded(value, HALF_KEY)))
 
 
 def param_ranks_starting(key: str, text: str) -> Range:
-    """The runs whose param begins with a text; for a long text also others like it."""
-    return starting_text(join("RANK#p", bounded(key, RANKED)), text, RANKED)
+    """The ranks of the runs whose param begins with a text; for a long text, of others too."""
+    return starting_text(join("RANK#p", bounded(key, HALF_KEY)), text, HALF_KEY)
 
 
 def param_rank_of(sk: str) -> ParamRank:
-    """The rank of a param, taken apart."""
+    """The parts of a param rank's key."""
     key, value, run_id = pieces_of(sk, "RANK", "p")
     return ParamRank(key_text(key), key_text(value), key_text(run_id))
 
 
 def param_rank_group(sk: str) -> str:
-    """What ranks of a param compare by: long values are in order by their beginning only."""
-    return certain_prefix(pieces_of(sk, "RANK", "p")[1], RANKED)
+    """The part of a rank that is in order: of a long value, only the beginning is."""
+    return certain_prefix(pieces_of(sk, "RANK", "p")[1], HALF_KEY)
 
 
 def fts(level: str, token: str, entity_type: str, entity_id: str) -> str:
-    """The full-text entry that leads from a word to an entity."""
+    """The full-text entry from a word to an entity that has it."""
     return join(
         "FTS", bounded(level, WORD), bounded(token, TOKEN), *_entity(entity_type, entity_id)
     )
 
 
 def fts_entries(level: str, token: str, entity_type: str | None = None) -> Range:
-    """All entities with exactly this word, or those of one type."""
+    """The entries of all entities with exactly this word, or of those of one type."""
     word = join("FTS", bounded(level, WORD), bounded(token, TOKEN))
     return children(word if entity_type is None else join(word, bounded(entity_type, WORD)))
 
 
 def fts_entries_starting(level: str, text: str) -> Range:
-    """All entities with a word that begins so; for a long text also others like it."""
+    """The entries of all words that begin with a text; for a long text, of others too."""
     return starting_text(join("FTS", bounded(level, WORD)), text, TOKEN)
 
 
 def fts_of(sk: str) -> Token:
-    """A full-text entry, taken apart."""
+    """The parts of a full-text entry's key."""
     level, token, entity_type, entity_id = pieces_of(sk, "FTS")
     return Token(key_text(level), key_text(token), key_text(entity_type), key_text(entity_id))
 
 
 def fts_rev(entity_type: str, entity_id: str, level: str, token: str) -> str:
-    """The full-text entry that leads from an entity back to one of its words."""
+    """The reversed full-text entry, from an entity to one of its words."""
     entity = _entity(entity_type, entity_id)
     return join("FTS_REV", *entity, bounded(level, WORD), bounded(token, TOKEN))
 
 
 def fts_rev_entries(entity_type: str, entity_id: str, level: str | None = None) -> Range:
-    """All words of an entity, or those of one level."""
+    """The reversed entries of an entity, or those of one level."""
     entity = join("FTS_REV", *_entity(entity_type, entity_id))
     return children(entity if level is None else join(entity, bounded(level, WORD)))
 
 
 def fts_rev_entries_of_type(entity_type: str) -> Range:
-    """All words of all entities of a type."""
+    """The reversed entries of all entities of a type."""
     return children(join("FTS_REV", bounded(entity_type, WORD)))
 
 
-def fts_of_rev(sk: str) -> str:
-    """The entry from a word to an entity, given the one from the entity back to the word."""
+def forward_fts(sk: str) -> str:
+    """The full-text entry that belongs to a reversed one."""
     entity_type, entity_id, level, token = pieces_of(sk, "FTS_REV")
     return join("FTS", level, token, entity_type, entity_id)
 
 
 def fts_rev_of(sk: str) -> Token:
-    """An entry from an entity to a word, taken apart."""
+    """The parts of a reversed full-text entry's key."""
     entity_type, entity_id, level, token = pieces_of(sk, "FTS_REV")
     return Token(key_text(level), key_text(token), key_text(entity_type), key_text(entity_id))
 

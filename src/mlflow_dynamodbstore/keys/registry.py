@@ -1,4 +1,4 @@
-"""Keys of the model registry: one partition a registered model."""
+"""Keys of the model registry: a partition for each registered model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.table.values import Key
 
 MODEL_META = "M#META"
 MODEL_VERSIONS = children("M#V")
-"""All versions of a model, each followed by what lies below it."""
+"""All versions of a model, each followed by its tags."""
 MODEL_TAGS = children("M#TAG")
 MODEL_ALIASES = children("M#ALIAS")
 MODEL_AND_VERSIONS = Range(MODEL_META, MODEL_VERSIONS.high)
@@ -30,14 +30,14 @@ MODEL_AND_VERSIONS = Range(MODEL_META, MODEL_VERSIONS.high)
 
 
 class ModelPartition(NamedTuple):
-    """What the partition key of a registered model says; None stands for text that was cut."""
+    """The parts of a registered model's partition key; None for text that was cut."""
 
     name: str | None
     workspace: str | None
 
 
 class RunLink(NamedTuple):
-    """The version of a model that a run produced; None stands for a name that was cut."""
+    """The version of a model that a run produced; the name is None when it was cut."""
 
     name: str | None
     version: int
@@ -58,11 +58,6 @@ def model_pk_of(pk: str) -> ModelPartition:
 def model_key(name: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
     """The whole key of a registered model's own item."""
     return Key(model_pk(name, workspace), MODEL_META)
-
-
-def model_meta() -> str:
-    """The sort key of a registered model's own item."""
-    return MODEL_META
 
 
 def model_version(version: int) -> str:
@@ -96,7 +91,7 @@ def model_version_of(sk: str) -> int:
 
 
 def model_version_tag_key(sk: str) -> str | None:
-    """The key of a version's tag, or None when it was cut."""
+    """The key of a version's tag; None when it was cut."""
     _, _, key = pieces_of(sk, "M", "V")
     return key_text(key)
 
@@ -107,7 +102,7 @@ def model_tag(key: str) -> str:
 
 
 def model_tag_key(sk: str) -> str | None:
-    """The key of a model's tag, or None when it was cut."""
+    """The key of a model's tag; None when it was cut."""
     return key_text(pieces_of(sk, "M", "TAG")[0])
 
 
@@ -117,18 +112,18 @@ def model_alias(alias: str) -> str:
 
 
 def model_alias_of(sk: str) -> str | None:
-    """The alias, or None when it was cut."""
+    """The alias; None when it was cut."""
     return key_text(pieces_of(sk, "M", "ALIAS")[0])
 
 
 def model_alias_change(alias: str, timestamp: int, change_id: str) -> str:
     """A recorded change of an alias."""
-    place = (bounded(alias, KEY), ordered_time(timestamp), bounded(change_id, ID))
-    return join("M#ALIASHIST", *place)
+    change = (ordered_time(timestamp), bounded(change_id, ID))
+    return join("M#ALIASHIST", bounded(alias, KEY), *change)
 
 
 def model_alias_changes(alias: str | None = None) -> Range:
-    """The recorded changes of one alias, the oldest first, or of all of them."""
+    """The recorded changes of all aliases, or of one alias, the oldest first."""
     return children("M#ALIASHIST" if alias is None else join("M#ALIASHIST", bounded(alias, KEY)))
 
 
@@ -143,6 +138,6 @@ def model_run_link(name: str, version: int) -> str:
 
 
 def model_run_link_of(sk: str) -> RunLink:
-    """The version that a link leads to."""
+    """The model version that a link names."""
     name, version = pieces_of(sk, "RM")
     return RunLink(key_text(name), version_of(version))

@@ -1,6 +1,6 @@
 """Keys of label schemas and review queues, which lie in their experiment's partition.
 
-LSI1 lists all of them as MLflow does: the newest first, by id among those of one millisecond.
+LSI1 lists them as MLflow does: the newest first, and by id among those of one millisecond.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mlflow_dynamodbstore.keys.base import (
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, ordered_int
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
-from mlflow_dynamodbstore.keys.pattern_types import Anatomy, Area, Pattern
+from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern, described
 from mlflow_dynamodbstore.table.values import Item, Key
 
-ITEM = 200  # MLflow's limit of 50 characters, each of four bytes
+ITEM = 200  # bytes: MLflow's limit of 50 characters, each of four bytes
 
 REVIEW_QUEUES = children("RQ")
 """All review queues of an experiment with everything below them."""
@@ -44,7 +44,7 @@ def label_schema_id_of(sk: str) -> str | None:
 
 
 def label_schema_name(name: str) -> str:
-    """Guard: a label schema of the experiment has this name."""
+    """The guard that keeps a label schema's name unique in its experiment."""
     return join("LSNAME", bounded(name, LONE_NAME))
 
 
@@ -54,7 +54,7 @@ def lsi1_label_schema(schema_id: str, created: int) -> str:
 
 
 def label_schemas_by_age(after: tuple[int, str] | None = None) -> Range:
-    """In LSI1: label schemas, the newest first; from a creation time and id on, it included."""
+    """In LSI1: label schemas, the newest first, or from a creation time and id on."""
     return _from("LS", None if after is None else lsi1_label_schema(after[1], after[0]))
 
 
@@ -77,7 +77,7 @@ def review_queue_id_of(sk: str) -> str | None:
 
 
 def review_queue_name(name: str) -> str:
-    """Guard: a review queue of the experiment has this name, in whatever case."""
+    """The guard that keeps a review queue's name unique in its experiment, whatever its case."""
     return join("RQNAME", bounded(name.lower(), LONE_NAME))
 
 
@@ -87,7 +87,7 @@ def lsi1_review_queue(queue_id: str, created: int) -> str:
 
 
 def review_queues_by_age(after: tuple[int, str] | None = None) -> Range:
-    """In LSI1: review queues, the newest first; from a creation time and id on, it included."""
+    """In LSI1: review queues, the newest first, or from a creation time and id on."""
     return _from("RQ", None if after is None else lsi1_review_queue(after[1], after[0]))
 
 
@@ -95,7 +95,7 @@ def review_queues_by_age(after: tuple[int, str] | None = None) -> Range:
 
 
 def review_item(queue_id: str, item_id: str) -> str:
-    """What a review queue has to be reviewed."""
+    """An item of a review queue: a trace to review."""
     return join(review_queue(queue_id), "ITEM", bounded(item_id, ITEM))
 
 
@@ -110,7 +110,7 @@ def review_items(queue_id: str) -> Range:
 
 
 def review_item_id_of(sk: str) -> str | None:
-    """The id of what is to be reviewed."""
+    """The id of the trace to review."""
     return key_text(pieces_of(sk, "RQ")[2])
 
 
@@ -120,20 +120,20 @@ def lsi1_review_item(queue_id: str, status: str, item_id: str, created: int) -> 
 
 
 def lsi4_review_item(item_id: str, queue_id: str) -> str:
-    """From what is to be reviewed to the review queue that has it."""
+    """An item of a review queue, by the trace to review."""
     return join("RQI", bounded(item_id, ITEM), bounded(queue_id, ID))
 
 
 def review_items_of_status(
     queue_id: str, status: str, after: tuple[int, str] | None = None
 ) -> Range:
-    """In LSI1: items of a status, the newest first; from a creation time and id on, it included."""
+    """In LSI1: items of a status, the newest first, or from a creation time and id on."""
     first = None if after is None else lsi1_review_item(queue_id, status, after[1], after[0])
     return _from(_of_status(queue_id, status), first)
 
 
 def review_queues_with(item_id: str) -> Range:
-    """In LSI4: the review queues that have something to be reviewed."""
+    """In LSI4: the review queues that a trace is in."""
     return children(join("RQI", bounded(item_id, ITEM)))
 
 
@@ -150,41 +150,35 @@ def _from(key: str, first: str | None) -> Range:
     return everything if first is None else Range(first, everything.high)
 
 
-# --- what they are ------------------------------------------------------------------------------
+# --- what an item is ----------------------------------------------------------------------------
 
 
-def _read_label_schema(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del item
-    return Anatomy("Label schema", (_meta(pk),)) if len(words) == 2 else None
+def _label_schema(pk: str, words: list[str], _item: Item) -> ItemDescription | None:
+    return described("Label schema" if len(words) == 2 else None, Key(pk, EXPERIMENT_META))
 
 
-def _read_label_schema_name(pk: str, words: list[str], item: Item) -> Anatomy:
-    del words
-    return Anatomy("Name of a label schema", (_meta(pk), Key(pk, label_schema(str(item["id"])))))
+def _label_schema_name(pk: str, _words: list[str], item: Item) -> ItemDescription:
+    owners = (Key(pk, EXPERIMENT_META), Key(pk, label_schema(str(item["id"]))))
+    return ItemDescription("Name of a label schema", owners)
 
 
-def _read_review_queue(pk: str, words: list[str], item: Item) -> Anatomy | None:
-    del item
+def _review_queue(pk: str, words: list[str], _item: Item) -> ItemDescription | None:
+    meta = Key(pk, EXPERIMENT_META)
     if len(words) == 2:
-        return Anatomy("Review queue", (_meta(pk),))
-    if len(words) != 4 or words[2] != "ITEM":
-        return None
-    return Anatomy("Item of a review queue", (_meta(pk), Key(pk, join(*words[:2]))))
+        return ItemDescription("Review queue", (meta,))
+    is_item = len(words) == 4 and words[2] == "ITEM"
+    return described("Item of a review queue" if is_item else None, meta, Key(pk, join(*words[:2])))
 
 
-def _read_review_queue_name(pk: str, words: list[str], item: Item) -> Anatomy:
-    del words
-    return Anatomy("Name of a review queue", (_meta(pk), Key(pk, review_queue(str(item["id"])))))
-
-
-def _meta(pk: str) -> Key:
-    return Key(pk, EXPERIMENT_META)
+def _review_queue_name(pk: str, _words: list[str], item: Item) -> ItemDescription:
+    owners = (Key(pk, EXPERIMENT_META), Key(pk, review_queue(str(item["id"]))))
+    return ItemDescription("Name of a review queue", owners)
 
 
 _SCHEMA, _QUEUE, _TRACE = "ls-0197c9b7", "rq-0197c9b8", "tr-5f3a"
 _TIME = 1_700_000_000_000
 
-AREA = Area(
+SECTION = KeySection(
     patterns=(
         Pattern("SK", "LS#<schema_id>", "Label schema", label_schema, (_SCHEMA,)),
         Pattern("SK", "LSNAME#<name>", "Name of a label schema", label_schema_name, ("tone",)),
@@ -198,18 +192,10 @@ AREA = Area(
         ),
         Pattern("SK", "RQNAME#<name>", "Name of a review queue", review_queue_name, ("triage",)),
         Pattern(
-            "lsi1sk",
-            "LS#<age>#<schema_id>",
-            "Label schema",
-            lsi1_label_schema,
-            (_SCHEMA, _TIME),
+            "lsi1sk", "LS#<age>#<schema_id>", "Label schema", lsi1_label_schema, (_SCHEMA, _TIME)
         ),
         Pattern(
-            "lsi1sk",
-            "RQ#<age>#<queue_id>",
-            "Review queue",
-            lsi1_review_queue,
-            (_QUEUE, _TIME),
+            "lsi1sk", "RQ#<age>#<queue_id>", "Review queue", lsi1_review_queue, (_QUEUE, _TIME)
         ),
         Pattern(
             "lsi1sk",
@@ -227,9 +213,9 @@ AREA = Area(
         ),
     ),
     in_experiment={
-        "LS": _read_label_schema,
-        "LSNAME": _read_label_schema_name,
-        "RQ": _read_review_queue,
-        "RQNAME": _read_review_queue_name,
+        "LS": _label_schema,
+        "LSNAME": _label_schema_name,
+        "RQ": _review_queue,
+        "RQNAME": _review_queue_name,
     },
 )

@@ -1,7 +1,7 @@
 """Keys of runs and what belongs to them.
 
-The kinds below a run sort as INPUT, INPUT_LM, LM, METRIC, MHIST, OUTPUT, PARAM, PART, TAG. The
-history (MHIST) may be thousands of times larger than the rest, so a run is read in two ranges
+The items below a run sort as INPUT, INPUT_LM, LM, METRIC, MHIST, OUTPUT, PARAM, PART, TAG. The
+history (MHIST) may be thousands of times larger than the rest, so a run is read in the two ranges
 around it: :func:`run_head` and :func:`run_tail`.
 """
 
@@ -30,16 +30,16 @@ RUNS = children("R")
 
 
 class RunItem(NamedTuple):
-    """What a sort key in a run's range says."""
+    """The parts of a sort key in a run's range."""
 
-    run_id: str | None  # None: cut, the item holds it
+    run_id: str | None  # None when it was cut; the item holds it
     kind: str  # "" for the run itself, else METRIC, PARAM, ...
-    name: str | None  # the key or name after the kind; None: cut, the item holds it
-    rest: tuple[str, ...] = ()  # further pieces, as they stand
+    name: str | None  # the key or name after the kind; None when it was cut
+    rest: tuple[str, ...] = ()  # further pieces, not decoded
 
 
 class MetricPoint(NamedTuple):
-    """Where a point of a metric's history stands."""
+    """The parts of the key of a point in a metric's history."""
 
     step: int
     timestamp: int
@@ -66,27 +66,24 @@ def run_metric(run_id: str, key: str) -> str:
 def run_metric_point(
     run_id: str, key: str, step: int, timestamp: int, suffix: str | None = None
 ) -> str:
-    """One value of a metric's history.
-
-    The suffix tells several values at one step and timestamp apart.
-    """
-    point = f"{_points(run_id, key)}#{_place(step, timestamp)}"
+    """One point of a metric's history; the suffix tells points at one step and time apart."""
+    point = f"{_points(run_id, key)}#{_step_and_time(step, timestamp)}"
     if suffix is None:
         return point
-    # Ours are hex digits, each made once and not worth keeping.
+    # Our suffixes are hex digits and used once: not worth a place in the cache of `bounded`.
     plain = suffix.isalnum() and suffix.isascii() and len(suffix) <= WORD
     return f"{point}#{suffix if plain else bounded(suffix, WORD)}"
 
 
 @lru_cache(maxsize=16384)
 def _points(run_id: str, key: str) -> str:
-    """What the points of one metric have in common."""
+    """The beginning that all points of one metric share."""
     return f"{run(run_id)}#MHIST#{bounded(key, KEY)}"
 
 
 @lru_cache(maxsize=4096)
-def _place(step: int, timestamp: int) -> str:
-    """What the points of one call mostly have in common."""
+def _step_and_time(step: int, timestamp: int) -> str:
+    """The end that most points of one call share."""
     return f"{ordered_int(step)}#{ordered_int(timestamp)}"
 
 
@@ -122,7 +119,7 @@ def run_output(run_id: str, model_id: str) -> str:
 
 
 def run_children(run_id: str) -> Range:
-    """Everything below a run, its own item not included."""
+    """Everything below a run, without its own item."""
     return children(run(run_id))
 
 
@@ -141,8 +138,8 @@ def run_tail(run_id: str) -> Range:
     return Range(run_outputs(run_id).low, run_tags(run_id).high)
 
 
-def run_but_history(run_id: str) -> tuple[Range, Range]:
-    """Everything below a run but its history."""
+def run_children_without_history(run_id: str) -> tuple[Range, Range]:
+    """Everything below a run except its history."""
     return Range(run_children(run_id).low, run_head(run_id).high), run_tail(run_id)
 
 
@@ -189,7 +186,7 @@ def run_outputs(run_id: str) -> Range:
 def metric_history(
     run_id: str, key: str, first_step: int | None = None, last_step: int | None = None
 ) -> Range:
-    """The history of one metric, from and to a step, both included."""
+    """The history of one metric, from one step to another, both included."""
     metric = join(run(run_id), "MHIST", bounded(key, KEY))
     low, high = children(metric)
     if first_step is not None:
@@ -200,12 +197,12 @@ def metric_history(
 
 
 def run_id_of(sk: str) -> str | None:
-    """The run that a sort key belongs to, or None when its id was cut."""
+    """The run that a sort key belongs to; None when its id was cut."""
     return key_text(pieces_of(sk, "R")[0])
 
 
 def run_item_of(sk: str) -> RunItem:
-    """A sort key in a run's range, taken apart."""
+    """The parts of a sort key in a run's range."""
     pieces = pieces_of(sk, "R")
     run_id = key_text(pieces[0])
     if len(pieces) == 1:
@@ -215,8 +212,8 @@ def run_item_of(sk: str) -> RunItem:
 
 
 def run_child_of(sk: str) -> tuple[str, str | None]:
-    """The kind of an item below a run, and its name, or None when that was cut."""
-    # Called for every item of a run that is sealed, so the run's id is not decoded.
+    """The kind of an item below a run, and its name; None when that was cut."""
+    # Sealing calls this for every item of a run, so the run's id is not decoded.
     pieces = sk.split("#", 4)
     if len(pieces) < 4 or pieces[0] != "R":
         raise ValueError(f"not a key below a run: {sk!r}")
@@ -225,7 +222,7 @@ def run_child_of(sk: str) -> tuple[str, str | None]:
 
 def metric_point_of(sk: str) -> MetricPoint:
     """Step, timestamp and suffix of a point of a metric's history."""
-    # Called for every point of a history, so the run's id and the metric's key are not decoded.
+    # Called for every point of a history, so only its last pieces are decoded.
     pieces = pieces_of(sk, "R")
     if len(pieces) not in (5, 6) or pieces[1] != "MHIST":
         raise ValueError(f"not a point of a metric's history: {sk!r}")

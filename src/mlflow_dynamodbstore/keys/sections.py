@@ -1,8 +1,14 @@
-"""The parts of the system whose key modules describe their keys themselves."""
+"""The sections of the keys whose modules describe themselves."""
 
 from __future__ import annotations
 
 from mlflow_dynamodbstore.keys import evaluation, gateway, jobs, mcp, reviews
-from mlflow_dynamodbstore.keys.pattern_types import Area
+from mlflow_dynamodbstore.keys.section_types import KeySection
 
-AREAS: tuple[Area, ...] = (evaluation.AREA, gateway.AREA, jobs.AREA, mcp.AREA, reviews.AREA)
+SECTIONS: tuple[KeySection, ...] = (
+    evaluation.SECTION,
+    gateway.SECTION,
+    jobs.SECTION,
+    mcp.SECTION,
+    reviews.SECTION,
+)

@@ -11,7 +11,7 @@ TRACES = children("T")
 """All traces of an experiment with everything below them."""
 
 SESSION_ASSESSED = children("TSA")
-"""The traces of an experiment with assessments that speak of their whole session."""
+"""The traces of an experiment that have assessments of their whole session."""
 
 _LOCATOR = join("T", "LOC")
 _SPAN_PARTS = 10**4
@@ -40,7 +40,7 @@ def trace_spans(trace_id: str) -> str:
 def trace_spans_part(trace_id: str, number: int) -> str:
     """One of several items that together hold the spans of a trace."""
     if not 0 <= number < _SPAN_PARTS:
-        raise ValueError(f"not the number of a part: {number}")
+        raise ValueError(f"not a part number: {number}")
     return join(trace_spans(trace_id), f"{number:04d}")
 
 
@@ -50,38 +50,33 @@ def trace_assessment(trace_id: str, assessment_id: str) -> str:
 
 
 def trace_issue(trace_id: str, assessment_id: str) -> str:
-    """Notes that an assessment of a trace is a reference to an issue."""
+    """Notes that an assessment of a trace refers to an issue."""
     return join(trace(trace_id), "ISSUE", bounded(assessment_id, ID))
 
 
 def trace_locator_key(trace_id: str) -> Key:
-    """The item that tells a trace's experiment, in a partition of its own."""
+    """The item that says in which experiment a trace lies, in a partition of its own."""
     return Key(join("TRACE", bounded(trace_id, ID)), _LOCATOR)
 
 
 def session_assessed(trace_id: str) -> str:
-    """Notes that a trace has assessments which speak of its whole session."""
+    """Notes that a trace has assessments of its whole session."""
     return join("TSA", bounded(trace_id, ID))
 
 
-def session_assessed_of(sk: str) -> str | None:
-    """The trace that such a note is about, or None when its id was cut."""
-    return key_text(pieces_of(sk, "TSA")[0])
-
-
 def run_assessments_pk(run_id: str) -> str:
-    """The partition that lists the assessments a run has made."""
+    """The partition that lists the assessments that a run made."""
     return join("RUNASSESS", bounded(run_id, ID))
 
 
 def run_assessment_key(run_id: str, trace_id: str, assessment_id: str) -> Key:
-    """One assessment a run has made."""
-    place = join("A", bounded(trace_id, ID), bounded(assessment_id, ID))
-    return Key(run_assessments_pk(run_id), place)
+    """One assessment that a run made."""
+    sk = join("A", bounded(trace_id, ID), bounded(assessment_id, ID))
+    return Key(run_assessments_pk(run_id), sk)
 
 
 def trace_children(trace_id: str) -> Range:
-    """Everything below a trace, its own item not included."""
+    """Everything below a trace, without its own item."""
     return children(trace(trace_id))
 
 
@@ -96,7 +91,7 @@ def trace_tags(trace_id: str) -> Range:
 
 
 def trace_all_spans(trace_id: str) -> Range:
-    """The item of a trace's spans and all its parts."""
+    """The item of a trace's spans, and its parts."""
     return Range(trace_spans(trace_id), children(trace_spans(trace_id)).high)
 
 
@@ -106,12 +101,12 @@ def trace_assessments(trace_id: str) -> Range:
 
 
 def trace_id_of(sk: str) -> str | None:
-    """The trace that a sort key belongs to, or None when its id was cut."""
+    """The trace that a sort key belongs to; None when its id was cut."""
     return key_text(pieces_of(sk, "T")[0])
 
 
 def trace_tag_key(sk: str) -> str | None:
-    """The key of a trace's tag, or None when it was cut."""
+    """The key of a trace's tag; None when it was cut."""
     _, kind, key = [*pieces_of(sk, "T"), "", ""][:3]
     if kind != "TAG":
         raise ValueError(f"not a tag of a trace: {sk!r}")

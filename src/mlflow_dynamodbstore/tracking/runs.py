@@ -280,7 +280,7 @@ class Runs(TrackingBase):
 
     def _redate_children(self, run: RunPlace, ttl: int | None) -> None:
         """Give a run's items this expiry, or none; history keeps the expiry of its own."""
-        self.table.redate(run.pk, run_keys.run_but_history(run.run_id), ttl)
+        self.table.redate(run.pk, run_keys.run_children_without_history(run.run_id), ttl)
 
     # --- for `mlflow gc` ------------------------------------------------------------------------
 

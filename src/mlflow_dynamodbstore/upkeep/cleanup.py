@@ -145,7 +145,7 @@ class Cleanup:
             self.report.removed += self._remover.remove(orphans, text_fields)
 
     def _count(self, orphans: list[Judged]) -> None:
-        self.report.found.update(orphan.what.entity for orphan in orphans)
+        self.report.found.update(orphan.what.kind for orphan in orphans)
 
     def _settle_claims(self, items: list[Item]) -> None:
         """Finish what was left half done in the registry (renamed or removed models)."""

@@ -23,8 +23,8 @@ from enum import Enum
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.keys.item_kinds import anatomy
-from mlflow_dynamodbstore.keys.pattern_types import Anatomy
+from mlflow_dynamodbstore.keys.item_kinds import describe_item
+from mlflow_dynamodbstore.keys.section_types import ItemDescription
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search import name_index
@@ -60,7 +60,7 @@ class Judged:
     """
 
     key: Key
-    what: Anatomy
+    what: ItemDescription
     verdict: Verdict
     sealed_as: int | None = None
     named: str | None = None
@@ -82,7 +82,7 @@ class _Owner:
 class _Subject:
     item: Item
     key: Key
-    what: Anatomy
+    what: ItemDescription
 
 
 class Judge:
@@ -97,7 +97,7 @@ class Judge:
         ``rules`` must have been read after the items were.
         """
         subjects = [
-            _Subject(item, self._table.schema.key_of(item), anatomy(item)) for item in items
+            _Subject(item, self._table.schema.key_of(item), describe_item(item)) for item in items
         ]
         subjects = [subject for subject in subjects if subject.what.owners]
         owners = self._owners(subjects, rules)
@@ -148,7 +148,7 @@ class Judge:
     def _judged(self, subject: _Subject, owners: dict[Key, _Owner], rules: Rules) -> Judged:
         what, key = subject.what, subject.key
         if any(owner not in owners for owner in what.owners):
-            certain = what.is_search_entry or what.entity.endswith(" name")
+            certain = what.is_search_entry or what.kind.endswith(" name")
             # A name says nothing about its age, even one that looks like an id.
             told_by = None if what.is_name_entry else what.owner_id
             verdict = Verdict.ORPHAN if certain else self._by_age(told_by)
@@ -160,13 +160,13 @@ class Judge:
             wrong = run.judges_entries and key.sk not in run.said
             verdict = Verdict.ORPHAN if wrong else Verdict.KEPT
             return Judged(key, what, verdict, sealed_as=run.generation)
-        if what.entity == GUARD_OF_EXPERIMENT:
+        if what.kind == GUARD_OF_EXPERIMENT:
             return self._name(subject, owners[what.owners[0]])
         if what.is_name_entry:
             return self._name_entry(subject, owners[what.owners[0]], rules)
         return Judged(key, what, Verdict.KEPT)
 
-    def _part(self, what: Anatomy, head: _Owner | None) -> Verdict:
+    def _part(self, what: ItemDescription, head: _Owner | None) -> Verdict:
         if head is None:
             return self._by_age(what.owner_id)
         if what.generation in head.named_parts or head.state == SEALING:
@@ -204,5 +204,5 @@ class Judge:
         return Verdict.KEPT if young else Verdict.ORPHAN
 
 
-def _head(what: Anatomy) -> tuple[Key, ...]:
+def _head(what: ItemDescription) -> tuple[Key, ...]:
     return () if what.head is None else (what.head,)

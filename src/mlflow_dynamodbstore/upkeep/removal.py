@@ -47,7 +47,7 @@ class Remover:
         gone: list[Judged] = []
         others: list[Judged] = []
         for orphan in orphans:
-            if orphan.what.is_name_entry or orphan.what.entity.endswith(" name"):
+            if orphan.what.is_name_entry or orphan.what.kind.endswith(" name"):
                 of_names.append(orphan)
             elif not orphan.what.is_search_entry:
                 others.append(orphan)

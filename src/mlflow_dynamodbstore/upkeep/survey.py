@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, anatomy
+from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, describe_item
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
@@ -90,7 +90,7 @@ class Survey:
         return ranked[:count]
 
     def _add(self, item: Item) -> None:
-        entity = anatomy(item).entity
+        entity = describe_item(item).kind
         self.outdated += isinstance(item, Upgraded)
         own, local, global_ = stored_sizes(self.schema, item)
         self.by_entity[entity].add(Amount(1, own, local + global_, int(TTL in item)))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys.base import Range
-from mlflow_dynamodbstore.keys.ranks import fts_of_rev, fts_rev_entries_of_type
+from mlflow_dynamodbstore.keys.ranks import forward_fts, fts_rev_entries_of_type
 from mlflow_dynamodbstore.registry.items import name_of_guard
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
@@ -192,7 +192,7 @@ class TextIndex:
         query = Query(pk, where=words.on(), keys_only=True)
         for some in batched(self._table.items(query), WRITES_AT_ONCE):
             back = [self._table.schema.key_of(item) for item in some]
-            forward = [Key(pk, fts_of_rev(key.sk)) for key in back]
+            forward = [Key(pk, forward_fts(key.sk)) for key in back]
             # The way back last: by it, a removal that was interrupted finds the rest.
             self._table.write([Delete(k) for k in forward], then=[Delete(k) for k in back])
             removed += 2 * len(back)

@@ -137,5 +137,5 @@ def test_a_copy_that_was_stopped_goes_on(call, source, opened, tmp_path, monkeyp
     assert examined["completeness"].needs_attention
     assert "is not complete" in call("dump", tmp_path / "x.gz", uri=target, code=FAILED)
     assert call("copy", target, "--json")["resumed"]
-    assert unfinished.get(access_keys.filling_key())["ended"]
+    assert unfinished.get(access_keys.fill_state_key())["ended"]
     assert compare(TableSource(source), TableSource(unfinished), source.clock()).is_same

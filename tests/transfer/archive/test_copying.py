@@ -87,7 +87,7 @@ def test_no_item_changes_its_version_on_the_way(source, opened):
 def test_places_in_the_source_stay_there(source, opened):
     target = opened("target")
     copy(source, target)
-    filling = access_keys.filling_key().sk
+    filling = access_keys.fill_state_key().sk
     left = {i["SK"] for i in raw_items(source)} - {i["SK"] for i in raw_items(target)}
     assert {sk for sk in left if sk.startswith("CFG")} == {
         "CFG#state.cleanup",
@@ -139,7 +139,7 @@ def test_an_unfinished_copy_is_not_taken_for_a_table(source, opened):
     target = opened("target")
     copy(source, target)
     require_complete(target)
-    note = target.get(access_keys.filling_key())
+    note = target.get(access_keys.fill_state_key())
     target.put({**note, "ended": None})
     with pytest.raises(Refused, match="is not complete: a transfer from"):
         require_complete(target)

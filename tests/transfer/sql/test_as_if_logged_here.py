@@ -10,7 +10,7 @@ import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
-from mlflow_dynamodbstore.keys.item_kinds import anatomy
+from mlflow_dynamodbstore.keys.item_kinds import describe_item
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item
@@ -30,7 +30,7 @@ def test_nothing_of_it_is_an_orphan(source: Theirs, table):
     report = Cleanup(table, dry_run=True).run()
     assert report.finished
     assert not report.found
-    assert not [i["SK"] for i in everything_in(table) if anatomy(i).entity == "Unknown"]
+    assert not [i["SK"] for i in everything_in(table) if describe_item(i).kind == "Unknown"]
 
 
 def log(store, registry) -> None:
@@ -54,7 +54,7 @@ def shape(item: Item) -> tuple[str, ...]:
     """The kind of an item and the names of its attributes."""
     # What a change of an alias leaves behind is of who changed it here.
     names = {re.sub("^h:.*", "", name) for name in item} - {"", "outside", "_w"}
-    return (anatomy(item).entity, *sorted(names))
+    return (describe_item(item).kind, *sorted(names))
 
 
 def test_it_has_the_items_and_attributes_that_our_own_have(table, tmp_path: Path):
@@ -72,7 +72,7 @@ def test_it_has_the_items_and_attributes_that_our_own_have(table, tmp_path: Path
 
 def test_ended_runs_are_sealed_and_others_live(source: Theirs, table):
     imported(source.uri, table)
-    runs = [i for i in everything_in(table) if anatomy(i).entity == "Run"]
+    runs = [i for i in everything_in(table) if describe_item(i).kind == "Run"]
     assert len(runs) == 8
     for run in runs:
         ended = run["status"] in ("FINISHED", "FAILED", "KILLED")

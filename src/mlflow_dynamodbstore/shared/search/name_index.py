@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
-from mlflow_dynamodbstore.keys.ranks import MODEL_NAME, fts_of_rev
+from mlflow_dynamodbstore.keys.ranks import MODEL_NAME, forward_fts
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.filters import Comparison
 from mlflow_dynamodbstore.shared.search.fulltext import TextField, needed, tokens
@@ -64,7 +64,7 @@ def entries_left(table: Table, field: str, workspace: str, entity_id: str) -> li
     pk = access_keys.workspace_pk(workspace)
     words = rank_keys.fts_rev_entries(field, entity_id)
     back = [Key(pk, str(item["SK"])) for item in table.items(Query(pk, where=words.on()))]
-    return [*(Key(pk, fts_of_rev(key.sk)) for key in back), *back]
+    return [*(Key(pk, forward_fts(key.sk)) for key in back), *back]
 
 
 class NameIndex:

@@ -151,7 +151,7 @@ def _metric_paths(name: str, indexed: Indexed) -> Iterator[type[ByMetric]]:
 def _params_equal(comparisons: Sequence[Comparison]) -> Iterator[Path]:
     for c in comparisons:
         if c.kind == PARAM and c.comparator == "=":
-            within = rank_keys.param_ranks_of(c.name, c.value)
+            within = rank_keys.param_ranks_equal(c.name, c.value)
             yield ByParam(ordered=False, key=c.name, within=within, most=MOST_EQUAL, missing=False)
 
 

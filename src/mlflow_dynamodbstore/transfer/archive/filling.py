@@ -93,7 +93,7 @@ class Filling:
 
     def _note(self, place: Value) -> None:
         """Say how far it has come, unless somebody else has gone on from the last note."""
-        key = access_keys.filling_key()
+        key = access_keys.fill_state_key()
         item: Item = {
             "PK": key.pk,
             "SK": key.sk,

@@ -35,7 +35,7 @@ class Note:
     @classmethod
     def of(cls, table: Table) -> Note | None:
         """The note of a table; None for one that was not filled from elsewhere."""
-        item = table.get(access_keys.filling_key())
+        item = table.get(access_keys.fill_state_key())
         return None if item is None else cls(item)
 
     @property

@@ -22,7 +22,7 @@ SEGMENTS = 4
 _LEFT_WORDS = (
     access_keys.setting(cleanup.POSITION),
     access_keys.setting(run_walk.POSITION),
-    access_keys.filling(),
+    access_keys.FILL_STATE,
 )
 
 

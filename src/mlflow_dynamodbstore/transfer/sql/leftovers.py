@@ -9,7 +9,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.keys import reviews as review_keys
-from mlflow_dynamodbstore.keys.item_kinds import anatomy
+from mlflow_dynamodbstore.keys.item_kinds import describe_item
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.transfer.sql.items import Shelf
 
@@ -29,7 +29,7 @@ def left_in_table(shelf: Shelf) -> Counter[str]:
     found: Counter[str] = Counter()
     for workspace in shelf.workspaces():
         for item in shelf.table.items(Query(access_keys.workspace_pk(workspace))):
-            label = IN_WORKSPACES.get(anatomy(item).entity)
+            label = IN_WORKSPACES.get(describe_item(item).kind)
             found.update([] if label is None else [label])
         found["jobs"] += _count(shelf, Query(job_keys.jobs_pk(workspace)))
     for experiment_id in shelf.experiment_ids():

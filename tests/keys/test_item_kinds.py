@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, anatomy
+from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, describe_item
 from mlflow_dynamodbstore.keys.patterns import PATTERNS
 
 SORT_KEYS = [pattern for pattern in PATTERNS if pattern.attribute == "SK"]
@@ -16,7 +16,7 @@ SAID = {"experiment_id": "7", "name": "iris", "workspace": "default", "run_id": 
 def kinds(partition: str, sort_key: str) -> set[str]:
     """What an item with these keys is; nothing where they do not belong together."""
     try:
-        return {anatomy({**SAID, "PK": partition, "SK": sort_key}).entity} - {UNKNOWN}
+        return {describe_item({**SAID, "PK": partition, "SK": sort_key}).kind} - {UNKNOWN}
     except (ValueError, LookupError):
         return set()
 
@@ -35,5 +35,5 @@ def test_every_partition_holds_something_known(partition):
 def test_what_nobody_writes_is_unknown():
     """And has no owners, so that upkeep leaves it alone."""
     for pk, sk in (("EXP#7", "X#1"), ("ELSE#7", "R#1"), ("EXP#7", "T#1#ELSE#2")):
-        found = anatomy({"PK": pk, "SK": sk})
-        assert (found.entity, found.owners) == (UNKNOWN, ())
+        found = describe_item({"PK": pk, "SK": sk})
+        assert (found.kind, found.owners) == (UNKNOWN, ())

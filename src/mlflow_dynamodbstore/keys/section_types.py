@@ -1,0 +1,84 @@
+"""How a section of the keys describes itself: the patterns of its keys, and what its items are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mlflow_dynamodbstore.table.values import Item, Key
+
+
+class Pattern(NamedTuple):
+    """One form that a key attribute takes.
+
+    In ``text``, ``<...>`` stands for a piece and ``[...]`` is optional.
+    """
+
+    attribute: str
+    text: str
+    entity: str
+    function: Callable[..., str | Key | dict[str, str]]
+    arguments: tuple[str | int | float, ...] = ()
+
+    @property
+    def example(self) -> str:
+        """The key that the function makes of the arguments."""
+        made = self.function(*self.arguments)
+        if isinstance(made, Key):
+            return made.pk if self.attribute == "PK" else made.sk
+        return made if isinstance(made, str) else made[self.attribute]
+
+
+@dataclass(frozen=True)
+class ItemDescription:
+    """What kind of item this is, and which items it belongs to.
+
+    ``owners`` are the items that must exist for it to be of use, the outermost first.
+    ``owner_id`` is the id of the run, trace or logged model that it is or belongs to, if any. A
+    search entry names its ``run``, and a full-text entry its ``text_field``. A part of a large
+    value belongs to the item at ``head``, which must name its ``generation``.
+    """
+
+    kind: str
+    owners: tuple[Key, ...] = ()
+    owner_id: str | None = None
+    run: Key | None = None
+    text_field: str | None = None
+    head: Key | None = None
+    generation: str = ""
+
+    @property
+    def is_search_entry(self) -> bool:
+        """Whether a search finds a run by it."""
+        return self.run is not None
+
+    @property
+    def is_name_entry(self) -> bool:
+        """Whether it is a full-text entry of a name."""
+        return self.run is None and self.text_field is not None
+
+
+Describer = Callable[[str, list[str], Item], ItemDescription | None]
+"""Describes an item from its partition key, the words of its sort key, and the item itself."""
+
+
+def described(
+    kind: str | None, *owners: Key, owner_id: str | None = None
+) -> ItemDescription | None:
+    """The description of an item with owners; None where the kind is not known."""
+    return None if kind is None else ItemDescription(kind, owners, owner_id)
+
+
+@dataclass(frozen=True)
+class KeySection:
+    """The keys of one part of the system: their patterns, and what their items are.
+
+    ``partitions`` maps the first word of a partition key to the describer of its items;
+    ``in_experiment`` and ``in_workspace`` map the first word of a sort key in such a partition.
+    """
+
+    patterns: tuple[Pattern, ...]
+    partitions: Mapping[str, Describer] = field(default_factory=dict)
+    in_experiment: Mapping[str, Describer] = field(default_factory=dict)
+    in_workspace: Mapping[str, Describer] = field(default_factory=dict)
