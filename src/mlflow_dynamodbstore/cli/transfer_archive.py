@@ -28,8 +28,8 @@ from mlflow_dynamodbstore.transfer.archive.filling import (
     require_complete,
     require_fillable,
 )
-from mlflow_dynamodbstore.transfer.archive.notes import Filled
 from mlflow_dynamodbstore.transfer.archive.sources import Source, TableSource
+from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -179,7 +179,7 @@ def _checked(file: Path, *, json: bool) -> Archive:
 
 def _fill(
     what: str, target: Table, source: Source, *, json: bool, total: int | None = None
-) -> Filled:
+) -> FillProgress:
     with output.bar(what, quiet=json) as shown:
         return Filling(target, source, lambda done: _count(shown, done.items, total)).run()
 

@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.table.uri import parse
 from mlflow_dynamodbstore.transfer.archive.comparing import Comparison, Difference
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
 from mlflow_dynamodbstore.transfer.archive.file import Dumped
-from mlflow_dynamodbstore.transfer.archive.notes import Filled
+from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 from mlflow_dynamodbstore.upkeep.prices import dollars, in_dollars
 from mlflow_dynamodbstore.upkeep.survey import readable
 
@@ -76,7 +76,7 @@ class Report:
         if trouble:
             output.say(f"[yellow]The target was not looked at[/]: {escape(trouble)}")
 
-    def filled(self, filled: Filled, compared: Comparison | None) -> None:
+    def filled(self, filled: FillProgress, compared: Comparison | None) -> None:
         """What a copy or a load has done."""
         if self.json:
             self._say_json(**asdict(filled), **_verdict(compared))
@@ -134,7 +134,7 @@ class Report:
             output.say(f"  {escape(_key(difference))}: {_where(difference)}")
 
 
-def _what_was_done(filled: Filled, target: str) -> str:
+def _what_was_done(filled: FillProgress, target: str) -> str:
     if filled.resumed and not filled.moved:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(filled.ended))
         return f"{target} is complete since {when}, with {filled.items:,} items: nothing to do."

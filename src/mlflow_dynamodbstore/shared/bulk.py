@@ -1,15 +1,27 @@
-"""Work on whole partitions."""
+"""Work on many items: in batches, and on whole partitions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
 
 from boto3.dynamodb.conditions import ConditionBase
 
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.table import Table
 
+T = TypeVar("T")
+
 PAGE = 500
+
+
+def batched(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Values in lists of up to ``size``."""
+    iterator = iter(values)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
 
 
 def empty_partition(

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from boto3.dynamodb.conditions import Attr
-
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, Scan
 from mlflow_dynamodbstore.table.errors import AccessDenied, NewerItem, TableError
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.transfer.archive.notes import Note
+from mlflow_dynamodbstore.upkeep.fill_state import FillState
 from mlflow_dynamodbstore.upkeep.judging import Judge
 from mlflow_dynamodbstore.upkeep.survey import COLLECTION_LIMIT, Survey, readable
 from mlflow_dynamodbstore.upkeep.walk import Walk
@@ -119,10 +118,7 @@ class Doctor:
         yield "UpdateItem", lambda: table.update(key, Update(set={"value": 1}))
         yield "BatchWriteItem", lambda: table.write([Put(item)])
         yield "TransactWriteItems", lambda: table.transact([Put(item)])
-        yield (
-            "DeleteItem",
-            lambda: table.write([Delete(key, condition=Attr("PK").exists())]),
-        )
+        yield "DeleteItem", lambda: table.write([Delete(key, condition=PRESENT)])
 
     def _schema(self) -> Finding:
         try:
@@ -132,11 +128,11 @@ class Doctor:
         return Finding("schema", Level.OK, "keys and indexes are ours")
 
     def _completeness(self) -> Iterator[Finding]:
-        note = Note.of(self._table)
-        if note is not None and note.is_unfinished:
+        state = FillState.read(self._table)
+        if state is not None and state.is_unfinished:
             text = (
-                f"a transfer from {note.source} was stopped after {note.filled.items:,} items: "
-                "the same command goes on with it"
+                f"a transfer from {state.source} was stopped after {state.progress.items:,} items: "
+                "run the same command again to finish it"
             )
             yield Finding("completeness", Level.FAILURE, text)
 

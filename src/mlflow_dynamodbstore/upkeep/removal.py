@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from boto3.dynamodb.conditions import Attr, ConditionBase
+from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
@@ -26,7 +28,6 @@ from mlflow_dynamodbstore.table.errors import IncompleteWrite, TransactionCancel
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Key, Value
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.tracking.records import SEALED
 from mlflow_dynamodbstore.upkeep.judging import Judged
 
@@ -62,10 +63,9 @@ class Remover:
 
     def _date(self, orphans: Iterable[Judged]) -> int:
         now = Update(set={TTL: int(self._table.clock())})
-        exists = Attr("PK").exists()
         done = 0
         for some in batched(orphans, WRITES_AT_ONCE):
-            patches = [Patch(orphan.key, now, condition=exists) for orphan in some]
+            patches = [Patch(orphan.key, now, condition=PRESENT) for orphan in some]
             try:
                 outcomes = self._table.write(patches)
             except IncompleteWrite as error:
@@ -107,15 +107,14 @@ class Remover:
     def _delete_of_name(self, orphan: Judged) -> int:
         """A guard or an entry of a name, while its owner is gone or has the name it had."""
         (owner,) = orphan.what.owners
-        gone: ConditionBase = Attr("PK").not_exists()
-        same = gone if orphan.named is None else gone | Attr("name").eq(orphan.named)
+        same = ABSENT if orphan.named is None else ABSENT | Attr("name").eq(orphan.named)
         return self._transact([Check(owner, same)], [orphan.key])
 
     def _transact(self, checks: list[TransactWrite], deleted: Sequence[Key]) -> int:
         try:
             self._table.transact([*checks, *(Delete(key) for key in deleted)])
-        except TransactionCancelled as error:
-            if any(r is not None and r.code != "ConditionFailed" for r in error.reasons):
+        except TransactionCancelled as cancelled:
+            if not cancelled.any_refused:
                 raise
             return 0  # it has changed since it was judged: the next cleanup looks again
         return len(deleted)
@@ -125,4 +124,4 @@ def _same_setting(text_fields: Value) -> Check:
     key = access_keys.setting_key(TEXT_FIELDS)
     if text_fields:
         return Check(key, Attr("value").eq(text_fields))
-    return Check(key, Attr("PK").not_exists() | Attr("value").eq({}))
+    return Check(key, ABSENT | Attr("value").eq({}))

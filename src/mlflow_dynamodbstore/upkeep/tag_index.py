@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.policies import DENORMALIZED_TAGS, Policies
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
-from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.tracking.experiment_items import all_tags, retagged, same_tags
@@ -69,14 +69,15 @@ class TagIndex:
         A tag is changed together with META. When META has not changed since it was read, the
         tags that were read after it are those that are there.
         """
-        while (meta := self._table.get(key)) is not None:
-            tags = all_tags(self._table, meta)
-            change = retagged(meta, tags, self._policies.denormalises)
+
+        def attempt() -> bool:
+            meta = self._table.get(key)
+            if meta is None:
+                return False
+            change = retagged(meta, all_tags(self._table, meta), self._policies.denormalises)
             if change is None:
                 return False
-            try:
-                self._table.update(key, change, condition=same_tags(meta))
-            except ConditionFailed:
-                continue
+            self._table.update(key, change, condition=same_tags(meta))
             return True
-        return False
+
+        return optimistically(f"the experiment at {key.pk}", attempt)

@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.ranks import forward_fts, fts_rev_entries_of_type
 from mlflow_dynamodbstore.registry.items import name_of_guard
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.shared.search.fulltext import LEVELS, TextField
@@ -28,7 +29,6 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.experiment_items import name_of
 from mlflow_dynamodbstore.tracking.items import run_id_of
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.tracking.records import RunContents
 from mlflow_dynamodbstore.upkeep.run_walk import PAGE, Done, Progress, RunWalk, settle
 

@@ -19,27 +19,27 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.transfer.archive.errors import Refused
-from mlflow_dynamodbstore.transfer.archive.notes import Filled, Note
 from mlflow_dynamodbstore.transfer.archive.sources import Sieve, Source, TableSource, address_of
+from mlflow_dynamodbstore.upkeep.fill_state import FillProgress, FillState
 
 MOST_AT_ONCE = 1_000
 """Items of one bulk write: a table that asks for patience is given it for each of these."""
 
 
-Progress = Callable[[Filled], None]
+Progress = Callable[[FillProgress], None]
 
 
 def require_complete(table: Table) -> None:
     """Raise ``Refused`` for a table that is itself still being filled."""
-    note = Note.of(table)
-    if note is not None and note.is_unfinished:
+    state = FillState.read(table)
+    if state is not None and state.is_unfinished:
         raise Refused(
-            f"{address_of(table)} is not complete: a transfer from {note.source} into it was "
+            f"{address_of(table)} is not complete: a transfer from {state.source} into it was "
             "stopped; finish that first"
         )
 
 
-def require_fillable(table: Table, identity: str) -> Note | None:
+def require_fillable(table: Table, identity: str) -> FillState | None:
     """The note that a filling from the same source has left, or None for an empty table.
 
     Raises ``Refused`` for any other table.
@@ -47,13 +47,13 @@ def require_fillable(table: Table, identity: str) -> Note | None:
     address = address_of(table)
     if identity == address:
         raise Refused(f"{address} is what is to be read: name another table to fill")
-    note = Note.of(table)
-    if note is None:
+    state = FillState.read(table)
+    if state is None:
         _require_empty(table)
-    elif note.source != identity:
-        part = "part of" if note.is_unfinished else "the contents of"
-        raise Refused(f"{address} holds {part} {note.source} already: take a table that is empty")
-    return note
+    elif state.source != identity:
+        part = "part of" if state.is_unfinished else "the contents of"
+        raise Refused(f"{address} holds {part} {state.source} already: use an empty table")
+    return state
 
 
 class Filling:
@@ -66,15 +66,15 @@ class Filling:
         self._holder = secrets.token_hex(8)
         self._noted: str | None = None
         self._sieve = Sieve(table.clock())
-        self.filled = Filled()
+        self.filled = FillProgress()
 
-    def run(self) -> Filled:
+    def run(self) -> FillProgress:
         """Fill the table. Raises ``Refused`` for one that holds anything else."""
-        note = require_fillable(self._table, self._source.identity)
+        state = require_fillable(self._table, self._source.identity)
         place = None
-        if note is not None:
-            self._noted, self.filled, place = note.holder, note.filled, note.place
-            if not note.is_unfinished:
+        if state is not None:
+            self._noted, self.filled, place = state.holder, state.progress, state.position
+            if not state.is_unfinished:
                 return self.filled
         self._note(place)
         before = self.filled.expired

@@ -12,6 +12,7 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import TTL, Item
@@ -26,7 +27,7 @@ from mlflow_dynamodbstore.tracking.experiment_items import (
     tag_change,
     tag_item,
 )
-from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
+from mlflow_dynamodbstore.tracking.items import experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.database import Writing
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
 from mlflow_dynamodbstore.transfer.sql.items import ItemSide, Shelf
@@ -204,9 +205,8 @@ class ExperimentItems(ItemSide):
         key = experiment_keys.experiment_key(DEFAULT_ID)
         meta = self.table.get(key) or {}
         change = tag_change(meta, name, value, self.shelf.policies.denormalises)
-        exists = Attr("PK").exists()
         tag = tag_item(key.pk, name, value)
-        self.table.transact([Patch(key, change, condition=exists), Put(tag)])
+        self.table.transact([Patch(key, change, condition=PRESENT), Put(tag)])
 
     def _is_used(self) -> bool:
         own = {experiment_keys.EXPERIMENT_META, experiment_keys.experiment_name_rev()}

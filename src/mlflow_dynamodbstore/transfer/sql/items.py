@@ -11,15 +11,15 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, Side
 
 AT_ONCE = 100
@@ -38,10 +38,7 @@ class Shelf:
 
     def workspaces(self) -> list[str]:
         """The names of all workspaces that something may lie in."""
-        query = Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on())
-        entries = self.table.items(query)
-        names = {str(access_keys.workspace_entry_of(str(entry["SK"]))) for entry in entries}
-        return sorted(names | {DEFAULT_WORKSPACE})
+        return all_workspaces(self.table)
 
     def experiments(self) -> Iterator[list[Item]]:
         """The own items of all experiments, deleted ones included, a few at a time."""
