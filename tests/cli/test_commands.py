@@ -11,9 +11,9 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.policies import ENVIRONMENT
 from mlflow_dynamodbstore.table.values import Key
-from mlflow_dynamodbstore.upkeep import cleanup, doctor, run_walk
+from mlflow_dynamodbstore.upkeep import backfill, cleanup, doctor
 from tests.engines import moto_server
-from tests.upkeep.making import make_run
+from tests.upkeep.helpers import make_run
 
 # --- ttl ----------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ def test_stopping_with_ctrl_c_has_its_own_code(run, store, monkeypatch):
     def stopped(self, walk):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cleanup.Cleanup, "_note", stopped)
+    monkeypatch.setattr(cleanup.Cleanup, "_note_position", stopped)
     run("ttl", "cleanup", code=INTERRUPTED)
 
 
@@ -109,7 +109,7 @@ def test_config_list_leaves_out_notes_of_upkeep(run, store):
 
 
 def test_fts_add_backfill_list_and_remove(run, store, monkeypatch):
-    monkeypatch.setattr(run_walk, "SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "SETTLING_SECONDS", 0.0)
     make_run(store, name="night owl")
     assert "No text is indexed" in run("fts", "list").stdout
     run("fts", "add", "run.name", "--level", "word")
@@ -125,7 +125,7 @@ def test_fts_add_backfill_list_and_remove(run, store, monkeypatch):
 
 
 def test_primary_metric_show_and_backfill(run, store, monkeypatch):
-    monkeypatch.setattr(run_walk, "SETTLING_SECONDS", 0.0)
+    monkeypatch.setattr(backfill, "SETTLING_SECONDS", 0.0)
     make_run(store, metrics={"acc": 0.5, "loss": 0.1})
     assert run.json("primary-metric", "show") == {
         "wanted": None,

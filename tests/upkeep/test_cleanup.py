@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep.cleanup import POSITION, Cleanup, Report
 from tests.stores import everything_in
-from tests.upkeep.making import items_of, make_run
+from tests.upkeep.helpers import items_of, make_run
 
 DAY = 24 * 3600
 
@@ -223,7 +223,7 @@ def test_a_rank_that_becomes_true_before_it_is_deleted_is_kept(store, time, monk
     place = Key("EXP#0", rank_keys.metric_rank("loss", 0.75, run_id))
     store.table.put({"PK": place.pk, "SK": place.sk})
     job = Cleanup(store.table, store.policies, sleep=time.sleep)
-    judge = job._judge.judge
+    judge = job._finder.find
 
     def judge_then_write(items, rules):
         judged = judge(items, rules)
@@ -231,7 +231,7 @@ def test_a_rank_that_becomes_true_before_it_is_deleted_is_kept(store, time, monk
         store.update_run_info(run_id, RunStatus.FINISHED, 3_000, None)
         return judged
 
-    monkeypatch.setattr(job._judge, "judge", judge_then_write)
+    monkeypatch.setattr(job._finder, "find", judge_then_write)
     job.run()
     assert store.table.get(place) is not None
     runs, _ = store._search_runs(["0"], "metrics.loss > 0.7", 1, 10, ["metrics.loss DESC"], None)
@@ -340,7 +340,7 @@ def test_killed_between_two_notes_it_ends_the_same(store, time):
 def test_begun_anew_it_forgets_the_place(store, time):
     orphans_and_others(store, 3000)
     Cleanup(store.table, store.policies, sleep=time.sleep, stop=lambda: True).run()
-    report = Cleanup(store.table, store.policies, sleep=time.sleep).run(anew=True)
+    report = Cleanup(store.table, store.policies, sleep=time.sleep).run(restart=True)
     assert not report.resumed
     assert report.finished
 

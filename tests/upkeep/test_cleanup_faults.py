@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEng
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.stores import everything_in
 from tests.table.fakes import patient_retry
-from tests.upkeep.making import make_run
+from tests.upkeep.helpers import make_run
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_nothing_is_lost_while_cleanup_runs_again_and_again(tmp_path: Path, opti
         writer.start()
     passes = 0
     while time.monotonic() < until:
-        Cleanup(tables[0], grace=1.0).run(anew=True)
+        Cleanup(tables[0], grace=1.0).run(restart=True)
         passes += 1
     for writer in writers:
         writer.join()

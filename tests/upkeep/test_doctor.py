@@ -15,10 +15,10 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 from mlflow_dynamodbstore.upkeep import doctor as doctor_module
 from mlflow_dynamodbstore.upkeep.doctor import Doctor, Level
-from mlflow_dynamodbstore.upkeep.survey import Survey
+from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 from tests.engines import moto_server
 from tests.stores import everything_in
-from tests.upkeep.making import make_run
+from tests.upkeep.helpers import make_run
 
 
 def findings(table, **options):
@@ -108,9 +108,9 @@ def test_a_late_answer_says_nothing_of_the_clock(store, time, monkeypatch, answe
 )
 def test_the_largest_experiments_are_held_against_the_limit(store, monkeypatch, share, level):
     """From half of it on that is a warning, from nine tenths a failure."""
-    survey = Survey(store.table.schema, 0.0)
-    survey.add(everything_in(store.table))
-    ((_, size),) = survey.largest(1)
+    stats = TableStats(store.table.schema, 0.0)
+    stats.add(everything_in(store.table))
+    ((_, size),) = stats.largest(1)
     monkeypatch.setattr(doctor_module, "COLLECTION_LIMIT", size / share)
     found = findings(store.table)["partitions"]
     assert (found.level, "largest experiments: 0 (" in found.text) == (level, True)

@@ -9,7 +9,7 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.upkeep.explain import explain
-from tests.upkeep.making import make_run
+from tests.upkeep.helpers import make_run
 
 
 @pytest.fixture

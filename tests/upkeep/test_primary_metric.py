@@ -8,10 +8,10 @@ from mlflow.entities import Metric, RunStatus, RunTag, ViewType
 from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX, PRIMARY_METRIC, Policies
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.upkeep.backfill import POSITION
 from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
-from mlflow_dynamodbstore.upkeep.run_walk import POSITION
 from tests.stores import ARTIFACTS, everything_in
-from tests.upkeep.making import items_of, make_run
+from tests.upkeep.helpers import items_of, make_run
 
 
 @pytest.fixture

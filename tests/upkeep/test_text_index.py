@@ -6,11 +6,11 @@ import pytest
 from mlflow.entities import RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
+from mlflow_dynamodbstore.upkeep.backfill import POSITION
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
-from mlflow_dynamodbstore.upkeep.run_walk import POSITION
 from mlflow_dynamodbstore.upkeep.text_index import TextIndex
 from tests.stores import everything_in
-from tests.upkeep.making import items_of, make_run
+from tests.upkeep.helpers import items_of, make_run
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.shared.policies import ENVIRONMENT, Policies
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.stores import everything_in
-from tests.upkeep.making import items_of, make_run
+from tests.upkeep.helpers import items_of, make_run
 
 DAY = 24 * 3600
 SOFT, TRACE, HISTORY = (

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group, yes_option
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.alias_changes import CHANGE_DIGITS, AliasChange
 from mlflow_dynamodbstore.registry.alias_routing import chosen_version, routing_key
@@ -42,12 +42,12 @@ def alias() -> None:
 @click.argument("name", metavar="[ALIAS]", required=False)
 @click.option("--key", help="Also tell which version this routing key gets.")
 @workspace_option
-@pass_place
+@pass_table_options
 def show(
-    place: Place, model: str, name: str | None, key: str | None, workspace: str, json: bool
+    options: TableOptions, model: str, name: str | None, key: str | None, workspace: str, json: bool
 ) -> None:
     """Show where an alias leads, or all aliases of a model."""
-    registry = _registry(place, workspace)
+    registry = _registry(options, workspace)
     if name is None:
         found = registry.list_registered_model_aliases(model)
     else:
@@ -69,10 +69,12 @@ def show(
 @click.argument("name", metavar="ALIAS")
 @click.argument("version")
 @workspace_option
-@pass_place
-def set_(place: Place, model: str, name: str, version: str, workspace: str, json: bool) -> None:
+@pass_table_options
+def set_(
+    options: TableOptions, model: str, name: str, version: str, workspace: str, json: bool
+) -> None:
     """Let an alias lead to one version; this also ends a split, either way."""
-    registry = _registry(place, workspace)
+    registry = _registry(options, workspace)
     registry.set_registered_model_alias(model, name, version)
     _tell(model, name, registry.get_registered_model_alias(model, name), json=json)
 
@@ -88,12 +90,18 @@ def set_(place: Place, model: str, name: str, version: str, workspace: str, json
     help="Percent of those who ask that get it.",
 )
 @workspace_option
-@pass_place
+@pass_table_options
 def split(
-    place: Place, model: str, name: str, version: str, weight: int, workspace: str, json: bool
+    options: TableOptions,
+    model: str,
+    name: str,
+    version: str,
+    weight: int,
+    workspace: str,
+    json: bool,
 ) -> None:
     """Let an alias answer with a second version for a share of those who ask."""
-    registry = _registry(place, workspace)
+    registry = _registry(options, workspace)
     target = registry.split_registered_model_alias(model, name, version, weight)
     _tell(model, name, target, json=json)
 
@@ -109,12 +117,12 @@ def split(
     help="How many changes to list.",
 )
 @workspace_option
-@pass_place
+@pass_table_options
 def history(
-    place: Place, model: str, name: str | None, limit: int, workspace: str, json: bool
+    options: TableOptions, model: str, name: str | None, limit: int, workspace: str, json: bool
 ) -> None:
     """List the changes of an alias, or of all aliases of a model, the newest first."""
-    changes = _registry(place, workspace).list_registered_model_alias_changes(model, name)[:limit]
+    changes = _registry(options, workspace).list_registered_model_alias_changes(model, name)[:limit]
     if json:
         output.as_json([_change_facts(change) for change in changes])
         return
@@ -143,13 +151,13 @@ def history(
     help="As it was after this change; by default, before the last one.",
 )
 @workspace_option
-@pass_place
+@pass_table_options
 def rollback(
-    place: Place, model: str, name: str, change_id: str | None, workspace: str, json: bool
+    options: TableOptions, model: str, name: str, change_id: str | None, workspace: str, json: bool
 ) -> None:
     """Take back the last change of an alias, or return to an earlier one. This is recorded, too."""
     wanted = None if change_id is None else change_id.zfill(CHANGE_DIGITS)
-    target = _registry(place, workspace).rollback_registered_model_alias(model, name, wanted)
+    target = _registry(options, workspace).rollback_registered_model_alias(model, name, wanted)
     _tell(model, name, target, json=json)
 
 
@@ -158,10 +166,12 @@ def rollback(
 @click.argument("name", metavar="ALIAS")
 @workspace_option
 @yes_option
-@pass_place
-def delete(place: Place, model: str, name: str, workspace: str, yes: bool, json: bool) -> None:
+@pass_table_options
+def delete(
+    options: TableOptions, model: str, name: str, workspace: str, yes: bool, json: bool
+) -> None:
     """Delete an alias; its history stays, and `alias rollback` brings it back."""
-    registry = _registry(place, workspace)
+    registry = _registry(options, workspace)
     registry.get_registered_model_alias(model, name)
     output.confirm(f"Delete the alias {name} of {model}?", yes=yes)
     registry.delete_registered_model_alias(model, name)
@@ -171,9 +181,9 @@ def delete(place: Place, model: str, name: str, workspace: str, yes: bool, json:
 class _Registry(DynamoDBRegistryStore):
     """The registry as one workspace sees it, whatever the environment of this process says."""
 
-    def __init__(self, place: Place, workspace: str):
+    def __init__(self, options: TableOptions, workspace: str):
         self._workspace = workspace
-        super().__init__("", table=place.table())
+        super().__init__("", table=options.table())
 
     @staticmethod
     def _workspaces_enabled() -> bool:
@@ -183,8 +193,8 @@ class _Registry(DynamoDBRegistryStore):
         return self._workspace
 
 
-def _registry(place: Place, workspace: str) -> DynamoDBRegistryStore:
-    return _Registry(place, workspace)
+def _registry(options: TableOptions, workspace: str) -> DynamoDBRegistryStore:
+    return _Registry(options, workspace)
 
 
 # --- what is printed ----------------------------------------------------------------------------

@@ -8,8 +8,8 @@ import click
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.renewal import change_trace_retention, say_renewed
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
+from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention, say_renewed
 from mlflow_dynamodbstore.shared.policies import PRIMARY_METRIC, TRACE_RETENTION
 from mlflow_dynamodbstore.upkeep.settings import SETTINGS, STATE, setting
 
@@ -20,10 +20,10 @@ def config() -> None:
 
 
 @config.command("list")
-@pass_place
-def list_(place: Place, json: bool) -> None:
+@pass_table_options
+def list_(options: TableOptions, json: bool) -> None:
     """List the settings in force."""
-    policies = place.policies()
+    policies = options.policies()
     values = policies.all()
     named = sorted({*SETTINGS, *(name for name in values if not name.startswith(STATE))})
     if json:
@@ -39,11 +39,11 @@ def list_(place: Place, json: bool) -> None:
 
 @config.command()
 @click.argument("name")
-@pass_place
-def get(place: Place, name: str, json: bool) -> None:
+@pass_table_options
+def get(options: TableOptions, name: str, json: bool) -> None:
     """Print the value of one setting."""
     setting(name)
-    value = place.policies().get(name)
+    value = options.policies().get(name)
     if json:
         output.as_json({name: value})
     else:
@@ -53,8 +53,8 @@ def get(place: Place, name: str, json: bool) -> None:
 @config.command("set")
 @click.argument("name")
 @click.argument("value")
-@pass_place
-def set_(place: Place, name: str, value: str, json: bool) -> None:
+@pass_table_options
+def set_(options: TableOptions, name: str, value: str, json: bool) -> None:
     """Change one setting.
 
     Traces that are there follow trace_retention_days as `ttl set` lets them.
@@ -64,10 +64,10 @@ def set_(place: Place, name: str, value: str, json: bool) -> None:
         read = chosen.read(value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    policies = place.policies()
+    policies = options.policies()
     renewed = None
     if name == TRACE_RETENTION:
-        renewed = change_trace_retention(place, policies, int(read), wait=True, json=json)
+        renewed = change_trace_retention(options, policies, int(read), wait=True, json=json)
     else:
         policies.set(name, read)
     if json:

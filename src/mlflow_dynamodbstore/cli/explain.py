@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.upkeep.explain import Explanation
 from mlflow_dynamodbstore.upkeep.explain import explain as explain_search
 
@@ -28,9 +28,9 @@ VIEWS = {
 @click.option("--view", type=click.Choice(list(VIEWS)), default="active", show_default=True)
 @click.option("--max-results", type=click.IntRange(1, 50_000), default=100, show_default=True)
 @click.option("--path", help="Use this path, if it is able to answer.")
-@pass_place
+@pass_table_options
 def explain(
-    place: Place,
+    options: TableOptions,
     filter_string: str,
     experiment: str,
     order_by: tuple[str, ...],
@@ -43,7 +43,7 @@ def explain(
 
     FILTER is what search_runs takes, such as "metrics.loss < 0.5 AND params.model = 'tree'".
     """
-    table, engine = place.metered()
+    table, engine = options.metered()
     plan = explain_search(
         table, engine, experiment, filter_string, order_by, VIEWS[view], max_results, path
     )

@@ -9,9 +9,9 @@ from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group, yes_option
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.shared.search.fulltext import LEVELS
-from mlflow_dynamodbstore.upkeep.run_walk import Done
+from mlflow_dynamodbstore.upkeep.backfill import BackfillProgress
 from mlflow_dynamodbstore.upkeep.text_index import TextIndex
 
 
@@ -21,10 +21,10 @@ def fts() -> None:
 
 
 @fts.command("list")
-@pass_place
-def list_(place: Place, json: bool) -> None:
+@pass_table_options
+def list_(options: TableOptions, json: bool) -> None:
     """List the indexed texts."""
-    _show(TextIndex(place.table()), json=json)
+    _show(TextIndex(options.table()), json=json)
 
 
 @fts.command()
@@ -38,13 +38,13 @@ def list_(place: Place, json: bool) -> None:
     show_default=True,
     help="Whole words, or any three letters in a row; may be given twice.",
 )
-@pass_place
-def add(place: Place, field: str, levels: tuple[str, ...], json: bool) -> None:
+@pass_table_options
+def add(options: TableOptions, field: str, levels: tuple[str, ...], json: bool) -> None:
     """Index a text from now on; `fts backfill` does what is there already.
 
     FIELD is run.name, run.tags.KEY, experiment.name or registered_model.name.
     """
-    index = TextIndex(place.table())
+    index = TextIndex(options.table())
     index.add(field, levels)
     _show(index, json=json)
 
@@ -52,28 +52,28 @@ def add(place: Place, field: str, levels: tuple[str, ...], json: bool) -> None:
 @fts.command()
 @click.argument("field")
 @yes_option
-@pass_place
-def remove(place: Place, field: str, yes: bool, json: bool) -> None:
+@pass_table_options
+def remove(options: TableOptions, field: str, yes: bool, json: bool) -> None:
     """Stop indexing a text, and delete its entries."""
-    if field not in TextIndex(place.table()).fields():
+    if field not in TextIndex(options.table()).fields():
         raise ValueError(f"{field!r} is not indexed; `fts list` shows what is")
     output.confirm(f"Delete the full-text index of {field}?", yes=yes)
     with output.bar(f"removing {field}", quiet=json) as shown:
-        index = TextIndex(place.table(), progress=lambda done: _note(shown, done))
+        index = TextIndex(options.table(), progress=lambda done: _note(shown, done))
         done = index.remove(field)
     _say(done, f"{field} is no longer indexed: {done.entries:,} entries deleted.", json=json)
 
 
 @fts.command()
 @click.argument("field")
-@pass_place
-def backfill(place: Place, field: str, json: bool) -> None:
+@pass_table_options
+def backfill(options: TableOptions, field: str, json: bool) -> None:
     """Index what was there before a text was added; searches use the index from then on.
 
     Stopped with Ctrl-C, it goes on where it was when started again.
     """
     with output.bar(f"indexing {field}", quiet=json) as shown:
-        index = TextIndex(place.table(), progress=lambda done: _note(shown, done))
+        index = TextIndex(options.table(), progress=lambda done: _note(shown, done))
         done = index.backfill(field)
     _say(done, f"{field} is complete: {done.entries:,} entries written.", json=json)
 
@@ -96,7 +96,7 @@ def _state(complete: bool) -> str:
     return "[green]complete[/]" if complete else "[yellow]waits for `fts backfill`[/]"
 
 
-def _note(shown: Progress, done: Done) -> None:
+def _note(shown: Progress, done: BackfillProgress) -> None:
     if done.waiting:
         output.note(shown, f"begins in {done.waiting:.0f} s, once every process knows the field")
     else:
@@ -104,7 +104,7 @@ def _note(shown: Progress, done: Done) -> None:
         output.note(shown, text, done.places, done.places_in_all)
 
 
-def _say(done: Done, text: str, *, json: bool) -> None:
+def _say(done: BackfillProgress, text: str, *, json: bool) -> None:
     if json:
         output.as_json(asdict(done))
     else:

@@ -7,7 +7,7 @@ from mlflow.utils.crypto import CRYPTO_KEK_PASSPHRASE_ENV_VAR, CRYPTO_KEK_VERSIO
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.gateway.rotation import rotate_key
 
 
@@ -24,8 +24,8 @@ def gateway() -> None:
     confirmation_prompt=True,
     help="What the secrets are to be read with from now on.",
 )
-@pass_place
-def rotate_key_(place: Place, new_passphrase: str, json: bool) -> None:
+@pass_table_options
+def rotate_key_(options: TableOptions, new_passphrase: str, json: bool) -> None:
     """Encrypt the keys of all secrets with another passphrase.
 
     Stop the servers first. The passphrase so far is taken from MLFLOW_CRYPTO_KEK_PASSPHRASE. A
@@ -33,7 +33,7 @@ def rotate_key_(place: Place, new_passphrase: str, json: bool) -> None:
     """
     if not new_passphrase:
         raise ValueError("the new passphrase is empty")
-    count, version = rotate_key(place.table(), new_passphrase)
+    count, version = rotate_key(options.table(), new_passphrase)
     if json:
         output.as_json({"rotated": count, "version": version})
         return

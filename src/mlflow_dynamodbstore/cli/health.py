@@ -1,4 +1,4 @@
-"""``doctor`` and ``stats``: how a table stands, and what is in it."""
+"""``doctor`` and ``stats``: the health of a table, and what it holds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.markup import escape
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.upkeep.doctor import Doctor, Level
 from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB, in_dollars
-from mlflow_dynamodbstore.upkeep.survey import Survey, readable
-from mlflow_dynamodbstore.upkeep.walk import Walk
+from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
+from mlflow_dynamodbstore.upkeep.table_stats import TableStats, readable
 
 COLOURS = {
     Level.OK: "green",
@@ -25,19 +25,19 @@ COLOURS = {
 
 
 @click.command(cls=Command)
-@click.option("--quick", is_flag=True, help="Leave out the checks that read the whole table.")
-@pass_place
+@click.option("--quick", is_flag=True, help="Skip the checks that read the whole table.")
+@pass_table_options
 @click.pass_context
-def doctor(ctx: click.Context, place: Place, quick: bool, json: bool) -> None:
-    """Check the table and the way to it: permissions, schema, expiry, clock, sizes, orphans.
+def doctor(ctx: click.Context, options: TableOptions, quick: bool, json: bool) -> None:
+    """Check the table and the connection: permissions, schema, expiry, clock, sizes, orphans.
 
-    Ends with code 6 when something needs attention.
+    Exits with code 6 if something needs attention.
     """
     with output.bar("examining", quiet=json) as shown:
         examined = Doctor(
-            place.table(),
-            segments=place.segments(),
-            progress=lambda survey: output.note(shown, f"{survey.total.items:,} items read"),
+            options.table(),
+            segments=options.segments(),
+            progress=lambda stats: output.note(shown, f"{stats.total.items:,} items read"),
         )
         findings = list(examined.examine(deep=not quick))
     if json:
@@ -57,43 +57,43 @@ def doctor(ctx: click.Context, place: Place, quick: bool, json: bool) -> None:
     type=click.FloatRange(min=0),
     default=PRICE_PER_GB,
     show_default=True,
-    help="Dollars a month for a GB of storage.",
+    help="Dollars for a GB and month of storage.",
 )
-@pass_place
-def stats(place: Place, price_per_gb: float, json: bool) -> None:
-    """Count items, bytes and the monthly cost of keeping them, by kind.
+@pass_table_options
+def stats(options: TableOptions, price_per_gb: float, json: bool) -> None:
+    """Count items and bytes, and what storing them costs a month, by kind.
 
     Reads the whole table.
     """
-    table = place.table()
-    survey = Survey(table.schema, table.clock())
+    table = options.table()
+    counted = TableStats(table.schema, table.clock())
     with output.bar("counting", quiet=json) as shown:
-        walk = Walk.of_segments(table, place.segments())
-        while not walk.is_done:
-            survey.add(walk.step())
-            output.note(shown, f"{survey.total.items:,} items read")
+        scan = SegmentedScan.start(table, options.segments())
+        while not scan.is_done:
+            counted.add(scan.next_items())
+            output.note(shown, f"{counted.total.items:,} items read")
     if json:
-        by_entity = {
-            entity: {**asdict(amount), "monthly_dollars": amount.monthly(price_per_gb)}
-            for entity, amount in survey.by_entity.items()
+        by_kind = {
+            kind: {**asdict(amount), "monthly_dollars": amount.monthly(price_per_gb)}
+            for kind, amount in counted.by_kind.items()
         }
-        output.as_json({"entities": by_entity, "total": asdict(survey.total)})
+        output.as_json({"entities": by_kind, "total": asdict(counted.total)})
     else:
-        _show(survey, price_per_gb)
+        _show(counted, price_per_gb)
 
 
-def _show(survey: Survey, price_per_gb: float) -> None:
-    ranked = sorted(survey.by_entity.items(), key=lambda one: -one[1].bytes - one[1].index_bytes)
+def _show(counted: TableStats, price_per_gb: float) -> None:
+    ranked = sorted(counted.by_kind.items(), key=lambda one: -one[1].bytes - one[1].index_bytes)
     rows = [
         (
-            entity,
+            kind,
             amount.items,
             amount.expiring,
             readable(amount.bytes),
             readable(amount.index_bytes),
             in_dollars(amount.monthly(price_per_gb)),
         )
-        for entity, amount in [*ranked, ("total", survey.total)]
+        for kind, amount in [*ranked, ("total", counted.total)]
     ]
     columns = ("kind", "items", "expiring", "table", "indexes", "a month")
     output.grid("Contents", columns, rows, numbers=columns[1:])

@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.cli import (
     workspace,
 )
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.target import Place
+from mlflow_dynamodbstore.cli.table_options import TableOptions
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -49,7 +49,7 @@ def main(
 
     The table is the one of --name and --region, of --uri, or of the variable MLFLOW_TRACKING_URI.
     """
-    ctx.obj = Place(name, region, endpoint_url, uri, tracking_uri)
+    ctx.obj = TableOptions(name, region, endpoint_url, uri, tracking_uri)
 
 
 for command in (

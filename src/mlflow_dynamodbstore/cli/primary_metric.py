@@ -9,9 +9,9 @@ from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
+from mlflow_dynamodbstore.upkeep.backfill import BackfillProgress
 from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
-from mlflow_dynamodbstore.upkeep.run_walk import Done
 
 
 @click.group(cls=Group)
@@ -20,10 +20,10 @@ def primary_metric() -> None:
 
 
 @primary_metric.command()
-@pass_place
-def show(place: Place, json: bool) -> None:
+@pass_table_options
+def show(options: TableOptions, json: bool) -> None:
     """Show which metric is wanted, which one the index has, and whether searches use it."""
-    primary = PrimaryMetric(place.table())
+    primary = PrimaryMetric(options.table())
     wanted, index = primary.wanted(), primary.index() or {}
     metric, complete = index.get("metric"), bool(index.get("complete"))
     if json:
@@ -38,15 +38,15 @@ def show(place: Place, json: bool) -> None:
 
 
 @primary_metric.command()
-@pass_place
-def backfill(place: Place, json: bool) -> None:
+@pass_table_options
+def backfill(options: TableOptions, json: bool) -> None:
     """Order the index by the wanted metric; searches use it from then on.
 
     It begins a minute or two after it is started, once every process knows. Stopped with Ctrl-C,
     it goes on where it was when started again.
     """
     with output.bar("ordering runs", quiet=json) as shown:
-        primary = PrimaryMetric(place.table(), progress=lambda done: _note(shown, done))
+        primary = PrimaryMetric(options.table(), progress=lambda done: _note(shown, done))
         done = primary.backfill()
     wanted = primary.wanted()
     if json:
@@ -66,7 +66,7 @@ def _state(wanted: str | None, metric: str | None, *, complete: bool) -> str:
 _WAITS = "[yellow]waits for `primary-metric backfill`[/]"
 
 
-def _note(shown: Progress, done: Done) -> None:
+def _note(shown: Progress, done: BackfillProgress) -> None:
     if done.waiting:
         output.note(shown, f"goes on in {done.waiting:.0f} s, once every process knows the metric")
     else:

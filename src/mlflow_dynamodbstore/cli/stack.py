@@ -10,7 +10,7 @@ from rich.markup import escape
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command, yes_option
 from mlflow_dynamodbstore.cli.exits import USAGE, Failure
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.deploy.iam import ROLES, policy
 from mlflow_dynamodbstore.deploy.stacks import Event, Stack
 from mlflow_dynamodbstore.deploy.template import template
@@ -25,18 +25,18 @@ stack_option = click.option("--stack", help="Name of the stack. [default: the ta
 @click.command(cls=Command)
 @stack_option
 @click.option("--template", "only_template", is_flag=True, help="Only print the template.")
-@pass_place
-def deploy(place: Place, stack: str | None, only_template: bool, json: bool) -> None:
+@pass_table_options
+def deploy(options: TableOptions, stack: str | None, only_template: bool, json: bool) -> None:
     """Make the table on AWS with CloudFormation, or bring its stack up to date.
 
     The table outlives its stack: it is retained, and protected against deletion.
     """
-    location = _deployable(place)
+    location = _deployable(options)
     if only_template:
         output.as_json(template(location.table))
         return
     made = _stack(location, stack)
-    if not made.exists() and _is_there(place):
+    if not made.exists() and _is_there(options):
         raise Failure(f"{location} is there already, and needs no stack to be used")
     _report(made.name, made.deploy(), "up to date", json=json)
 
@@ -45,10 +45,12 @@ def deploy(place: Place, stack: str | None, only_template: bool, json: bool) -> 
 @stack_option
 @click.option("--delete-data", is_flag=True, help="Delete the table too, with all that is in it.")
 @yes_option
-@pass_place
-def destroy(place: Place, stack: str | None, delete_data: bool, yes: bool, json: bool) -> None:
+@pass_table_options
+def destroy(
+    options: TableOptions, stack: str | None, delete_data: bool, yes: bool, json: bool
+) -> None:
     """Remove the stack of a table; the table stays, unless --delete-data is given."""
-    location = _deployable(place)
+    location = _deployable(options)
     found = _stack(location, stack)
     if not found.exists() and not delete_data:
         raise Failure(f"there is no stack {found.name}; --stack names another")
@@ -70,9 +72,9 @@ def destroy(place: Place, stack: str | None, delete_data: bool, yes: bool, json:
 @click.option("--account", default="*", show_default=True, help="Number of the AWS account.")
 @stack_option
 @click.option("--xray", is_flag=True, help="Allow fetching spans from X-Ray too.")
-@pass_place
+@pass_table_options
 def iam_policy(
-    place: Place, role: str, account: str, stack: str | None, xray: bool, json: bool
+    options: TableOptions, role: str, account: str, stack: str | None, xray: bool, json: bool
 ) -> None:
     """Print the IAM policy with the least that a role needs.
 
@@ -80,23 +82,23 @@ def iam_policy(
     JSON with or without --json.
     """
     del json
-    location = place.location
+    location = options.location
     if location.kind == "file":
         raise Failure("a file has no IAM policy: who may open it, its permissions say", USAGE)
     name = stack or location.table
     output.as_json(policy(role, location.table, location.region, name, account, xray=xray))
 
 
-def _deployable(place: Place) -> Location:
-    location = place.location
+def _deployable(options: TableOptions) -> Location:
+    location = options.location
     if location.kind == "file":
         raise Failure("a file needs no stack: it is made when it is first opened", USAGE)
     return location
 
 
-def _is_there(place: Place) -> bool:
+def _is_there(options: TableOptions) -> bool:
     try:
-        open_engine(place.uri, create=False).close()
+        open_engine(options.uri, create=False).close()
     except TableMissing:
         return False
     return True

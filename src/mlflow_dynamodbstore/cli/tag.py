@@ -9,8 +9,8 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.target import Place, pass_place
-from mlflow_dynamodbstore.upkeep.tag_index import Done, TagIndex
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
+from mlflow_dynamodbstore.upkeep.tag_index import TagIndex, TagProgress
 
 
 @click.group(cls=Group)
@@ -19,42 +19,42 @@ def tag() -> None:
 
 
 @tag.command("list")
-@pass_place
-def list_(place: Place, json: bool) -> None:
+@pass_table_options
+def list_(options: TableOptions, json: bool) -> None:
     """List the patterns of tags that are repeated."""
-    _show(TagIndex(place.table()), json=json)
+    _show(TagIndex(options.table()), json=json)
 
 
 @tag.command()
 @click.argument("pattern")
-@pass_place
-def add(place: Place, pattern: str, json: bool) -> None:
+@pass_table_options
+def add(options: TableOptions, pattern: str, json: bool) -> None:
     """Repeat tags that match a pattern, from now on; `tag backfill` does those that are there."""
-    index = TagIndex(place.table())
+    index = TagIndex(options.table())
     index.add(pattern)
     _show(index, json=json)
 
 
 @tag.command()
 @click.argument("pattern")
-@pass_place
-def remove(place: Place, pattern: str, json: bool) -> None:
+@pass_table_options
+def remove(options: TableOptions, pattern: str, json: bool) -> None:
     """Repeat tags that match a pattern no longer; their values stay in items of their own."""
-    index = TagIndex(place.table())
+    index = TagIndex(options.table())
     index.remove(pattern)
     _show(index, json=json)
 
 
 @tag.command()
-@pass_place
-def backfill(place: Place, json: bool) -> None:
+@pass_table_options
+def backfill(options: TableOptions, json: bool) -> None:
     """Bring the items of all experiments in line with the patterns."""
     with output.bar("rewriting experiments", quiet=json) as shown:
 
-        def progress(done: Done) -> None:
+        def progress(done: TagProgress) -> None:
             output.note(shown, f"{done.changed:,} changed", done.experiments, done.in_all)
 
-        done = TagIndex(place.table(), progress=progress).backfill()
+        done = TagIndex(options.table(), progress=progress).backfill()
     if json:
         output.as_json(asdict(done))
     else:

@@ -8,7 +8,7 @@ import click
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress, XRaySpans
@@ -30,13 +30,13 @@ def trace() -> None:
     show_default=True,
     help="How far to go back.",
 )
-@pass_place
-def cache(place: Place, experiment_id: tuple[str, ...], days: int, json: bool) -> None:
+@pass_table_options
+def cache(options: TableOptions, experiment_id: tuple[str, ...], days: int, json: bool) -> None:
     """Fetch spans from X-Ray, which forgets them after 30 days, and keep them here.
 
     Needs the setting xray_region. What is kept is not fetched again.
     """
-    upkeep = XRaySpans.on(place.table())
+    upkeep = XRaySpans.on(options.table())
     if not upkeep.asks_xray:
         raise ValueError("X-Ray is off: `config set xray_region us-east-1` names its region")
     with output.bar("fetching spans", quiet=json) as shown:
@@ -44,7 +44,7 @@ def cache(place: Place, experiment_id: tuple[str, ...], days: int, json: bool) -
         def progress(done: CacheProgress) -> None:
             output.note(shown, f"{done.looked_at:,} traces, {done.cached:,} fetched")
 
-        chosen = experiment_id or all_experiments(place.table())
+        chosen = experiment_id or all_experiments(options.table())
         done = upkeep.cache_spans(chosen, days, progress)
     if json:
         output.as_json(asdict(done))
@@ -53,6 +53,6 @@ def cache(place: Place, experiment_id: tuple[str, ...], days: int, json: bool) -
         f"{done.looked_at:,} traces: {done.stored_already:,} had their spans, "
         f"[bold]{done.cached:,}[/] were fetched, {done.not_in_xray:,} are not in X-Ray."
     )
-    kept = place.policies().get(TRACE_RETENTION)
+    kept = options.policies().get(TRACE_RETENTION)
     if kept:
         output.say(f"They are kept until their traces expire, {kept} days after their creation.")

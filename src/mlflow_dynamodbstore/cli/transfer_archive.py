@@ -12,7 +12,7 @@ from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.cli.transfer_report import Report, Side
 from mlflow_dynamodbstore.table.errors import AccessDenied, TableMissing, Unavailable
 from mlflow_dynamodbstore.table.retry import Retry
@@ -52,17 +52,22 @@ dry_run_option: Callable[[F], F] = click.option(
 @segments_option
 @verify_option
 @dry_run_option
-@pass_place
+@pass_table_options
 def copy(
-    place: Place, target_uri: str, segments: int | None, verify: bool, dry_run: bool, json: bool
+    options: TableOptions,
+    target_uri: str,
+    segments: int | None,
+    verify: bool,
+    dry_run: bool,
+    json: bool,
 ) -> None:
     """Copy the whole table into another one, which is empty.
 
     Items are copied as they are stored; those that have expired are left out. Stopped at any
     point, the same command goes on where it was.
     """
-    source = _source(place.uri, segments)
-    report = Report(Side.of(place.uri), Side.of(target_uri), json=json)
+    source = _source(options.uri, segments)
+    report = Report(Side.of(options.uri), Side.of(target_uri), json=json)
     if dry_run:
         trouble = _trouble_with(target_uri, source)
         report.cost(_estimate(source, json=json), verify=verify, trouble=trouble)
@@ -77,16 +82,16 @@ def copy(
 @segments_option
 @verify_option
 @dry_run_option
-@pass_place
+@pass_table_options
 def dump(
-    place: Place, file: Path, segments: int | None, verify: bool, dry_run: bool, json: bool
+    options: TableOptions, file: Path, segments: int | None, verify: bool, dry_run: bool, json: bool
 ) -> None:
     """Write the whole table into a file: JSON lines, compressed with gzip.
 
     The file gets its name when it is complete.
     """
-    source = _source(place.uri, segments)
-    report = Report(Side.of(place.uri), Side(str(file)), json=json)
+    source = _source(options.uri, segments)
+    report = Report(Side.of(options.uri), Side(str(file)), json=json)
     if dry_run:
         report.cost(_estimate(source, json=json), verify=verify)
         return
@@ -102,20 +107,20 @@ def dump(
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @verify_option
 @dry_run_option
-@pass_place
-def load(place: Place, file: Path, verify: bool, dry_run: bool, json: bool) -> None:
+@pass_table_options
+def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: bool) -> None:
     """Fill an empty table from a file that `dump` has written.
 
     All of the file is checked before anything is written. Stopped at any point, the same command
     goes on where it was.
     """
     archive = _checked(file, json=json)
-    report = Report(Side(str(file)), Side.of(place.uri), json=json)
+    report = Report(Side(str(file)), Side.of(options.uri), json=json)
     if dry_run:
-        trouble = _trouble_with(place.uri, archive)
+        trouble = _trouble_with(options.uri, archive)
         report.cost(_estimate(archive, json=json), verify=verify, trouble=trouble)
         return
-    target = _opened(place.uri)
+    target = _opened(options.uri)
     filled = _fill("loading", target, archive, json=json, total=archive.trailer["items"])
     report.filled(filled, _compare(archive, TableSource(target), json=json) if verify else None)
 
@@ -123,15 +128,15 @@ def load(place: Place, file: Path, verify: bool, dry_run: bool, json: bool) -> N
 @click.command(cls=Command)
 @click.argument("other")
 @segments_option
-@pass_place
-def compare(place: Place, other: str, segments: int | None, json: bool) -> None:
+@pass_table_options
+def compare(options: TableOptions, other: str, segments: int | None, json: bool) -> None:
     """Compare the whole table with OTHER, a table URI or a file that `dump` has written.
 
     Ends with code 6 when they differ, and names the first keys that do.
     """
-    first, second = _source(place.uri, segments), _other(other, segments, json=json)
+    first, second = _source(options.uri, segments), _other(other, segments, json=json)
     side = Side.of(other) if other.startswith(SCHEME) else Side(other)
-    Report(Side.of(place.uri), side, json=json).compared(_compare(first, second, json=json))
+    Report(Side.of(options.uri), side, json=json).compared(_compare(first, second, json=json))
 
 
 # --- what they share ----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
 from mlflow_dynamodbstore.transfer.archive.file import Dumped
 from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 from mlflow_dynamodbstore.upkeep.prices import dollars, in_dollars
-from mlflow_dynamodbstore.upkeep.survey import readable
+from mlflow_dynamodbstore.upkeep.table_stats import readable
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rich.progress import Progress
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.shared.policies import (
     METRIC_HISTORY_RETENTION,
     SOFT_DELETED_RETENTION,
@@ -62,10 +62,10 @@ class Job:
 @click.argument("source")
 @verify_option
 @dry_run_option
-@pass_place
+@pass_table_options
 @click.pass_context
 def import_database(
-    ctx: click.Context, place: Place, source: str, verify: bool, dry_run: bool, json: bool
+    ctx: click.Context, options: TableOptions, source: str, verify: bool, dry_run: bool, json: bool
 ) -> None:
     """Bring a database of MLflow's own into the table, with its ids and times.
 
@@ -80,10 +80,10 @@ def import_database(
     ctx.call_on_close(database.close)
     job = Job(
         "Import",
-        kinds.importing(database, place.table()),
+        kinds.importing(database, options.table()),
         lambda: kinds.left_in_database(database),
         json,
-        _expiry(place.policies()),
+        _expiry(options.policies()),
     )
     _do(ctx, job, verify=verify, dry_run=dry_run)
 
@@ -92,10 +92,10 @@ def import_database(
 @click.argument("target")
 @verify_option
 @dry_run_option
-@pass_place
+@pass_table_options
 @click.pass_context
 def export_database(
-    ctx: click.Context, place: Place, target: str, verify: bool, dry_run: bool, json: bool
+    ctx: click.Context, options: TableOptions, target: str, verify: bool, dry_run: bool, json: bool
 ) -> None:
     """Write what the table has to a database of MLflow's own, with its ids and times.
 
@@ -110,7 +110,7 @@ def export_database(
     # Counting is no reason to make tables.
     database = Database(target) if dry_run else Database.to_write(target)
     ctx.call_on_close(database.close)
-    table = place.table()
+    table = options.table()
     job = Job("Export", kinds.exporting(table, database), lambda: left_in_table(Shelf(table)), json)
     _do(ctx, job, verify=verify, dry_run=dry_run)
 

@@ -8,8 +8,8 @@ import click
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.renewal import change_trace_retention, say_renewed
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
+from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention, say_renewed
 from mlflow_dynamodbstore.shared.policies import (
     ENVIRONMENT,
     METRIC_HISTORY_RETENTION,
@@ -31,10 +31,10 @@ def ttl() -> None:
 
 
 @ttl.command()
-@pass_place
-def show(place: Place, json: bool) -> None:
+@pass_table_options
+def show(options: TableOptions, json: bool) -> None:
     """Show the retention policies in force."""
-    _show(place.policies(), json=json)
+    _show(options.policies(), json=json)
 
 
 @ttl.command("set")
@@ -57,8 +57,8 @@ def show(place: Place, json: bool) -> None:
     help="Days that the history of metrics is kept; 0: for good.",
 )
 @click.option("--no-wait", is_flag=True, help="Prolong traces before every server knows.")
-@pass_place
-def set_(place: Place, /, no_wait: bool, json: bool, **days: int | None) -> None:
+@pass_table_options
+def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None) -> None:
     """Change retention policies.
 
     A change counts for what is deleted or written from now on; a server sees it within half a
@@ -69,14 +69,14 @@ def set_(place: Place, /, no_wait: bool, json: bool, **days: int | None) -> None
     chosen = {name: value for name, value in days.items() if value is not None}
     if not chosen:
         raise click.UsageError("give at least one policy, such as --trace-retention-days 60")
-    policies = place.policies()
+    policies = options.policies()
     days_of_traces = chosen.pop(TRACE_RETENTION, None)
     for name, value in chosen.items():
         policies.set(name, value)
     renewed = None
     if days_of_traces is not None:
         renewed = change_trace_retention(
-            place, policies, days_of_traces, wait=not no_wait, json=json
+            options, policies, days_of_traces, wait=not no_wait, json=json
         )
     _show(policies, renewed, json=json)
 
@@ -92,15 +92,20 @@ def set_(place: Place, /, no_wait: bool, json: bool, **days: int | None) -> None
     show_default=True,
     help="Seconds between the two looks at what may be just being written.",
 )
-@pass_place
+@pass_table_options
 def cleanup(
-    place: Place, dry_run: bool, restart: bool, segments: int | None, grace: float, json: bool
+    options: TableOptions,
+    dry_run: bool,
+    restart: bool,
+    segments: int | None,
+    grace: float,
+    json: bool,
 ) -> None:
     """Find what belongs to nothing any more, and let it expire.
 
     Safe beside live traffic. Stopped with Ctrl-C, it goes on where it was when started again.
     """
-    table = place.table()
+    table = options.table()
     with output.bar("looking for orphans", quiet=json) as shown:
 
         def progress(report: Report) -> None:
@@ -110,11 +115,11 @@ def cleanup(
         job = Cleanup(
             table,
             dry_run=dry_run,
-            segments=segments or place.segments(),
+            segments=segments or options.segments(),
             grace=grace,
             progress=progress,
         )
-        report = job.run(anew=restart)
+        report = job.run(restart=restart)
     _report(report, dry_run=dry_run, json=json)
 
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group, yes_option
-from mlflow_dynamodbstore.cli.target import Place, pass_place
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.workspaces.store import SETTINGS, DynamoDBWorkspaceStore
 
 MODES = {mode.value.lower(): mode for mode in WorkspaceDeletionMode}
@@ -21,10 +21,10 @@ def workspace() -> None:
 
 
 @workspace.command("list")
-@pass_place
-def list_(place: Place, json: bool) -> None:
+@pass_table_options
+def list_(options: TableOptions, json: bool) -> None:
     """List the workspaces."""
-    found = list(_store(place).list_workspaces())
+    found = list(_store(options).list_workspaces())
     if json:
         output.as_json([_facts(one) for one in found])
         return
@@ -37,9 +37,9 @@ def list_(place: Place, json: bool) -> None:
 @click.argument("name")
 @click.option("--description", help="What it is for.")
 @click.option("--default-artifact-root", help="Where its experiments keep their artifacts.")
-@pass_place
+@pass_table_options
 def create(
-    place: Place,
+    options: TableOptions,
     name: str,
     description: str | None,
     default_artifact_root: str | None,
@@ -47,7 +47,7 @@ def create(
 ) -> None:
     """Create a workspace."""
     new = Workspace(name, description, default_artifact_root)
-    made = _store(place).create_workspace(new)
+    made = _store(options).create_workspace(new)
     if json:
         output.as_json(_facts(made))
     else:
@@ -64,20 +64,20 @@ def create(
     help="Refuse when it is not empty, delete what is in it, or move that to the default one.",
 )
 @yes_option
-@pass_place
-def delete(place: Place, name: str, mode: str, yes: bool, json: bool) -> None:
+@pass_table_options
+def delete(options: TableOptions, name: str, mode: str, yes: bool, json: bool) -> None:
     """Delete a workspace."""
     output.confirm(f"Delete the workspace {name} ({mode})?", yes=yes)
     with output.bar(f"deleting {escape(name)}", quiet=json):
-        _store(place).delete_workspace(name, MODES[mode])
+        _store(options).delete_workspace(name, MODES[mode])
     if json:
         output.as_json({"deleted": name, "mode": mode})
     else:
         output.say(f"Workspace [bold]{escape(name)}[/] deleted.")
 
 
-def _store(place: Place) -> DynamoDBWorkspaceStore:
-    return DynamoDBWorkspaceStore("", table=place.table())
+def _store(options: TableOptions) -> DynamoDBWorkspaceStore:
+    return DynamoDBWorkspaceStore("", table=options.table())
 
 
 def _facts(one: Workspace) -> dict[str, str | None]:

@@ -1,1 +1,1 @@
-"""Upkeep of a table: what expires, what is left over, what is indexed, and how it stands."""
+"""Upkeep of a table: cleanup of orphans, indexes and their backfills, statistics, health."""

@@ -1,9 +1,9 @@
-"""``ttl cleanup``: find what belongs to nothing, in the whole table, and take it away.
+"""``ttl cleanup``: find the orphans of a whole table, and remove them.
 
-The table is read in segments, page by page. After each round of pages the place is noted in
-CONFIG, so that a cleanup that was stopped is taken up where it was. Suspects (see
-:mod:`~mlflow_dynamodbstore.upkeep.judging`) are kept until a second look; the place is noted
-only while there are none.
+The table is read in segments, page by page. After each step CONFIG notes the position, so that a
+cleanup that was stopped can be resumed. Suspects (see
+:mod:`~mlflow_dynamodbstore.upkeep.orphans`) are held in memory until a second check, and the
+position is noted only while there are none.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from mlflow_dynamodbstore.shared.names.claims import CLAIM, UNTIL, make_room, pl
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.upkeep.judging import Judge, Judged, Verdict
-from mlflow_dynamodbstore.upkeep.removal import Remover
-from mlflow_dynamodbstore.upkeep.walk import Walk
+from mlflow_dynamodbstore.upkeep.orphan_removal import OrphanRemover
+from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder, PossibleOrphan, Verdict
+from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
 
 POSITION = "state.cleanup"
-"""The setting that holds the place where a stopped cleanup goes on."""
+"""The setting that holds the position of a cleanup that was stopped."""
 POSITION_SECONDS = 7 * 24 * 3600
 GRACE_SECONDS = 120.0
-"""Between the two looks at a suspect; longer than any writer tries before it gives up."""
+"""The time between the two checks of a suspect; longer than any writer keeps trying."""
 MOST_SUSPECTS = 20_000
 ABANDONED_CLAIM = "Abandoned claim"
 
 
 @dataclass
 class Report:
-    """What a cleanup has read, found and done so far."""
+    """What a cleanup has read, found and removed so far."""
 
     read: int = 0
     found: Counter[str] = field(default_factory=Counter)
@@ -41,7 +41,7 @@ class Report:
     resumed: bool = False
     finished: bool = False
     waiting: float = 0.0
-    """Seconds until the second look at suspects; 0 while it reads."""
+    """Seconds until the second check of suspects; 0 while the table is read."""
 
     @property
     def orphans(self) -> int:
@@ -52,10 +52,10 @@ Progress = Callable[[Report], None]
 
 
 class Cleanup:
-    """One pass over a table; ``run`` may be called again after it was interrupted.
+    """One cleanup of a table; ``run`` may be called again after an interruption.
 
-    ``stop`` is asked between rounds of pages. A dry run writes nothing, does not wait for a
-    second look, and counts suspects as orphans.
+    ``stop`` is asked after each step. A dry run writes nothing, does not wait for a second check,
+    and counts suspects as orphans.
     """
 
     def __init__(
@@ -78,37 +78,37 @@ class Cleanup:
         self._sleep = sleep
         self._progress = progress
         self._stop = stop
-        self._judge = Judge(table)
-        self._remover = Remover(table)
-        self._suspects: list[Judged] = []
+        self._finder = OrphanFinder(table)
+        self._remover = OrphanRemover(table)
+        self._suspects: list[PossibleOrphan] = []
         self._suspected_at = 0.0
         self.report = Report()
 
-    def run(self, *, anew: bool = False) -> Report:
-        """Clean up from where the last pass was stopped, or from the beginning."""
-        walk = self._walk(anew)
-        while not walk.is_done:
-            items = walk.step()
+    def run(self, *, restart: bool = False) -> Report:
+        """Clean up from where the last cleanup was stopped, or from the beginning."""
+        scan = self._start_scan(restart)
+        while not scan.is_done:
+            items = scan.next_items()
             self.report.read += len(items)
-            self._look(items)
-            if walk.is_done or len(self._suspects) >= MOST_SUSPECTS:
-                self._look_again()
-            self._note(walk)
+            self._check(items)
+            if scan.is_done or len(self._suspects) >= MOST_SUSPECTS:
+                self._check_suspects_again()
+            self._note_position(scan)
             self._progress(self.report)
-            if not walk.is_done and self._stop():
+            if not scan.is_done and self._stop():
                 return self.report
         self.report.finished = True
         if not self._dry_run:
             self._table.delete(access_keys.setting_key(POSITION))
         return self.report
 
-    # --- looking --------------------------------------------------------------------------------
+    # --- checking and removing ------------------------------------------------------------------
 
-    def _look(self, items: list[Item]) -> None:
-        fields, rules = self._rules()
-        judged = self._judge.judge(items, rules)
-        self._take([j for j in judged if j.verdict == Verdict.ORPHAN], fields)
-        suspects = [j for j in judged if j.verdict == Verdict.SUSPECT]
+    def _check(self, items: list[Item]) -> None:
+        text_fields, rules = self._rules()
+        found = self._finder.find(items, rules)
+        self._remove([one for one in found if one.verdict == Verdict.ORPHAN], text_fields)
+        suspects = [one for one in found if one.verdict == Verdict.SUSPECT]
         if self._dry_run:
             self._count(suspects)
         elif suspects:
@@ -116,14 +116,14 @@ class Cleanup:
             self._suspected_at = self._table.clock()
         self._settle_claims(items)
 
-    def _look_again(self) -> None:
-        """Wait until nobody can be half way through writing, and judge the suspects once more."""
+    def _check_suspects_again(self) -> None:
+        """Wait until every writer must have finished, then check the suspects again."""
         if not self._suspects:
             return
         self._wait()
         found = self._table.get_many(suspect.key for suspect in self._suspects)
-        fields, rules = self._rules()
-        self._take(self._judge.judge(found.values(), rules), fields)
+        text_fields, rules = self._rules()
+        self._remove(self._finder.find(found.values(), rules), text_fields)
         self._suspects = []
 
     def _wait(self) -> None:
@@ -135,20 +135,20 @@ class Cleanup:
         self.report.waiting = 0.0
 
     def _rules(self) -> tuple[Value, Rules]:
-        """What is indexed now: read after the items that are judged by it."""
-        fields = self._policies.all()[TEXT_FIELDS]
-        return fields, self._policies.sealing_rules()
+        """Which texts are indexed now; to be read after the items that are checked."""
+        text_fields = self._policies.all()[TEXT_FIELDS]
+        return text_fields, self._policies.sealing_rules()
 
-    def _take(self, orphans: list[Judged], text_fields: Value) -> None:
+    def _remove(self, orphans: list[PossibleOrphan], text_fields: Value) -> None:
         self._count(orphans)
         if orphans and not self._dry_run:
             self.report.removed += self._remover.remove(orphans, text_fields)
 
-    def _count(self, orphans: list[Judged]) -> None:
-        self.report.found.update(orphan.what.kind for orphan in orphans)
+    def _count(self, orphans: list[PossibleOrphan]) -> None:
+        self.report.found.update(orphan.description.kind for orphan in orphans)
 
     def _settle_claims(self, items: list[Item]) -> None:
-        """Finish what was left half done in the registry (renamed or removed models)."""
+        """Finish renames and removals of models that were left half done."""
         now = self._table.clock()
         for item in items:
             if CLAIM in item and item[UNTIL] <= now:
@@ -157,29 +157,27 @@ class Cleanup:
                     make_room(self._table, place_of(item), item)
                     self.report.removed += 1
 
-    # --- the place ------------------------------------------------------------------------------
+    # --- the position ---------------------------------------------------------------------------
 
-    def _walk(self, anew: bool) -> Walk:
-        stored = (
-            None if anew or self._dry_run else self._table.get(access_keys.setting_key(POSITION))
-        )
-        if stored is not None:
-            place = stored["value"]
-            if self._table.clock() - place["noted"] < POSITION_SECONDS:
-                self.report = Report(
-                    place["read"], Counter(place["found"]), place["removed"], resumed=True
-                )
-                return Walk(self._table, place["cursors"])
-        return Walk.of_segments(self._table, self._segments)
+    def _start_scan(self, restart: bool) -> SegmentedScan:
+        """The scan that was stopped less than a week ago, or a new one."""
+        fresh = restart or self._dry_run
+        stored = None if fresh else self._table.get(access_keys.setting_key(POSITION))
+        position = {} if stored is None else stored["value"]
+        if position and self._table.clock() - position["noted"] < POSITION_SECONDS:
+            found = Counter(position["found"])
+            self.report = Report(position["read"], found, position["removed"], resumed=True)
+            return SegmentedScan(self._table, position["cursors"])
+        return SegmentedScan.start(self._table, self._segments)
 
-    def _note(self, walk: Walk) -> None:
-        if self._dry_run or self._suspects or walk.is_done:
+    def _note_position(self, scan: SegmentedScan) -> None:
+        if self._dry_run or self._suspects or scan.is_done:
             return
-        place: Item = {
+        position: Item = {
             "noted": int(self._table.clock()),
-            "cursors": walk.cursors,
+            "cursors": scan.cursors,
             "read": self.report.read,
             "found": dict(self.report.found),
             "removed": self.report.removed,
         }
-        self._policies.set(POSITION, place)
+        self._policies.set(POSITION, position)

@@ -1,4 +1,4 @@
-"""``doctor``: whether a table, and this machine's way to it, are as they should be."""
+"""``doctor``: checks of a table and of this machine's connection to it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from mlflow_dynamodbstore.table.errors import AccessDenied, NewerItem, TableErro
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
-from mlflow_dynamodbstore.upkeep.judging import Judge
-from mlflow_dynamodbstore.upkeep.survey import COLLECTION_LIMIT, Survey, readable
-from mlflow_dynamodbstore.upkeep.walk import Walk
+from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
+from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
+from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT, TableStats, readable
 
 PROBE = "state.doctor"
 PROBES = 3
 SLOW_SECONDS = 1.0
 MOST_SKEW = 5.0
-"""Seconds a clock may be off; signed requests are refused from five minutes on."""
+"""The most seconds a clock may be off; AWS refuses signed requests from five minutes on."""
 MANY_ORPHANS = 0.1
 LARGE = 0.5
 VERY_LARGE = 0.9
 
 
 class Level(Enum):
-    """How a finding is meant. Warnings and failures need attention."""
+    """How serious a finding is. Warnings and failures need attention."""
 
     OK = "ok"
     NOTE = "note"
@@ -40,7 +40,7 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     check: str
     level: Level
@@ -51,11 +51,11 @@ class Finding:
         return self.level in (Level.WARNING, Level.FAILURE)
 
 
-Progress = Callable[[Survey], None]
+Progress = Callable[[TableStats], None]
 
 
 class Doctor:
-    """Checks one table. Nothing is left behind by it."""
+    """Checks one table, and leaves nothing behind in it."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Doctor:
         self._monotonic = monotonic
 
     def examine(self, *, deep: bool = True) -> Iterator[Finding]:
-        """The findings, one after the other; ``deep`` ones read the whole table."""
+        """The findings, one by one; those of ``deep`` checks read the whole table."""
         yield from self._connection()
         yield self._permissions()
         yield self._schema()
@@ -80,11 +80,11 @@ class Doctor:
         if deep:
             yield from self._contents()
 
-    # --- the way to the table -------------------------------------------------------------------
+    # --- the connection to the table ------------------------------------------------------------
 
     def _connection(self) -> Iterator[Finding]:
-        # The best of some: the first also makes the connection, and each may meet a busy moment.
-        took = min(self._answer() for _ in range(PROBES))
+        # The best of several: the first also connects, and any may meet a busy moment.
+        took = min(self._answer_seconds() for _ in range(PROBES))
         slow = took > SLOW_SECONDS
         yield Finding(
             "connection",
@@ -92,17 +92,16 @@ class Doctor:
             f"answer in {took * 1000:.0f} ms from {self._table.engine.uri}",
         )
 
-    def _answer(self) -> float:
-        """How many seconds the table takes to answer."""
+    def _answer_seconds(self) -> float:
         begun = self._monotonic()
         self._table.get(access_keys.setting_key(PROBE))
         return self._monotonic() - begun
 
     def _permissions(self) -> Finding:
-        """What the credentials allow, tried on an item of no meaning."""
+        """What the credentials allow, tried on an item that nobody reads."""
         denied = [what for what, call in self._calls() if not _is_allowed(call)]
         if not denied:
-            return Finding("permissions", Level.OK, "reading, writing and walking are allowed")
+            return Finding("permissions", Level.OK, "reading, writing and scanning are allowed")
         text = f"denied: {', '.join(denied)}; `iam-policy` prints what each role needs"
         return Finding("permissions", Level.WARNING, text)
 
@@ -125,7 +124,7 @@ class Doctor:
             self._table.engine.prepare(create=False)
         except TableError as error:
             return Finding("schema", Level.FAILURE, str(error))
-        return Finding("schema", Level.OK, "keys and indexes are ours")
+        return Finding("schema", Level.OK, "keys and indexes are as they should be")
 
     def _completeness(self) -> Iterator[Finding]:
         state = FillState.read(self._table)
@@ -163,7 +162,7 @@ class Doctor:
             "the table is not protected against deletion",
         )
         if state.endpoint_time is not None:
-            # It answered at some moment between the two, and may have taken its time.
+            # It told its time at some moment between the two.
             yield self._skew(state.endpoint_time - min(max(state.endpoint_time, before), after))
 
     def _skew(self, seconds: float) -> Finding:
@@ -181,38 +180,38 @@ class Doctor:
 
     def _contents(self) -> Iterator[Finding]:
         try:
-            survey, orphans = self._walk()
+            stats, orphans = self._scan()
         except NewerItem as error:
             yield Finding("versions", Level.FAILURE, str(error))
             return
-        yield self._versions(survey)
-        yield self._partitions(survey)
-        yield self._orphans(survey.total.items, orphans)
-        yield self._unended(survey)
-        if survey.unknown:
-            text = f"{survey.unknown:,} items of a kind that this release does not know"
+        yield self._versions(stats)
+        yield self._partitions(stats)
+        yield self._orphans(stats.total.items, orphans)
+        yield self._unended(stats)
+        if stats.unknown:
+            text = f"{stats.unknown:,} items of kinds that this release does not know"
             yield Finding("unknown items", Level.NOTE, text)
 
-    def _walk(self) -> tuple[Survey, int]:
-        survey = Survey(self._table.schema, self._table.clock())
-        judge, policies, orphans = Judge(self._table), Policies(self._table), 0
-        walk = Walk.of_segments(self._table, self._segments)
-        while not walk.is_done:
-            items = walk.step()
-            survey.add(items)
-            policies.all()
-            orphans += len(judge.judge(items, policies.sealing_rules()))
-            self._progress(survey)
-        return survey, orphans
+    def _scan(self) -> tuple[TableStats, int]:
+        stats = TableStats(self._table.schema, self._table.clock())
+        finder, policies, orphans = OrphanFinder(self._table), Policies(self._table), 0
+        scan = SegmentedScan.start(self._table, self._segments)
+        while not scan.is_done:
+            items = scan.next_items()
+            stats.add(items)
+            policies.all()  # to be read after the items
+            orphans += len(finder.find(items, policies.sealing_rules()))
+            self._progress(stats)
+        return stats, orphans
 
-    def _versions(self, survey: Survey) -> Finding:
-        if not survey.outdated:
-            return Finding("versions", Level.OK, "all items have the form of today")
-        text = f"{survey.outdated:,} items have an older form, and change it when they are written"
+    def _versions(self, stats: TableStats) -> Finding:
+        if not stats.outdated:
+            return Finding("versions", Level.OK, "all items have today's form")
+        text = f"{stats.outdated:,} items have an older form, until they are next written"
         return Finding("versions", Level.NOTE, text)
 
-    def _partitions(self, survey: Survey) -> Finding:
-        largest = survey.largest(3)
+    def _partitions(self, stats: TableStats) -> Finding:
+        largest = stats.largest(3)
         if not largest:
             return Finding("partitions", Level.OK, "there are no experiments")
         share = largest[0][1] / COLLECTION_LIMIT
@@ -228,14 +227,14 @@ class Doctor:
         if not orphans:
             return Finding("orphans", Level.OK, "every item belongs to something")
         level = Level.WARNING if orphans > MANY_ORPHANS * items else Level.NOTE
-        text = f"{orphans:,} items belong to nothing: `ttl cleanup` lets them expire"
+        text = f"{orphans:,} items belong to nothing: `ttl cleanup` removes them"
         return Finding("orphans", level, text)
 
-    def _unended(self, survey: Survey) -> Finding:
-        if not survey.unended:
-            return Finding("unended runs", Level.OK, "no run was left running for a day")
-        some = ", ".join(survey.unended_examples)
-        text = f"never ended, and not written to for a day: {survey.unended:,}, such as {some}"
+    def _unended(self, stats: TableStats) -> Finding:
+        if not stats.unended:
+            return Finding("unended runs", Level.OK, "no run was left unended for a day")
+        some = ", ".join(stats.unended_examples)
+        text = f"not ended, and not written to for a day: {stats.unended:,}, such as {some}"
         return Finding("unended runs", Level.NOTE, text)
 
 
@@ -249,5 +248,5 @@ def _is_allowed(call: Callable[[], object]) -> bool:
 
 def _switched(check: str, on: bool | None, yes: str, no: str) -> Finding:
     if on is None:
-        return Finding(check, Level.NOTE, "this endpoint does not know of it")
+        return Finding(check, Level.NOTE, "this endpoint does not tell")
     return Finding(check, Level.OK if on else Level.WARNING, yes if on else no)

@@ -1,4 +1,4 @@
-"""``explain``: how a search of runs would be answered, and what its first page costs."""
+"""``explain``: how a search of runs is answered, and what its first page costs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from mlflow_dynamodbstore.tracking.run_search.search import (
 
 
 @dataclass(frozen=True)
-class Way:
-    """A path that is able to answer, and what it is expected to read for the first page.
+class PathOption:
+    """A path that can answer, and what it is expected to read for the first page.
 
-    ``brings`` is how many runs it has been found to bring. Where it was not asked, a path in the
-    right order is taken to read as many as the terms of the filter let one expect, and of one
-    that reads all runs nothing is known.
+    ``brings`` is how many runs it was found to bring; None when it was not asked. The expectation
+    for such a path comes from the filter if it reads in the right order; otherwise there is none.
     """
 
     name: str
@@ -42,9 +41,9 @@ class Way:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A plan, and what the first page of its answer took."""
+    """A plan, and what the first page of its answer cost."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[PathOption, ...]
     comparisons: tuple[str, ...]
     order: tuple[str, ...]
     runs: int
@@ -53,10 +52,10 @@ class Explanation:
     requests: dict[str, int]
     read_units: float
     given_up: str | None
-    """The path that was begun and given up for the chosen one, when it was to read more."""
+    """The path that was begun first and given up, because the chosen one reads less."""
 
     @property
-    def chosen(self) -> Way:
+    def chosen(self) -> PathOption:
         return next(way for way in self.ways if way.chosen)
 
 
@@ -70,9 +69,9 @@ def explain(
     max_results: int,
     path: str | None = None,
 ) -> Explanation:
-    """Plan a search and read its first page; ``engine`` is the one under ``table``.
+    """Plan a search and read its first page; ``engine`` is the one below ``table``.
 
-    ``path`` forces one of the paths. Raises ``MlflowException`` for a filter that MLflow refuses,
+    ``path`` forces a path. Raises ``MlflowException`` for a filter that MLflow refuses, and
     ``ValueError`` for a path that cannot answer.
     """
     policies = Policies(table)
@@ -94,7 +93,7 @@ def explain(
     used = choice.reserve if given_up else choice.path
     return Explanation(
         ways=tuple(
-            _way(way, way == used, choice, query, runs.batch) for way in dict.fromkeys(able)
+            _option(one, one == used, choice, query, runs.batch) for one in dict.fromkeys(able)
         ),
         comparisons=tuple(map(str, query.comparisons)),
         order=tuple(map(str, query.ordering.keys)),
@@ -108,16 +107,16 @@ def explain(
 
 
 def _check_path(path: str | None, able: Sequence[Path]) -> None:
-    names = list(dict.fromkeys(way.name for way in able))
+    names = list(dict.fromkeys(one.name for one in able))
     if path is not None and path not in names:
         raise ValueError(f"{path} cannot answer this search; {', '.join(names)} can")
 
 
-def _way(path: Path, chosen: bool, choice: Choice, query: RunQuery, batch: int) -> Way:
+def _option(path: Path, chosen: bool, choice: Choice, query: RunQuery, batch: int) -> PathOption:
     within = getattr(path, "within", None)
     brings = choice.counts.get(path)
     reads = expected(path, brings, batch, len(query.comparisons))
-    return Way(
+    return PathOption(
         name=path.name,
         description=str(path),
         range=None if within is None else (within.low, within.high),

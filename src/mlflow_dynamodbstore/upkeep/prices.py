@@ -1,4 +1,4 @@
-"""What DynamoDB charges on demand in us-east-1, table class Standard, in dollars."""
+"""DynamoDB's on-demand prices in us-east-1, table class Standard, in dollars."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ READ_PRICE = 0.125
 WRITE_PRICE = 0.625
 """For a million write units."""
 PRICE_PER_GB = 0.25
-"""For a GB kept a month, beyond the free 25 GB."""
+"""For a GB and month of storage, beyond the free 25 GB."""
 MILLION = 1_000_000
 
 
 def dollars(read_units: float, write_units: float) -> float:
-    """What so many units cost."""
+    """The price of some units."""
     return (read_units * READ_PRICE + write_units * WRITE_PRICE) / MILLION
 
 

@@ -1,15 +1,15 @@
-"""What LSI5 orders runs by: bringing the index to another primary metric.
+"""Ordering LSI5 by another primary metric.
 
-A search may read runs by the metric of the index only while *every* sealed run with that metric
-stands in it, and processes keep settings for half a minute. So the setting ``primary_metric`` is a
-wish, and the index follows it here, in steps that are each given time to be known everywhere:
+A search may use the index only while it holds *every* sealed run with the metric, and processes
+cache settings for half a minute. The setting ``primary_metric`` therefore only says which metric is
+wanted. A backfill changes the index in steps, and waits after each until every process knows:
 
-1. searches stop using the index (``complete`` is taken back);
+1. searches stop using the index (``complete`` becomes false);
 2. runs are sealed by the new metric;
-3. runs sealed before are moved to their place in it;
-4. searches use it.
+3. runs that were sealed before are moved;
+4. searches use the index.
 
-Stopped anywhere, it is taken up where it was; searches read RANK meanwhile.
+A backfill that was stopped resumes where it was; until it ends, searches read RANK.
 """
 
 from __future__ import annotations
@@ -32,15 +32,20 @@ from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.items import run_id_of
 from mlflow_dynamodbstore.tracking.records import RunContents
-from mlflow_dynamodbstore.upkeep.run_walk import Done, Progress, RunWalk, settle
+from mlflow_dynamodbstore.upkeep.backfill import (
+    BackfillProgress,
+    Progress,
+    ResumableRuns,
+    wait_until_known,
+)
 
 Index = dict[str, Value]
 
-TAKEN_OVER = "another backfill has taken over the index; see `primary-metric show`"
+TAKEN_OVER = "another backfill is changing the index; see `primary-metric show`"
 
 
 class PrimaryMetric:
-    """The order of LSI5 in one table."""
+    """The primary metric of one table: the wanted one, the one of LSI5, and the backfill."""
 
     def __init__(
         self,
@@ -54,65 +59,68 @@ class PrimaryMetric:
         self._policies = policies or Policies(table)
         self._sleep = sleep
         self._progress = progress
-        self._walk = RunWalk(table, self._policies, PRIMARY_METRIC)
+        self._runs = ResumableRuns(table, self._policies, PRIMARY_METRIC)
 
     def wanted(self) -> str | None:
         """The metric that the setting names."""
         return self._policies.all().get(PRIMARY_METRIC) or None
 
     def index(self) -> Index | None:
-        """The metric of the index, whether it is complete and since when; read anew."""
+        """The metric of the index, whether it is complete, and since when; read from the table."""
         found: Index | None = self._policies.all().get(PRIMARY_INDEX)
         return found
 
-    def backfill(self) -> Done:
-        """Bring the index to the metric that the setting names, and let searches use it.
+    def backfill(self) -> BackfillProgress:
+        """Order the index by the metric that the setting names, and let searches use it.
 
-        Raises ``ValueError`` when another backfill takes the index over meanwhile.
+        Raises ``ValueError`` when another backfill begins meanwhile.
         """
         wanted, index = self.wanted(), self.index()
         if index is not None and index["metric"] != wanted:
             self._retire(index)
             index = None
-        done = Done()
+        done = BackfillProgress()
         if wanted is None:
             return done
         if index is None:
-            self._walk.forget()
+            self._runs.forget_position()
             index = self._begin(wanted)
         if not index["complete"]:
             self._fill(index, done)
         return done
 
     def _begin(self, metric: str) -> Index:
-        """Seal runs by a metric from now on; the token tells one backfill from the next."""
+        """Seal runs by a metric from now on. The token identifies this backfill."""
         index = {**self._now(), "metric": metric, "complete": False, "token": token_hex(8)}
         self._policies.set(PRIMARY_INDEX, index)
         return index
 
-    def _fill(self, index: Index, done: Done) -> None:
+    def _fill(self, index: Index, done: BackfillProgress) -> None:
         self._settle(index)
-        for runs in self._walk.pages(done, self._progress):
-            # Whoever takes over waits before moving runs for longer than a page takes.
+        for runs in self._runs.pages(done, self._progress):
+            # Another backfill waits longer than this page takes before it moves runs.
             if (self.index() or {}).get("token") != index["token"]:
                 raise ValueError(TAKEN_OVER)
-            self._place(runs, index["metric"], done)
+            self._move(runs, index["metric"], done)
             self._progress(done)
         self._change(index, complete=True)
-        self._walk.forget()
+        self._runs.forget_position()
 
     def _retire(self, index: Index) -> None:
-        """Let every process stop searching by the metric of the index, then let go of it.
+        """Wait until no process searches by the metric of the index, then drop it.
 
-        Until then runs go on being sealed by it, so that whoever still searches misses none.
+        Until then runs are still sealed by it, so that no search misses one.
         """
         if index["complete"]:
             index = self._change(index, complete=False)
         self._settle(index)
         self._table.delete(access_keys.setting_key(PRIMARY_INDEX))
 
-    def _place(self, runs: Iterable[Item], metric: str, done: Done) -> None:
-        """Move runs to their place by a metric; those that change meanwhile are sealed by it."""
+    def _move(self, runs: Iterable[Item], metric: str, done: BackfillProgress) -> None:
+        """Move runs in the index to their value of a metric.
+
+        A run that changes meanwhile is sealed by the metric anyway.
+        """
         moves = list(self._moves(runs, metric))
         outcomes = self._table.write(moves)
         done.entities += len(moves)
@@ -121,16 +129,15 @@ class PrimaryMetric:
     def _moves(self, runs: Iterable[Item], metric: str) -> Iterator[Patch]:
         for run in runs:
             if str(run.get("lsi5sk")) in index_keys.LIVE_RUNS:
-                continue  # it is sealed by the new metric when its time comes
+                continue  # it will be sealed by the new metric
             summary = large_values.load(self._table, run, sealing.SUMMARY)
-            place = sealing.lsi5_place(run_id_of(run), RunContents.from_summary(summary), metric)
-            if place.get("lsi5sk") != run.get("lsi5sk"):
-                unchanged = Attr("generation").eq(run["generation"]) & Attr("state").eq(
-                    run["state"]
-                )
-                remove = () if place else ("lsi5sk",)
+            moved = sealing.lsi5_place(run_id_of(run), RunContents.from_summary(summary), metric)
+            if moved.get("lsi5sk") != run.get("lsi5sk"):
+                same_generation = Attr("generation").eq(run["generation"])
+                unchanged = same_generation & Attr("state").eq(run["state"])
+                remove = () if moved else ("lsi5sk",)
                 key = self._table.schema.key_of(run)
-                yield Patch(key, Update(set=place, remove=remove), unchanged)
+                yield Patch(key, Update(set=moved, remove=remove), unchanged)
 
     def _change(self, index: Index, *, complete: bool) -> Index:
         changed = {**index, **self._now(), "complete": complete}
@@ -145,4 +152,4 @@ class PrimaryMetric:
         return {"since": int(self._table.clock())}
 
     def _settle(self, index: Index) -> None:
-        settle(self._table, index["since"], self._sleep, self._progress)
+        wait_until_known(self._table, index["since"], self._sleep, self._progress)

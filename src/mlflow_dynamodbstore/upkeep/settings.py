@@ -1,4 +1,4 @@
-"""The settings an operator may change, with what each takes."""
+"""The settings that an operator may change, and the values each takes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mlflow_dynamodbstore.table.values import Value
 from mlflow_dynamodbstore.traces.xray_cache import XRAY_REGION
 
 STATE = "state."
-"""Names that begin so are notes of upkeep, not settings."""
+"""Names that begin with this are notes of upkeep, not settings."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting: what it means, and how it is read from what a person writes."""
+    """A setting: its meaning, and how its value is read from text."""
 
     name: str
     meaning: str
@@ -33,11 +33,11 @@ def _text_fields(text: str) -> Value:
     try:
         fields = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is JSON, {error}; `fts add` and `fts remove` write it") from error
+        raise ValueError(f"it must be JSON ({error}); use `fts add` and `fts remove`") from error
     if not isinstance(fields, dict) or not all(map(_is_field, fields.values())):
         raise ValueError(
-            'it is such as {"run.name": {"levels": ["word"], "complete": false}}; '
-            "`fts add` and `fts remove` write it"
+            'it must look like {"run.name": {"levels": ["word"], "complete": false}}; '
+            "use `fts add` and `fts remove`"
         )
     return fields
 
@@ -46,9 +46,9 @@ def _patterns(text: str) -> Value:
     try:
         patterns = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"it is JSON, {error}; `tag add` and `tag remove` write it") from error
+        raise ValueError(f"it must be JSON ({error}); use `tag add` and `tag remove`") from error
     if not isinstance(patterns, list) or not all(isinstance(one, str) for one in patterns):
-        raise ValueError('it is a list such as ["mlflow.*"]; `tag add` and `tag remove` write it')
+        raise ValueError('it must look like ["mlflow.*"]; use `tag add` and `tag remove`')
     return patterns
 
 
@@ -67,32 +67,32 @@ SETTINGS: Mapping[str, Setting] = {
     for setting in (
         Setting(
             policies.SOFT_DELETED_RETENTION,
-            "days that deleted runs and experiments can be restored; 0 keeps them for good",
+            "days that deleted runs and experiments can be restored; 0 means forever",
             retention_days,
         ),
         Setting(
             policies.TRACE_RETENTION,
-            "days that traces are kept from their creation; 0 keeps them for good",
+            "days that traces are kept from their creation; 0 means forever",
             retention_days,
         ),
         Setting(
             policies.METRIC_HISTORY_RETENTION,
-            "days that the history of metrics is kept; 0 keeps it for good",
+            "days that the history of metrics is kept; 0 means forever",
             retention_days,
         ),
         Setting(
             policies.PRIMARY_METRIC,
-            "the metric that LSI5 is to order runs by; `primary-metric backfill` does it",
+            "the metric that LSI5 orders runs by after `primary-metric backfill`",
             _text,
         ),
         Setting(
             policies.DENORMALIZED_TAGS,
-            "the tags of experiments that stand on the experiment's own item",
+            "the tags of experiments that are repeated on the experiments' own items",
             _patterns,
         ),
         Setting(
             XRAY_REGION,
-            "the region whose X-Ray is asked for spans that are not stored here",
+            "the region whose X-Ray is asked for spans that are not in the table",
             _text,
         ),
         Setting(
@@ -110,8 +110,8 @@ RETENTIONS = (
 
 
 def setting(name: str) -> Setting:
-    """The setting of a name. Raises ``ValueError``."""
+    """The setting of this name. Raises ``ValueError`` when there is none."""
     found = SETTINGS.get(name)
     if found is None:
-        raise ValueError(f"{name!r} is no setting; there are {', '.join(sorted(SETTINGS))}")
+        raise ValueError(f"{name!r} is not a setting; these are: {', '.join(sorted(SETTINGS))}")
     return found

@@ -1,8 +1,8 @@
-"""Which texts are indexed for full-text search: adding one, filling its index, removing one.
+"""Choosing which texts are indexed for full-text search, and filling their index.
 
-A field that is added counts at once for whatever is sealed from then on, and is used by searches
-once a backfill has gone through what was there before. Processes keep settings for half a minute,
-so a backfill begins only when nobody can be sealing by the old ones.
+A new field applies at once to the runs that are sealed from then on. Searches use it after a
+backfill has indexed the rest. Processes cache settings for half a minute, so a backfill first waits
+until none of them seals runs by the old setting.
 """
 
 from __future__ import annotations
@@ -30,14 +30,20 @@ from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.experiment_items import name_of
 from mlflow_dynamodbstore.tracking.items import run_id_of
 from mlflow_dynamodbstore.tracking.records import RunContents
-from mlflow_dynamodbstore.upkeep.run_walk import PAGE, Done, Progress, RunWalk, settle
+from mlflow_dynamodbstore.upkeep.backfill import (
+    PAGE,
+    BackfillProgress,
+    Progress,
+    ResumableRuns,
+    wait_until_known,
+)
 
 WRITES_AT_ONCE = 500
 SINCE = "since"
 
 
 class Names(NamedTuple):
-    """Names that can be indexed: where they are listed, and whose they are."""
+    """Names that can be indexed: the guards that list them, and how to read a guard."""
 
     guards: Range
     entity_of: Callable[[Item], str]
@@ -53,10 +59,10 @@ NAMES: Mapping[str, Names] = {
 
 
 def check_field(name: str) -> None:
-    """Refuse a field that does not exist. Raises ``ValueError``."""
+    """Raise ``ValueError`` for a field that does not exist."""
     if sealing.tag_of(name) is None and name not in NAMES:
         raise ValueError(
-            f"{name!r} cannot be indexed; write run.name, run.tags.<key> or {' or '.join(NAMES)}"
+            f"{name!r} cannot be indexed; give run.name, run.tags.<key> or {' or '.join(NAMES)}"
         )
 
 
@@ -77,7 +83,7 @@ class TextIndex:
         self._progress = progress
 
     def fields(self) -> dict[str, Value]:
-        """The fields as the setting has them, read anew."""
+        """The fields of the setting, read from the table."""
         fields: dict[str, Value] = dict(self._policies.all()[TEXT_FIELDS])
         return fields
 
@@ -90,34 +96,36 @@ class TextIndex:
         if before is not None and before["levels"] == chosen:
             return
         field = {"levels": chosen, "complete": False, SINCE: int(self._table.clock())}
-        self._walk(name).forget()
+        self._runs(name).forget_position()
         self._policies.set(TEXT_FIELDS, {**fields, name: field})
 
-    def backfill(self, name: str) -> Done:
-        """Write the entries of what was there before a field was added, and let searches use it.
+    def backfill(self, name: str) -> BackfillProgress:
+        """Index the texts that are older than a field, and let searches use the field.
 
-        It can be interrupted, and goes on where it was. Raises ``ValueError``.
+        If interrupted, it resumes where it was. Raises ``ValueError``.
         """
         field = self._field(name)
-        settle(self._table, self.fields()[name].get(SINCE, 0), self._sleep, self._progress)
+        wait_until_known(
+            self._table, self.fields()[name].get(SINCE, 0), self._sleep, self._progress
+        )
         done = self._backfill_names(field) if name in NAMES else self._backfill_runs(field)
         fields = self.fields()
         if name in fields:
             self._policies.set(TEXT_FIELDS, {**fields, name: {**fields[name], "complete": True}})
-        self._walk(name).forget()
+        self._runs(name).forget_position()
         return done
 
-    def remove(self, name: str) -> Done:
-        """Stop indexing a text and delete its entries.
+    def remove(self, name: str) -> BackfillProgress:
+        """Stop indexing a text, and delete its entries.
 
-        What a process still writes by the old setting within the next minute, cleanup removes.
+        Cleanup removes the entries that processes write by the old setting for another minute.
         """
         fields = self.fields()
         fields.pop(name, None)
         self._policies.set(TEXT_FIELDS, fields)
         pks = [access_keys.workspace_pk(workspace) for workspace in all_workspaces(self._table)]
         pks += [experiment_keys.experiment_pk(number) for number in all_experiments(self._table)]
-        done = Done(places_in_all=len(pks))
+        done = BackfillProgress(places_in_all=len(pks))
         for pk in pks:
             done.entries += self._remove_in(pk, fts_rev_entries_of_type(name))
             done.places += 1
@@ -126,25 +134,24 @@ class TextIndex:
 
     # --- runs -----------------------------------------------------------------------------------
 
-    def _backfill_runs(self, field: TextField) -> Done:
-        done = Done()
-        for runs in self._walk(field.name).pages(done, self._progress):
+    def _backfill_runs(self, field: TextField) -> BackfillProgress:
+        done = BackfillProgress()
+        for runs in self._runs(field.name).pages(done, self._progress):
             self._index_runs(field, runs, done)
             self._progress(done)
         return done
 
-    def _index_runs(self, field: TextField, runs: Sequence[Item], done: Done) -> None:
-        """Write the entries of what runs have published.
+    def _index_runs(self, field: TextField, runs: Sequence[Item], done: BackfillProgress) -> None:
+        """Write the entries of the summaries of runs.
 
-        Also of runs that are live again: whoever seals one takes the entries of its last summary
-        to be there.
+        This includes runs that are live again: sealing relies on the entries of the last summary.
         """
         rules = Rules(text_fields=(field,))
         for chunk in batched(self._entries(runs, rules, done), WRITES_AT_ONCE):
             self._table.write([sealing.derived_item(key) for key in chunk])
             done.entries += len(chunk)
 
-    def _entries(self, runs: Sequence[Item], rules: Rules, done: Done) -> Iterator[Key]:
+    def _entries(self, runs: Sequence[Item], rules: Rules, done: BackfillProgress) -> Iterator[Key]:
         for run in runs:
             if sealing.SUMMARY in run:
                 done.entities += 1
@@ -154,10 +161,10 @@ class TextIndex:
 
     # --- names ----------------------------------------------------------------------------------
 
-    def _backfill_names(self, field: TextField) -> Done:
-        """Names are few beside runs: a backfill of them that was interrupted begins anew."""
+    def _backfill_names(self, field: TextField) -> BackfillProgress:
+        """Index names. There are few, so an interrupted backfill starts over."""
         workspaces, names = all_workspaces(self._table), NAMES[field.name]
-        done = Done(places_in_all=len(workspaces))
+        done = BackfillProgress(places_in_all=len(workspaces))
         for workspace in workspaces:
             pk = access_keys.workspace_pk(workspace)
             guards = self._table.items(Query(pk, where=names.guards.on()))
@@ -176,16 +183,16 @@ class TextIndex:
             done.places += 1
         return done
 
-    # --- plumbing -------------------------------------------------------------------------------
+    # --- helpers --------------------------------------------------------------------------------
 
     def _field(self, name: str) -> TextField:
         found = self.fields().get(name)
         if found is None:
-            raise ValueError(f"{name!r} is not indexed; `fts add {name}` comes first")
+            raise ValueError(f"{name!r} is not indexed; run `fts add {name}` first")
         return TextField(name, tuple(found["levels"]), found["complete"])
 
-    def _walk(self, name: str) -> RunWalk:
-        return RunWalk(self._table, self._policies, name)
+    def _runs(self, name: str) -> ResumableRuns:
+        return ResumableRuns(self._table, self._policies, name)
 
     def _remove_in(self, pk: str, words: Range) -> int:
         removed = 0
@@ -193,7 +200,7 @@ class TextIndex:
         for some in batched(self._table.items(query), WRITES_AT_ONCE):
             back = [self._table.schema.key_of(item) for item in some]
             forward = [Key(pk, forward_fts(key.sk)) for key in back]
-            # The way back last: by it, a removal that was interrupted finds the rest.
+            # The reversed entries last: by them a removal that was interrupted finds the rest.
             self._table.write([Delete(k) for k in forward], then=[Delete(k) for k in back])
             removed += 2 * len(back)
         return removed

@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.transfer.archive.file import write_archive
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from tests.engines import dynoxide_server, find_dynoxide
 from tests.table.fakes import FakeTime, patient_retry
-from tests.transfer.archive.making import populate
+from tests.transfer.archive.populated import populate
 
 Open = Callable[[str], Table]
 

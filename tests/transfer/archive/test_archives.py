@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.transfer.archive.errors import BadArchive, Refused
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
 from mlflow_dynamodbstore.transfer.archive.filling import Filling
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
-from tests.transfer.archive.making import EXPIRED, ODD, lines_of, store_answers
+from tests.transfer.archive.populated import EXPIRED, ODD, lines_of, store_answers
 
 PAGE = Path(__file__).parents[3] / "docs" / "moving.md"
 

@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.transfer.archive.comparing import compare
 from mlflow_dynamodbstore.transfer.archive.filling import Filling
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from mlflow_dynamodbstore.upkeep.doctor import Doctor
-from tests.transfer.archive.making import EXPIRED, lines_of
+from tests.transfer.archive.populated import EXPIRED, lines_of
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from mlflow_dynamodbstore.transfer.archive.comparing import compare
 from mlflow_dynamodbstore.transfer.archive.errors import Refused
 from mlflow_dynamodbstore.transfer.archive.filling import Filling, require_complete
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
-from tests.transfer.archive.making import (
+from tests.transfer.archive.populated import (
     EXPIRED,
     MOVING,
     index_answers,

@@ -14,15 +14,15 @@ from mlflow_dynamodbstore.transfer.archive import file, filling
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
 from mlflow_dynamodbstore.transfer.archive.filling import Filling
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
-from mlflow_dynamodbstore.upkeep import walk
+from mlflow_dynamodbstore.upkeep import segmented_scan
 from tests.table.fakes import patient_retry
-from tests.transfer.archive.making import EXPIRED, lines_of
+from tests.transfer.archive.populated import EXPIRED, lines_of
 
 
 @pytest.fixture(autouse=True)
 def _small_pages(monkeypatch):
     """So that there are many points to stop at."""
-    monkeypatch.setattr(walk, "PAGE_ITEMS", 40)
+    monkeypatch.setattr(segmented_scan, "PAGE_ITEMS", 40)
     monkeypatch.setattr(file, "PAGE_ITEMS", 40)
     monkeypatch.setattr(filling, "MOST_AT_ONCE", 25)
 

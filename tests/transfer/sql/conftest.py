@@ -10,7 +10,7 @@ import pytest
 
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
-from tests.transfer.sql.filling import Theirs, filled
+from tests.transfer.sql.mlflow_database import Theirs, filled
 
 
 @pytest.fixture(scope="session")

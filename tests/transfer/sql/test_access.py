@@ -12,7 +12,7 @@ from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
-from tests.transfer.sql.moves import imported, moved, verified
+from tests.transfer.sql.helpers import imported, moved, verified
 
 PASSWORD = "a long password"  # not one of anybody's
 

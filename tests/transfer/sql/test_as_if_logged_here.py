@@ -21,8 +21,8 @@ from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.sql import empty_database
 from tests.stores import everything_in, uri_on
 from tests.traces.making import NOON, make_info, make_spans, trace_id
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import imported, stores, verified
+from tests.transfer.sql.helpers import imported, stores, verified
+from tests.transfer.sql.mlflow_database import Theirs
 
 
 def test_nothing_of_it_is_an_orphan(source: Theirs, table):

@@ -13,8 +13,8 @@ from mlflow_dynamodbstore.cli.exits import FINDINGS, USAGE
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from tests.reviews.making import ask
 from tests.sql import empty_database
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import stores
+from tests.transfer.sql.helpers import stores
+from tests.transfer.sql.mlflow_database import Theirs
 
 
 def run(table, *arguments: str, code: int = 0) -> Result:

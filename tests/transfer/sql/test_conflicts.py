@@ -18,8 +18,8 @@ from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from tests.sql import empty_database
 from tests.traces.making import NOON
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import exported, imported, stores, verified
+from tests.transfer.sql.helpers import exported, imported, stores, verified
+from tests.transfer.sql.mlflow_database import Theirs
 
 
 def run_named(store: DynamoDBTrackingStore, name: str) -> str:

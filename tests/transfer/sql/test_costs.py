@@ -15,8 +15,8 @@ from mlflow_dynamodbstore.transfer.sql.database import Database
 from tests.sql import empty_database
 from tests.stores import uri_on
 from tests.traces.making import NOON
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import moved
+from tests.transfer.sql.helpers import moved
+from tests.transfer.sql.mlflow_database import Theirs
 
 RUNS = 20
 """Runs that are moved together after the first."""

@@ -17,8 +17,8 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from tests.sql import empty_database
 from tests.traces.making import NOON
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import exported, imported, stores
+from tests.transfer.sql.helpers import exported, imported, stores
+from tests.transfer.sql.mlflow_database import Theirs
 from tests.transfer.sql.test_round_trip import rows
 
 OLD = (

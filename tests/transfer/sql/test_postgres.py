@@ -17,8 +17,8 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from tests.transfer.sql.answers import answers
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import exported, imported, stores, verified
+from tests.transfer.sql.helpers import exported, imported, stores, verified
+from tests.transfer.sql.mlflow_database import Theirs
 from tests.transfer.sql.test_round_trip import rows
 
 pytestmark = [

@@ -18,8 +18,8 @@ from mlflow_dynamodbstore.transfer.sql.run_items import RunItems
 from tests.sql import empty_database
 from tests.stores import everything_in
 from tests.table.fakes import FakeTime, patient_retry
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import exported, imported, verified
+from tests.transfer.sql.helpers import exported, imported, verified
+from tests.transfer.sql.mlflow_database import Theirs
 from tests.transfer.sql.test_round_trip import rows
 
 EVERY = 9

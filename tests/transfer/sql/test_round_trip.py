@@ -11,8 +11,8 @@ from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import DERIVED, Database
 from tests.sql import empty_database
 from tests.transfer.sql.answers import answers
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import exported, imported, stores, verified
+from tests.transfer.sql.helpers import exported, imported, stores, verified
+from tests.transfer.sql.mlflow_database import Theirs
 
 
 def test_an_imported_store_answers_as_the_database_does(source: Theirs, table):

@@ -11,8 +11,8 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from tests.sql import empty_database
-from tests.transfer.sql.filling import Theirs
-from tests.transfer.sql.moves import exported, imported, stores, verified
+from tests.transfer.sql.helpers import exported, imported, stores, verified
+from tests.transfer.sql.mlflow_database import Theirs
 from tests.transfer.sql.test_round_trip import rows
 
 TEAM = "team-a"

@@ -9,7 +9,7 @@ from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import TTL
 from mlflow_dynamodbstore.table.wrappers.costs import page_units, write_units
 from mlflow_dynamodbstore.transfer.archive.sources import Sieve, Source
-from mlflow_dynamodbstore.upkeep.survey import Amount, stored_sizes
+from mlflow_dynamodbstore.upkeep.table_stats import Amount, stored_sizes
 
 Progress = Callable[[int], None]
 

@@ -11,8 +11,8 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import parse
 from mlflow_dynamodbstore.table.values import Item, Value, is_expired
 from mlflow_dynamodbstore.table.wrappers.as_stored import AsStoredEngine
-from mlflow_dynamodbstore.upkeep import cleanup, run_walk
-from mlflow_dynamodbstore.upkeep.walk import Walk
+from mlflow_dynamodbstore.upkeep import backfill, cleanup
+from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ SEGMENTS = 4
 
 _LEFT_WORDS = (
     access_keys.setting(cleanup.POSITION),
-    access_keys.setting(run_walk.POSITION),
+    access_keys.setting(backfill.POSITION),
     access_keys.FILL_STATE,
 )
 
@@ -62,10 +62,10 @@ class TableSource:
         return _ahead(stepwise) if self._waits else stepwise
 
     def _steps(self, place: Value) -> Iterator[tuple[list[Item], Value]]:
-        begin = Walk.of_segments(self._table, self._segments)
-        walk = begin if place is None else Walk(self._table, list(place))
+        begin = SegmentedScan.start(self._table, self._segments)
+        walk = begin if place is None else SegmentedScan(self._table, list(place))
         while not walk.is_done:
-            items = walk.step()
+            items = walk.next_items()
             yield items, list(walk.cursors)
 
 

@@ -10,7 +10,7 @@ from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.moving import Kind, Move, Verification
-from tests.transfer.sql.filling import ARTIFACTS
+from tests.transfer.sql.mlflow_database import ARTIFACTS
 
 
 def moved(some: Sequence[Kind]) -> Move:

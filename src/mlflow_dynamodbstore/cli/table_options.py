@@ -1,4 +1,4 @@
-"""Which table a command is about: of ``--uri``, of ``--name``, or of MLflow's own variable."""
+"""The options that name the table of a command, or MLflow's own variable in their place."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ _HINT = (
 
 
 @dataclass
-class Place:
-    """The table of this call, opened when a command first needs it."""
+class TableOptions:
+    """What the command line says about its table, which is opened when it is first needed."""
 
     name: str | None = None
     region: str | None = None
     endpoint_url: str | None = None
     uri_option: str | None = None
     tracking_uri: str | None = None
-    json: bool = False
     _table: Table | None = field(default=None, repr=False)
 
     @property
     def uri(self) -> str:
-        """The URI of the table. Raises ``Failure`` when the options name none, or two."""
+        """The URI of the table. Raises ``Failure`` unless the options name exactly one."""
         if self.uri_option and (self.name or self.region or self.endpoint_url):
-            raise Failure("--uri says it all: leave out --name, --region, --endpoint-url", USAGE)
+            raise Failure("give --uri without --name, --region and --endpoint-url", USAGE)
         if self.uri_option:
             return self.uri_option
         if self.name:
@@ -44,7 +43,7 @@ class Place:
             if self.tracking_uri.startswith(SCHEME):
                 return self.tracking_uri
             raise Failure(
-                f"MLFLOW_TRACKING_URI is {self.tracking_uri}, not a table; {_HINT}", USAGE
+                f"MLFLOW_TRACKING_URI is {self.tracking_uri}, not a table URI; {_HINT}", USAGE
             )
         raise Failure(_HINT, USAGE)
 
@@ -53,19 +52,19 @@ class Place:
         return parse(self.uri)
 
     def table(self) -> Table:
-        """The table; one that is missing on AWS is an error."""
+        """The table. On AWS it must exist."""
         if self._table is None:
             self._table = Table(open_engine(self.uri))
             click.get_current_context().call_on_close(self._table.close)
         return self._table
 
     def metered(self) -> tuple[Table, MeteredEngine]:
-        """A second handle on the table that counts what it costs."""
+        """The table through an engine that counts requests and units, and that engine."""
         engine = MeteredEngine(self.table().engine)
         return Table(engine, clock=self.table().clock), engine
 
     def segments(self) -> int:
-        """How many parts of the table to read at once: several gain where there is a network."""
+        """How many segments of the table to read at once; more than one only over a network."""
         return 4 if getattr(self.table().engine, "waits_on_network", False) else 1
 
     def policies(self) -> Policies:
@@ -75,7 +74,7 @@ class Place:
         if self.endpoint_url:
             address = urlsplit(self.endpoint_url)
             if address.scheme not in ("http", "https") or not address.netloc:
-                raise Failure("--endpoint-url is such as http://localhost:8000", USAGE)
+                raise Failure("--endpoint-url must look like http://localhost:8000", USAGE)
             region = f"&region={self.region}" if self.region else ""
             return f"{SCHEME}{address.netloc}/{name}?scheme={address.scheme}{region}"
         if not self.region:
@@ -86,4 +85,4 @@ class Place:
         return f"{SCHEME}{self.region}/{name}"
 
 
-pass_place = click.make_pass_decorator(Place)
+pass_table_options = click.make_pass_decorator(TableOptions)

@@ -1,9 +1,8 @@
-"""Taking away what belongs to nothing, without hurting whoever writes at the same moment.
+"""Removing orphans while others write.
 
-Most orphans get an expiry of now: nobody sees them from then on, and the storage removes them in
-its own time, which costs nothing. Search entries and guards of names are deleted, since they are
-read by their keys and stand in somebody's way; each on the condition that what made it an orphan
-still holds.
+Most orphans get an expiry of now: readers no longer see them, and the storage deletes them for
+free. Search entries and guards of names are deleted at once, because others read them by their
+keys; each on the condition that it is still an orphan.
 """
 
 from __future__ import annotations
@@ -29,39 +28,39 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Key, Value
 from mlflow_dynamodbstore.tracking.records import SEALED
-from mlflow_dynamodbstore.upkeep.judging import Judged
+from mlflow_dynamodbstore.upkeep.orphans import PossibleOrphan
 
 WRITES_AT_ONCE = 500
-_CHECKS = 2  # the run, and the setting that says which texts are indexed
+_CHECKS = 2  # of the run, and of the setting that says which texts are indexed
 
 
-class Remover:
-    """Removes orphans; each method returns how many went."""
+class OrphanRemover:
+    """Removes orphans; each method returns how many it removed."""
 
     def __init__(self, table: Table):
         self._table = table
 
-    def remove(self, orphans: Sequence[Judged], text_fields: Value) -> int:
-        """Take orphans away. ``text_fields`` is the setting under which they were judged."""
-        of_names: list[Judged] = []
-        wrong: list[Judged] = []
-        gone: list[Judged] = []
-        others: list[Judged] = []
+    def remove(self, orphans: Sequence[PossibleOrphan], text_fields: Value) -> int:
+        """Remove orphans. ``text_fields`` is the setting under which they were found."""
+        of_names: list[PossibleOrphan] = []
+        contradicted: list[PossibleOrphan] = []
+        of_missing_runs: list[PossibleOrphan] = []
+        others: list[PossibleOrphan] = []
         for orphan in orphans:
-            if orphan.what.is_name_entry or orphan.what.kind.endswith(" name"):
+            if orphan.description.is_name_entry or orphan.description.kind.endswith(" name"):
                 of_names.append(orphan)
-            elif not orphan.what.is_search_entry:
+            elif not orphan.description.is_search_entry:
                 others.append(orphan)
             else:
-                (gone if orphan.sealed_as is None else wrong).append(orphan)
+                (of_missing_runs if orphan.sealed_as is None else contradicted).append(orphan)
         return (
-            self._date(others)
-            + self._delete(gone)
-            + self._delete_wrong(wrong, text_fields)
+            self._expire(others)
+            + self._delete(of_missing_runs)
+            + self._delete_contradicted(contradicted, text_fields)
             + sum(map(self._delete_of_name, of_names))
         )
 
-    def _date(self, orphans: Iterable[Judged]) -> int:
+    def _expire(self, orphans: Iterable[PossibleOrphan]) -> int:
         now = Update(set={TTL: int(self._table.clock())})
         done = 0
         for some in batched(orphans, WRITES_AT_ONCE):
@@ -69,7 +68,7 @@ class Remover:
             try:
                 outcomes = self._table.write(patches)
             except IncompleteWrite as error:
-                # A patch whose answer was lost cannot be repeated on what it made expire.
+                # A patch whose answer was lost has expired its item, and cannot be repeated.
                 if error.unwritten or self._table.get_many(orphan.key for orphan in some):
                     raise
                 done += len(some)
@@ -77,36 +76,37 @@ class Remover:
                 done += sum(outcome.status == "applied" for outcome in outcomes)
         return done
 
-    def _delete(self, orphans: Iterable[Judged]) -> int:
+    def _delete(self, orphans: Iterable[PossibleOrphan]) -> int:
         done = 0
         for some in batched(orphans, WRITES_AT_ONCE):
             self._table.write([Delete(orphan.key) for orphan in some])
             done += len(some)
         return done
 
-    def _delete_wrong(self, orphans: Iterable[Judged], text_fields: Value) -> int:
-        """Search entries that their run does not say of itself, while it says the same as it did.
+    def _delete_contradicted(self, orphans: Iterable[PossibleOrphan], text_fields: Value) -> int:
+        """Delete search entries that the summary of their run contradicts, if it is unchanged.
 
-        Whoever seals the run raises its generation first, and whoever changes which texts are
-        indexed changes the setting first, so neither can be writing such an entry now.
+        Sealing a run raises its generation first, and changing which texts are indexed changes
+        the setting first, so nobody can be writing such an entry now.
         """
 
-        def place(orphan: Judged) -> tuple[Key, int]:
-            assert orphan.what.run is not None
+        def run_and_generation(orphan: PossibleOrphan) -> tuple[Key, int]:
+            assert orphan.description.run is not None
             assert orphan.sealed_as is not None
-            return orphan.what.run, orphan.sealed_as
+            return orphan.description.run, orphan.sealed_as
 
         done = 0
-        for (run, generation), of_run in groupby(sorted(orphans, key=place), key=place):
+        ordered = sorted(orphans, key=run_and_generation)
+        for (run, generation), of_run in groupby(ordered, key=run_and_generation):
             same = Attr("generation").eq(generation) & Attr("state").eq(SEALED)
             for some in batched(of_run, MAX_TRANSACTION - _CHECKS):
                 checks: list[TransactWrite] = [Check(run, same), _same_setting(text_fields)]
                 done += self._transact(checks, [orphan.key for orphan in some])
         return done
 
-    def _delete_of_name(self, orphan: Judged) -> int:
-        """A guard or an entry of a name, while its owner is gone or has the name it had."""
-        (owner,) = orphan.what.owners
+    def _delete_of_name(self, orphan: PossibleOrphan) -> int:
+        """Delete a guard or name entry if its owner is gone or still has the name it had."""
+        (owner,) = orphan.description.owners
         same = ABSENT if orphan.named is None else ABSENT | Attr("name").eq(orphan.named)
         return self._transact([Check(owner, same)], [orphan.key])
 
@@ -116,7 +116,7 @@ class Remover:
         except TransactionCancelled as cancelled:
             if not cancelled.any_refused:
                 raise
-            return 0  # it has changed since it was judged: the next cleanup looks again
+            return 0  # it has changed since it was checked: the next cleanup checks again
         return len(deleted)
 
 

@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.archive.lines import item_line
 from mlflow_dynamodbstore.transfer.archive.sources import Sieve, TableSource
-from mlflow_dynamodbstore.upkeep import cleanup, run_walk
+from mlflow_dynamodbstore.upkeep import backfill, cleanup
 from tests.stores import ARTIFACTS
 from tests.traces.making import NOON, make_info, make_spans, trace_id
 
@@ -59,7 +59,7 @@ def rare_items(now: int) -> list[Item]:
         {"PK": pk, "SK": "X#large", "value": random.Random(1).randbytes(100_000)},
     ]
     some += [{"PK": pk, "SK": f"X#gone{n}", "ttl": now - n} for n in range(EXPIRED)]
-    for place in (cleanup.POSITION, f"{run_walk.POSITION}fts"):
+    for place in (cleanup.POSITION, f"{backfill.POSITION}fts"):
         key = access_keys.setting_key(place)
         some.append({"PK": key.pk, "SK": key.sk, "value": {"cursors": ["here"]}})
     return some

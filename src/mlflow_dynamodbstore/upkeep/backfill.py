@@ -1,4 +1,4 @@
-"""Going through every run of a table, for upkeep that can be stopped and goes on where it was."""
+"""What backfills share: waiting for a new setting, and all runs page by page, resumable."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 
 POSITION = "state.backfill."
-"""Settings that hold the place where a backfill goes on begin so."""
+"""The settings that hold the position of a backfill begin with this."""
 SETTLING_SECONDS = REFRESH_SECONDS + 30.0
-"""Until the last process has seen a new setting, and whatever it was sealing is sealed."""
+"""How long until every process has read a new setting and has sealed the runs it was sealing."""
 PAGE = 100
 
 
 @dataclass
-class Done:
-    """How far a backfill or a removal has come."""
+class BackfillProgress:
+    """How far a backfill or a removal is. ``places`` are the partitions it works through."""
 
     places: int = 0
     places_in_all: int = 0
@@ -32,19 +32,21 @@ class Done:
     waiting: float = 0.0
 
 
-Progress = Callable[[Done], None]
+Progress = Callable[[BackfillProgress], None]
 
 
-def settle(table: Table, since: float, sleep: Callable[[float], None], progress: Progress) -> None:
-    """Wait until no process can be working by a setting that was changed at a time."""
+def wait_until_known(
+    table: Table, since: float, sleep: Callable[[float], None], progress: Progress
+) -> None:
+    """Wait until every process works by a setting that was changed at a time."""
     until = since + SETTLING_SECONDS
     while (left := until - table.clock()) > 0:
-        progress(Done(waiting=left))
+        progress(BackfillProgress(waiting=left))
         sleep(min(left, 1.0))
 
 
-class RunWalk:
-    """All runs, whatever their stage, experiment by experiment in the order of start times.
+class ResumableRuns:
+    """All runs of all lifecycle stages, experiment by experiment, by start time.
 
     A start time never changes, so a run that is deleted or restored meanwhile is not missed.
     """
@@ -54,9 +56,9 @@ class RunWalk:
         self._policies = policies
         self._setting = POSITION + name
 
-    def pages(self, done: Done, progress: Progress) -> Iterator[list[Item]]:
-        """Pages of runs' own items; one counts as done when the next is asked for."""
-        first, cursor = self._stored()
+    def pages(self, done: BackfillProgress, progress: Progress) -> Iterator[list[Item]]:
+        """Pages of runs' own items; a page counts as done when the next one is asked for."""
+        first, cursor = self._position()
         experiments = sorted(all_experiments(self._table), key=_by_number)
         left = [number for number in experiments if _by_number(number) >= _by_number(first)]
         done.places, done.places_in_all = len(experiments) - len(left), len(experiments)
@@ -65,8 +67,8 @@ class RunWalk:
             done.places += 1
             progress(done)
 
-    def forget(self) -> None:
-        """The walk has come to its end, or is to begin anew."""
+    def forget_position(self) -> None:
+        """Begin with the first run the next time."""
         self._table.delete(access_keys.setting_key(self._setting))
 
     def _of(self, experiment_id: str, cursor: str | None) -> Iterator[list[Item]]:
@@ -82,14 +84,14 @@ class RunWalk:
             yield page.items
             if page.cursor is None:
                 return
-            place = {"experiment": experiment_id, "cursor": page.cursor}
-            self._policies.set(self._setting, place)
+            position = {"experiment": experiment_id, "cursor": page.cursor}
+            self._policies.set(self._setting, position)
             query = replace(query, cursor=page.cursor)
 
-    def _stored(self) -> tuple[str, str | None]:
+    def _position(self) -> tuple[str, str | None]:
         item = self._table.get(access_keys.setting_key(self._setting))
-        place = {} if item is None else item["value"]
-        return str(place.get("experiment", "")), place.get("cursor")
+        position = {} if item is None else item["value"]
+        return str(position.get("experiment", "")), position.get("cursor")
 
 
 def _by_number(experiment_id: str) -> tuple[int, str]:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mlflow_dynamodbstore.cli.exits import DENIED, FAILED, NO_TABLE, UNAVAILABLE, USAGE, code_of
-from mlflow_dynamodbstore.cli.target import Place
+from mlflow_dynamodbstore.cli.table_options import TableOptions
 from mlflow_dynamodbstore.table import errors
 from tests.engines import moto_server
 
@@ -34,7 +34,7 @@ from tests.engines import moto_server
     ],
 )
 def test_options_name_a_table(options, uri):
-    assert str(Place(**options).location) == uri
+    assert str(TableOptions(**options).location) == uri
 
 
 def test_name_and_region_are_all_it_takes(anywhere, monkeypatch):
@@ -58,9 +58,9 @@ def test_mlflows_own_variable_is_understood(anywhere, uri, monkeypatch):
     [
         (["ttl", "show"], "name a table"),
         (["--name", "mlflow", "ttl", "show"], "--region us-east-1"),
-        (["--uri", "dynamodb:///a.ddb", "--name", "b", "ttl", "show"], "--uri says it all"),
+        (["--uri", "dynamodb:///a.ddb", "--name", "b", "ttl", "show"], "give --uri without"),
         (["--uri", "sqlite:///a.db", "ttl", "show"], "a table URI is"),
-        (["--name", "b", "--endpoint-url", "localhost:8000", "ttl", "show"], "such as http"),
+        (["--name", "b", "--endpoint-url", "localhost:8000", "ttl", "show"], "must look like http"),
         (["--uri", "dynamodb:///a.ddb", "deploy"], "a file needs no stack"),
     ],
 )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.target import Place
+from mlflow_dynamodbstore.cli.table_options import TableOptions
 from mlflow_dynamodbstore.shared.policies import DEFAULTS, TRACE_RETENTION, Policies
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.traces.retention import Renewal, TraceRetention
 
 
 def change_trace_retention(
-    place: Place, policies: Policies, days: int, *, wait: bool, json: bool
+    options: TableOptions, policies: Policies, days: int, *, wait: bool, json: bool
 ) -> Renewal:
     """Change how long traces are kept, and let those of all workspaces live as long.
 
     Not before every process knows, unless told not to ``wait``: what they write by the policy they
     knew would keep its date. There is nothing to wait for when traces are kept for less.
     """
-    table, before = place.table(), policies.stored(TRACE_RETENTION)
+    table, before = options.table(), policies.stored(TRACE_RETENTION)
     if before != days:
         policies.set(TRACE_RETENTION, days)
     with output.bar("prolonging traces", quiet=json) as shown:

@@ -1,4 +1,4 @@
-"""What is in a table, counted while walking through it."""
+"""What a table holds, counted during a scan: items and bytes by kind, and large experiments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.tracking.records import TERMINAL_STATUSES
 from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB
 
 OVERHEAD = 100
-"""Bytes that DynamoDB adds to each item, and to each entry of an index, when it bills storage."""
+"""Bytes that DynamoDB adds to each item and index entry when it bills storage."""
 GB = 1024**3
 COLLECTION_LIMIT = 10 * GB
 UNENDED_SECONDS = 24 * 3600
@@ -35,7 +35,7 @@ def readable(size: float) -> str:
 
 @dataclass
 class Amount:
-    """How many items, and how many bytes they take in the table and in its indexes."""
+    """A number of items, and the bytes they take in the table and in its indexes."""
 
     items: int = 0
     bytes: int = 0
@@ -43,7 +43,7 @@ class Amount:
     expiring: int = 0
 
     def monthly(self, price_per_gb: float = PRICE_PER_GB) -> float:
-        """What keeping them costs a month, in dollars."""
+        """The price of storing them for a month, in dollars."""
         return (self.bytes + self.index_bytes) / GB * price_per_gb
 
     def add(self, other: Amount) -> None:
@@ -54,65 +54,64 @@ class Amount:
 
 
 @dataclass
-class Survey:
-    """What has been seen so far.
+class TableStats:
+    """What a scan has seen so far.
 
-    Only partitions of experiments are told apart: they are the ones that can grow without end.
+    Of partitions, only experiments are listed: only they can grow without limit.
     """
 
     schema: Schema
     now: float
-    by_entity: dict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
+    by_kind: dict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
     by_experiment: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     outdated: int = 0
     unended: int = 0
     unended_examples: list[str] = field(default_factory=list)
 
     def add(self, items: list[Item]) -> None:
-        """Count some more items."""
+        """Count more items."""
         for item in items:
             self._add(item)
 
     @property
     def total(self) -> Amount:
         amount = Amount()
-        for one in self.by_entity.values():
+        for one in self.by_kind.values():
             amount.add(one)
         return amount
 
     @property
     def unknown(self) -> int:
-        return self.by_entity[UNKNOWN].items if UNKNOWN in self.by_entity else 0
+        return self.by_kind[UNKNOWN].items if UNKNOWN in self.by_kind else 0
 
     def largest(self, count: int) -> list[tuple[str, int]]:
-        """The experiments that take most, with the bytes that count for the 10 GB limit."""
+        """The largest experiments, with the bytes that count towards the 10 GB limit."""
         ranked = sorted(self.by_experiment.items(), key=lambda one: -one[1])
         return ranked[:count]
 
     def _add(self, item: Item) -> None:
-        entity = describe_item(item).kind
+        kind = describe_item(item).kind
         self.outdated += isinstance(item, Upgraded)
         own, local, global_ = stored_sizes(self.schema, item)
-        self.by_entity[entity].add(Amount(1, own, local + global_, int(TTL in item)))
+        self.by_kind[kind].add(Amount(1, own, local + global_, int(TTL in item)))
         pk = str(item["PK"])
         if pk.startswith("EXP#"):
             self.by_experiment[str(experiment_keys.experiment_id_of(pk))] += own + local
-        if entity == "Run" and self._is_unended(item):
+        if kind == "Run" and self._is_unended(item):
             self.unended += 1
             if len(self.unended_examples) < EXAMPLES:
                 self.unended_examples.append(str(run_keys.run_id_of(str(item["SK"]))))
 
     def _is_unended(self, run: Item) -> bool:
-        opened = run.get("opened", 0)
         return (
             run.get("status") not in TERMINAL_STATUSES
             and run.get("lifecycle") == "active"
-            and self.now - opened > UNENDED_SECONDS
+            and self.now - run.get("opened", 0) > UNENDED_SECONDS
         )
 
 
 def stored_sizes(schema: Schema, item: Item) -> tuple[int, int, int]:
-    """The bytes that an item takes in the table, in its local indexes and in its global ones."""
+    """The bytes that an item takes in the table, in its local and in its global indexes."""
     entries = {True: 0, False: 0}
     for index in schema.indexes:
         entry = projected(schema, index, item)
