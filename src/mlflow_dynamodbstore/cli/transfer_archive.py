@@ -1,4 +1,4 @@
-"""``copy``, ``dump``, ``load`` and ``compare``: whole tables, moved and held against each other."""
+"""``copy``, ``dump``, ``load`` and ``compare``: whole tables as they are stored."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rich.progress import Progress
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.cli.transfer_report import Report, Side
+from mlflow_dynamodbstore.cli.transfer_report import End, Report
 from mlflow_dynamodbstore.table.errors import AccessDenied, TableMissing, Unavailable
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import SCHEME, open_engine, parse
-from mlflow_dynamodbstore.transfer.archive import comparing
-from mlflow_dynamodbstore.transfer.archive.comparing import Comparison
+from mlflow_dynamodbstore.transfer.archive import comparison
+from mlflow_dynamodbstore.transfer.archive.comparison import Comparison
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate, estimate
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
-from mlflow_dynamodbstore.transfer.archive.filling import (
-    Filling,
+from mlflow_dynamodbstore.transfer.archive.fill import (
+    TableFill,
     require_complete,
     require_fillable,
 )
@@ -34,16 +34,16 @@ from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 F = TypeVar("F", bound=Callable[..., Any])
 
 PATIENCE = 300.0
-"""Seconds for which a table may ask for fewer requests: a new one takes a while to grow."""
+"""How many seconds a throttled table is retried: a new table takes a while to scale up."""
 
 segments_option: Callable[[F], F] = click.option(
-    "--segments", type=click.IntRange(1, 64), help="Parts of the table read at once."
+    "--segments", type=click.IntRange(1, 64), help="Segments of the table to read at once."
 )
 verify_option: Callable[[F], F] = click.option(
-    "--verify", is_flag=True, help="Read both sides again afterwards and compare them."
+    "--verify", is_flag=True, help="Afterwards read both sides again and compare them."
 )
 dry_run_option: Callable[[F], F] = click.option(
-    "--dry-run", is_flag=True, help="Only say how much it is, and what it will cost."
+    "--dry-run", is_flag=True, help="Only estimate how much it is and what it costs."
 )
 
 
@@ -61,13 +61,13 @@ def copy(
     dry_run: bool,
     json: bool,
 ) -> None:
-    """Copy the whole table into another one, which is empty.
+    """Copy the whole table to an empty one.
 
-    Items are copied as they are stored; those that have expired are left out. Stopped at any
-    point, the same command goes on where it was.
+    Items are copied as they are stored, without expired ones. After an interruption, run the same
+    command again to resume.
     """
     source = _source(options.uri, segments)
-    report = Report(Side.of(options.uri), Side.of(target_uri), json=json)
+    report = Report(End.of(options.uri), End.of(target_uri), json=json)
     if dry_run:
         trouble = _trouble_with(target_uri, source)
         report.cost(_estimate(source, json=json), verify=verify, trouble=trouble)
@@ -86,12 +86,12 @@ def copy(
 def dump(
     options: TableOptions, file: Path, segments: int | None, verify: bool, dry_run: bool, json: bool
 ) -> None:
-    """Write the whole table into a file: JSON lines, compressed with gzip.
+    """Write the whole table to a file of JSON lines, compressed with gzip.
 
     The file gets its name when it is complete.
     """
     source = _source(options.uri, segments)
-    report = Report(Side.of(options.uri), Side(str(file)), json=json)
+    report = Report(End.of(options.uri), End(str(file)), json=json)
     if dry_run:
         report.cost(_estimate(source, json=json), verify=verify)
         return
@@ -109,13 +109,13 @@ def dump(
 @dry_run_option
 @pass_table_options
 def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: bool) -> None:
-    """Fill an empty table from a file that `dump` has written.
+    """Fill an empty table from a file that `dump` wrote.
 
-    All of the file is checked before anything is written. Stopped at any point, the same command
-    goes on where it was.
+    The whole file is checked before anything is written. After an interruption, run the same
+    command again to resume.
     """
     archive = _checked(file, json=json)
-    report = Report(Side(str(file)), Side.of(options.uri), json=json)
+    report = Report(End(str(file)), End.of(options.uri), json=json)
     if dry_run:
         trouble = _trouble_with(options.uri, archive)
         report.cost(_estimate(archive, json=json), verify=verify, trouble=trouble)
@@ -130,13 +130,13 @@ def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: b
 @segments_option
 @pass_table_options
 def compare(options: TableOptions, other: str, segments: int | None, json: bool) -> None:
-    """Compare the whole table with OTHER, a table URI or a file that `dump` has written.
+    """Compare the whole table with OTHER, a table URI or a file that `dump` wrote.
 
-    Ends with code 6 when they differ, and names the first keys that do.
+    Exits with code 6 if they differ, and lists the first keys that do.
     """
     first, second = _source(options.uri, segments), _other(other, segments, json=json)
-    side = Side.of(other) if other.startswith(SCHEME) else Side(other)
-    Report(Side.of(options.uri), side, json=json).compared(_compare(first, second, json=json))
+    target = End.of(other) if other.startswith(SCHEME) else End(other)
+    Report(End.of(options.uri), target, json=json).compared(_compare(first, second, json=json))
 
 
 # --- what they share ----------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _opened(uri: str, *, create: bool | None = None) -> Table:
 
 
 def _source(uri: str, segments: int | None) -> TableSource:
-    """A table to be read whole. One that is missing is not made, and a part is not taken for it."""
+    """A whole table as a source. It must exist, and be complete."""
     table = _opened(uri, create=False)
     require_complete(table)
     return TableSource(table, segments)
@@ -162,9 +162,9 @@ def _other(other: str, segments: int | None, *, json: bool) -> Source:
 
 
 def _trouble_with(uri: str, source: Source) -> str | None:
-    """Why a target could not be looked at; one that holds anything else is refused.
+    """Why a target cannot be checked, if so; raises ``Refused`` for one with other data.
 
-    Nothing is made. Who asks for the price may not have a table yet, nor an account.
+    Nothing is created: an estimate needs no table, and no account.
     """
     try:
         require_fillable(_opened(uri, create=False), source.identity)
@@ -186,7 +186,7 @@ def _fill(
     what: str, target: Table, source: Source, *, json: bool, total: int | None = None
 ) -> FillProgress:
     with output.bar(what, quiet=json) as shown:
-        return Filling(target, source, lambda done: _count(shown, done.items, total)).run()
+        return TableFill(target, source, lambda done: _count(shown, done.items, total)).run()
 
 
 def _estimate(source: Source, *, json: bool) -> Estimate:
@@ -197,10 +197,10 @@ def _estimate(source: Source, *, json: bool) -> Estimate:
 def _compare(first: Source, second: Source, *, json: bool) -> Comparison:
     with output.bar("comparing", quiet=json) as shown:
 
-        def progress(side: comparing.Side, items: int) -> None:
-            output.note(shown, f"{items:,} items of the {side}")
+        def progress(which: comparison.Which, items: int) -> None:
+            output.note(shown, f"{items:,} items of the {which}")
 
-        return comparing.compare(first, second, time.time(), progress)
+        return comparison.compare(first, second, time.time(), progress)
 
 
 def _count(shown: Progress, items: int, total: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What the commands that move tables print: costs, results and differences."""
+"""What ``copy``, ``dump``, ``load`` and ``compare`` print: costs, results and differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.markup import escape
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.exits import FINDINGS
 from mlflow_dynamodbstore.table.uri import parse
-from mlflow_dynamodbstore.transfer.archive.comparing import Comparison, Difference
+from mlflow_dynamodbstore.transfer.archive.comparison import Comparison, Difference
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
 from mlflow_dynamodbstore.transfer.archive.file import Dumped
 from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
@@ -21,14 +21,14 @@ from mlflow_dynamodbstore.upkeep.table_stats import readable
 
 
 @dataclass(frozen=True)
-class Side:
-    """One end of a transfer: its name, and whether requests to it are paid for by units."""
+class End:
+    """One end of a transfer: its name, and whether its requests are billed by units."""
 
     name: str
     is_paid: bool = False
 
     @classmethod
-    def of(cls, uri: str) -> Side:
+    def of(cls, uri: str) -> End:
         """The end that a table URI names."""
         location = parse(uri)
         return cls(str(location), location.kind != "file")
@@ -36,14 +36,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Report:
-    """Tells what became of a transfer between two sides, to people or to programs."""
+    """Prints the result of a transfer, for people or for programs."""
 
-    source: Side
-    target: Side
+    source: End
+    target: End
     json: bool
 
     def cost(self, estimate: Estimate, *, verify: bool, trouble: str | None = None) -> None:
-        """What it would take; and why the target could not be looked at, if so."""
+        """What a transfer would cost, and why the target could not be checked, if so."""
         steps = self._steps(estimate, verify=verify)
         reads, writes = sum(step[1] for step in steps), sum(step[2] for step in steps)
         amount = estimate.amount
@@ -67,17 +67,17 @@ class Report:
             for step, read, write in [*steps, ("total", reads, writes)]
         ]
         columns = ("step", "read units", "write units", "dollars")
-        output.grid("What it takes", columns, rows, numbers=columns[1:])
+        output.grid("Estimate", columns, rows, numbers=columns[1:])
         output.say(
             f"[bold]{amount.items:,}[/] items, {readable(amount.bytes)} and "
-            f"{readable(amount.index_bytes)} in indexes; a month of keeping them costs "
-            f"{in_dollars(monthly)}.{_left_out(estimate.expired)} Dry run: nothing was written."
+            f"{readable(amount.index_bytes)} in indexes; storing them costs {in_dollars(monthly)} "
+            f"a month.{_left_out(estimate.expired)} Dry run: nothing was written."
         )
         if trouble:
-            output.say(f"[yellow]The target was not looked at[/]: {escape(trouble)}")
+            output.say(f"[yellow]The target could not be checked[/]: {escape(trouble)}")
 
     def filled(self, filled: FillProgress, compared: Comparison | None) -> None:
-        """What a copy or a load has done."""
+        """What a copy or a load did."""
         if self.json:
             self._say_json(**asdict(filled), **_verdict(compared))
         else:
@@ -86,7 +86,7 @@ class Report:
         _end(compared)
 
     def dumped(self, dumped: Dumped, compared: Comparison | None) -> None:
-        """What was written into a file."""
+        """What a dump wrote."""
         if self.json:
             self._say_json(**asdict(dumped), **_verdict(compared))
         else:
@@ -98,7 +98,7 @@ class Report:
         _end(compared)
 
     def compared(self, compared: Comparison) -> None:
-        """How two sides compare."""
+        """The result of a comparison."""
         if self.json:
             self._say_json(**_verdict(compared))
         else:
@@ -106,7 +106,7 @@ class Report:
         _end(compared)
 
     def _steps(self, estimate: Estimate, *, verify: bool) -> list[tuple[str, float, float]]:
-        """Each step with the units that it reads and writes."""
+        """The steps of a transfer, with the units that each reads and writes."""
         reading = estimate.read_units if self.source.is_paid else 0.0
         writing = float(estimate.write_units) if self.target.is_paid else 0.0
         again = estimate.read_units if self.target.is_paid else 0.0
@@ -129,7 +129,7 @@ class Report:
         if compared.is_same:
             output.say(f"Both hold the same [bold]{compared.first.total:,}[/] items.")
             return
-        output.say("[red]They differ[/], first in these keys:")
+        output.say("[red]They differ[/]. The first keys that do:")
         for difference in compared.differences:
             output.say(f"  {escape(_key(difference))}: {_where(difference)}")
 
@@ -138,12 +138,12 @@ def _what_was_done(filled: FillProgress, target: str) -> str:
     if filled.resumed and not filled.moved:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(filled.ended))
         return f"{target} is complete since {when}, with {filled.items:,} items: nothing to do."
-    again = ", of which some were there from before" if filled.resumed else ""
+    again = ", some from before" if filled.resumed else ""
     return f"[bold]{filled.items:,}[/] items in {target}{again}.{_left_out(filled.expired)}"
 
 
 def _left_out(expired: int) -> str:
-    return f" Left out: {expired:,} that have expired." if expired else ""
+    return f" Left out: {expired:,} expired." if expired else ""
 
 
 def _verdict(compared: Comparison | None) -> dict[str, Any]:

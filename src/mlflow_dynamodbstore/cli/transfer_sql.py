@@ -1,8 +1,7 @@
-"""``import`` and ``export``: from a database of MLflow's own, and to one."""
+"""``import`` and ``export``: from and to a database of MLflow's own SQL stores."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +22,8 @@ from mlflow_dynamodbstore.shared.policies import (
 )
 
 if TYPE_CHECKING:
-    from mlflow_dynamodbstore.transfer.sql.moving import Findings, Kind, Move, Verification
+    from mlflow_dynamodbstore.transfer.sql.move import Findings, Move, Verification
+    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,26 +33,25 @@ _EXPIRING = {
     "what was deleted": SOFT_DELETED_RETENTION,
 }
 SHOWN = 10
-"""Findings that people are shown; ``--json`` has more."""
+"""How many findings are printed; ``--json`` has more."""
 
 verify_option: Callable[[F], F] = click.option(
     "--verify/--no-verify",
     default=True,
     show_default=True,
-    help="Read both sides again afterwards and compare them.",
+    help="Afterwards read both sides again and compare them.",
 )
 dry_run_option: Callable[[F], F] = click.option(
-    "--dry-run", is_flag=True, help="Only count what is there; nothing is written."
+    "--dry-run", is_flag=True, help="Only count; write nothing."
 )
 
 
 @dataclass
 class Job:
-    """What a command is to move, and what it leaves."""
+    """A transfer, how it reports, and what it reports to programs."""
 
     title: str
-    kinds: list[Kind]
-    left: Callable[[], Mapping[str, int]]
+    transfer: Transfer
     quiet: bool
     expiry: Mapping[str, int] = field(default_factory=dict)
     outcome: dict[str, Any] = field(default_factory=dict)
@@ -67,25 +66,17 @@ class Job:
 def import_database(
     ctx: click.Context, options: TableOptions, source: str, verify: bool, dry_run: bool, json: bool
 ) -> None:
-    """Bring a database of MLflow's own into the table, with its ids and times.
+    """Import a database of MLflow's own into the table, with its ids and times.
 
-    SOURCE is what an MLflow server was given as its backend store, such as sqlite:///mlflow.db.
-    Nobody may write to it meanwhile. What is in the table already stays as it is. Stopped with
-    Ctrl-C, the same command given again does the rest.
+    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db. Nobody may
+    write to it meanwhile. What the table already holds stays as it is. After an interruption, run
+    the same command again to finish.
     """
-    from mlflow_dynamodbstore.transfer.sql import kinds  # noqa: PLC0415 - SQLAlchemy is large
-    from mlflow_dynamodbstore.transfer.sql.database import Database  # noqa: PLC0415
+    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer  # noqa: PLC0415 - half a second
 
-    database = Database.to_read(source)
-    ctx.call_on_close(database.close)
-    job = Job(
-        "Import",
-        kinds.importing(database, options.table()),
-        lambda: kinds.left_in_database(database),
-        json,
-        _expiry(options.policies()),
-    )
-    _do(ctx, job, verify=verify, dry_run=dry_run)
+    transfer = Transfer.from_database(source, options.table())
+    job = Job("Import", transfer, json, _expiry(options.policies()))
+    _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
 @click.command("export", cls=Command)
@@ -97,30 +88,21 @@ def import_database(
 def export_database(
     ctx: click.Context, options: TableOptions, target: str, verify: bool, dry_run: bool, json: bool
 ) -> None:
-    """Write what the table has to a database of MLflow's own, with its ids and times.
+    """Export the table to a database of MLflow's own, with its ids and times.
 
-    TARGET is such as sqlite:///mlflow.db: an empty database, in which MLflow's tables are made.
-    Stopped with Ctrl-C, the same command given again does the rest.
+    TARGET is an empty database, such as sqlite:///mlflow.db; MLflow's tables are created in it.
+    After an interruption, run the same command again to finish.
     """
-    from mlflow_dynamodbstore.transfer.sql import kinds  # noqa: PLC0415 - SQLAlchemy is large
-    from mlflow_dynamodbstore.transfer.sql.database import Database  # noqa: PLC0415
-    from mlflow_dynamodbstore.transfer.sql.items import Shelf  # noqa: PLC0415
-    from mlflow_dynamodbstore.transfer.sql.leftovers import left_in_table  # noqa: PLC0415
+    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer  # noqa: PLC0415 - half a second
 
-    # Counting is no reason to make tables.
-    database = Database(target) if dry_run else Database.to_write(target)
-    ctx.call_on_close(database.close)
-    table = options.table()
-    job = Job("Export", kinds.exporting(table, database), lambda: left_in_table(Shelf(table)), json)
-    _do(ctx, job, verify=verify, dry_run=dry_run)
+    transfer = Transfer.to_database(options.table(), target, create=not dry_run)
+    _run(ctx, Job("Export", transfer, json), verify=verify, dry_run=dry_run)
 
 
-def _do(ctx: click.Context, job: Job, *, verify: bool, dry_run: bool) -> None:
+def _run(ctx: click.Context, job: Job, *, verify: bool, dry_run: bool) -> None:
+    ctx.call_on_close(job.transfer.database.close)
     clean = _count(job) if dry_run else _move(job, verify=verify)
-    left = Counter(job.left())
-    for kind in job.kinds:
-        left.update(kind.source.left)
-    _show_left({label: count for label, count in left.items() if count}, job)
+    _show_not_moved(job)
     _show_expiry(job)
     if job.quiet:
         output.as_json(job.outcome)
@@ -130,34 +112,24 @@ def _do(ctx: click.Context, job: Job, *, verify: bool, dry_run: bool) -> None:
 
 def _count(job: Job) -> bool:
     with output.bar("counting", quiet=job.quiet) as shown:
-        counts = {}
-        for kind in job.kinds:
-            output.note(shown, kind.name)
-            counts[kind.name] = kind.source.count()
+        counts = job.transfer.count(lambda kind: output.note(shown, kind))
     job.outcome["found"] = counts
     if not job.quiet:
-        output.grid(f"{job.title}: what is there", ("kind", "found"), counts.items(), ("found",))
+        output.grid(f"{job.title}: dry run", ("kind", "found"), counts.items(), ("found",))
     return True
 
 
 def _move(job: Job, *, verify: bool) -> bool:
-    from mlflow_dynamodbstore.transfer.sql.moving import (  # noqa: PLC0415 - as above
-        Move,
-        Verification,
-    )
-
     with output.bar(job.title.lower(), quiet=job.quiet) as shown:
-        totals = {kind.name: kind.source.count() for kind in job.kinds}
-        move = Move(lambda kind, done: _note(shown, kind, done, totals[kind]))
-        for kind in job.kinds:
-            move.move(kind)
+        totals = job.transfer.count()
+        move = job.transfer.move(lambda kind, done: _note(shown, kind, done, totals[kind]))
     _show_move(move, job)
     if not verify:
         return not move.findings.total
     with output.bar("verifying", quiet=job.quiet) as shown:
-        verification = Verification(lambda kind, done: _note(shown, kind, done, totals[kind]))
-        for kind in job.kinds:
-            verification.verify(kind)
+        verification = job.transfer.verify(
+            lambda kind, done: _note(shown, kind, done, totals[kind])
+        )
     _show_verification(verification, move, job)
     return not (move.findings.total or verification.findings.total)
 
@@ -170,29 +142,28 @@ def _note(shown: Progress, kind: str, done: int, total: int) -> None:
 
 
 def _show_move(move: Move, job: Job) -> None:
-    from mlflow_dynamodbstore.transfer.sql.moving import Tally  # noqa: PLC0415 - as above
-
-    job.outcome["moved"] = {kind: asdict(tally) for kind, tally in move.tallies.items()}
+    tallies = {kind: asdict(tally) for kind, tally in move.tallies.items()}
+    job.outcome["moved"] = tallies
     job.outcome["findings"] = _as_json(move.findings)
     if job.quiet:
         return
-    counts = {kind: asdict(tally) for kind, tally in move.tallies.items()}
-    said = {"found", "written", "same"} | {n for t in counts.values() for n in t if t[n]}
-    columns = [name for name in asdict(Tally()) if name in said]
-    rows = [(kind, *(tally[name] for name in columns)) for kind, tally in counts.items()]
+    always = ("found", "written", "same")
+    names = dict.fromkeys(name for tally in tallies.values() for name in tally)
+    columns = [n for n in names if n in always or any(tally[n] for tally in tallies.values())]
+    rows = [(kind, *(tally[name] for name in columns)) for kind, tally in tallies.items()]
     shown = [name.replace("_", " ") for name in columns]
     output.grid(job.title, ("kind", *shown), rows, shown)
     _show_findings(move.findings)
 
 
 def _show_verification(verification: Verification, move: Move, job: Job) -> None:
-    job.outcome["verified"] = {k: asdict(c) for k, c in verification.comparisons.items()}
+    job.outcome["verified"] = {kind: asdict(t) for kind, t in verification.tallies.items()}
     job.outcome["differences"] = _as_json(verification.findings)
     if job.quiet:
         return
     rows = [
-        (kind, c.compared, c.same, c.different, c.missing)
-        for kind, c in verification.comparisons.items()
+        (kind, t.compared, t.same, t.different, t.missing)
+        for kind, t in verification.tallies.items()
     ]
     columns = ("kind", "compared", "same", "different", "missing")
     output.grid("Verification", columns, rows, columns[1:])
@@ -200,14 +171,14 @@ def _show_verification(verification: Verification, move: Move, job: Job) -> None
         _show_findings(verification.findings)
 
 
-def _show_left(left: Mapping[str, int], job: Job) -> None:
-    job.outcome["not_moved"] = dict(left)
-    if left and not job.quiet:
-        output.grid("Not moved", ("what", "count"), sorted(left.items()), ("count",))
+def _show_not_moved(job: Job) -> None:
+    not_moved = job.outcome["not_moved"] = job.transfer.not_moved()
+    if not_moved and not job.quiet:
+        output.grid("Not moved", ("what", "count"), sorted(not_moved.items()), ("count",))
 
 
 def _expiry(policies: Policies) -> dict[str, int]:
-    """After how many days what is imported expires; what does not is left out."""
+    """After how many days imported entities expire, for those that do."""
     days = {what: policies.get(policy) for what, policy in _EXPIRING.items()}
     return {what: count for what, count in days.items() if count}
 
@@ -217,8 +188,8 @@ def _show_expiry(job: Job) -> None:
         return
     job.outcome["expires_in_days"] = dict(job.expiry)
     if not job.quiet:
-        said = ", ".join(f"{what} in {days:,}" for what, days in job.expiry.items())
-        output.say(f"Days until what is imported expires: {said}. `ttl set` changes that.")
+        days = ", ".join(f"{what} in {days:,}" for what, days in job.expiry.items())
+        output.say(f"Days until imported data expires: {days}. `ttl set` changes that.")
 
 
 def _show_findings(findings: Findings) -> None:

@@ -21,7 +21,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.archive.lines import item_line
-from mlflow_dynamodbstore.transfer.archive.sources import Sieve, TableSource
+from mlflow_dynamodbstore.transfer.archive.sources import ItemFilter, TableSource
 from mlflow_dynamodbstore.upkeep import backfill, cleanup
 from tests.stores import ARTIFACTS
 from tests.traces.making import NOON, make_info, make_spans, trace_id
@@ -116,7 +116,7 @@ def _register(store: DynamoDBRegistryStore) -> None:
 
 def lines_of(table: Table) -> set[bytes]:
     """All items that are to be moved, as they are stored."""
-    sieve = Sieve(table.clock())
+    sieve = ItemFilter(table.clock())
     return {item_line(i) for items, _ in TableSource(table).pages() for i in sieve.keep(items)}
 
 
@@ -125,7 +125,7 @@ def index_answers(table: Table) -> dict[tuple[str, str], list[bytes]]:
     raw = TableSource(table)._table
     asked: dict[tuple[str, str], None] = {}
     for items, _ in TableSource(table).pages():
-        for item in Sieve(table.clock()).keep(items):
+        for item in ItemFilter(table.clock()).keep(items):
             for index in table.schema.indexes:
                 if (place := table.schema.index_key(index, item)) is not None:
                     asked[index.name, place[0]] = None

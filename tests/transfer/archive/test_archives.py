@@ -18,10 +18,10 @@ from mlflow_dynamodbstore import __version__
 from mlflow_dynamodbstore.table.contract import Scan
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.transfer.archive import lines
-from mlflow_dynamodbstore.transfer.archive.comparing import compare
+from mlflow_dynamodbstore.transfer.archive.comparison import compare
 from mlflow_dynamodbstore.transfer.archive.errors import BadArchive, Refused
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
-from mlflow_dynamodbstore.transfer.archive.filling import Filling
+from mlflow_dynamodbstore.transfer.archive.fill import TableFill
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from tests.transfer.archive.populated import EXPIRED, ODD, lines_of, store_answers
 
@@ -35,7 +35,7 @@ def dump(table, path):
 def load(path, table):
     archive = Archive(path)
     archive.check()
-    return Filling(table, archive).run()
+    return TableFill(table, archive).run()
 
 
 def test_what_was_dumped_and_loaded_is_the_same(path, source, opened):
@@ -104,7 +104,7 @@ def test_the_page_names_every_field_and_every_type(path):
 
 
 def refused(path, target):
-    with pytest.raises(BadArchive, match=r"^\S+ is not a whole archive: .*nothing was taken"):
+    with pytest.raises(BadArchive, match=r"^\S+ is not a complete archive: .*nothing was read"):
         load(path, target)
     assert not scanned(target)
 
@@ -164,7 +164,7 @@ def test_a_line_that_is_no_item_is_refused_though_its_digest_is_right(path, open
     trailer["Trailer"]["sha256"] = hashlib.sha256(b"".join(lines[:-1])).hexdigest()
     lines[-1] = json.dumps(trailer).encode() + b"\n"
     path.write_bytes(gzip.compress(b"".join(lines)))
-    with pytest.raises(BadArchive, match="line 6 is no item"):
+    with pytest.raises(BadArchive, match="line 6 is not an item"):
         load(path, opened("target"))
 
 
@@ -190,7 +190,7 @@ def test_what_is_not_packed_or_not_there_is_refused(path, opened, tmp_path):
 def test_a_table_with_other_data_is_refused(path, source, opened):
     target = opened("target")
     target.put({"PK": "EXP#0", "SK": "E#META"})
-    with pytest.raises(Refused, match="holds data already"):
+    with pytest.raises(Refused, match="already holds data"):
         load(path, target)
     assert len(scanned(target)) == 1
 
@@ -218,7 +218,7 @@ def test_a_dump_that_was_stopped_leaves_nothing(source, tmp_path):
 
 def test_a_file_that_is_there_is_not_touched(path, source):
     before = path.read_bytes()
-    with pytest.raises(Refused, match="is there already"):
+    with pytest.raises(Refused, match="already exists"):
         dump(source, path)
     assert path.read_bytes() == before
 

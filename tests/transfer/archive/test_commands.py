@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, NO_TABLE
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.transfer.archive.comparing import compare
-from mlflow_dynamodbstore.transfer.archive.filling import Filling
+from mlflow_dynamodbstore.transfer.archive.comparison import compare
+from mlflow_dynamodbstore.transfer.archive.fill import TableFill
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from mlflow_dynamodbstore.upkeep.doctor import Doctor
 from tests.transfer.archive.populated import EXPIRED, lines_of
@@ -45,7 +45,7 @@ def test_a_copy_is_made_verified_and_found_complete(call, source, opened, tmp_pa
     source.put({"PK": "EXP#77", "SK": "X#old", "ttl": 1_000})
     said = call("copy", target, "--verify")
     items = by_the_real_clock(source)
-    assert f"{items} items in {target}. Left out: 1 that have expired." in said
+    assert f"{items} items in {target}. Left out: 1 expired." in said
     assert f"Both hold the same {items} items." in said
     assert "complete since" in call("copy", target)
     found = call("copy", target, "--verify", "--json")
@@ -59,7 +59,9 @@ def test_a_difference_is_named_and_ends_with_a_code(call, opened, tmp_path):
     call("copy", target)
     opened("target").put({"PK": "EXP#77", "SK": "X#values", "whole": 1})
     said = call("copy", target, "--verify", code=FINDINGS)
-    assert "They differ, first in these keys:\n  X#values in EXP#77: not the same in both" in said
+    assert (
+        "They differ. The first keys that do:\n  X#values in EXP#77: not the same in both" in said
+    )
     found = call("compare", target, "--json", code=FINDINGS)
     assert found["differences"] == [
         {"PK": "EXP#77", "SK": "X#values", "where": "not the same in both"}
@@ -75,7 +77,7 @@ def test_a_table_is_dumped_loaded_and_compared(call, source, opened, tmp_path):
     assert call("compare", file, "--json")["same"]
     found = call("load", file, "--verify", "--json", uri=target)
     assert (found["items"], found["same"], found["resumed"]) == (items, True, False)
-    assert "is there already" in call("dump", file, code=FAILED)
+    assert "already exists" in call("dump", file, code=FAILED)
     assert lines_of(opened("target")) == lines_of(source)
 
 
@@ -84,7 +86,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(call, opened, tmp_path):
     call("dump", file, "--json")
     file.write_bytes(file.read_bytes()[:-20])
     said = call("load", file, uri=target, code=FAILED)
-    assert said.strip().endswith("it ends too early; nothing was taken from it")
+    assert said.strip().endswith("it ends too early; nothing was read from it")
     assert not (tmp_path / "target.ddb").exists()
 
 
@@ -107,7 +109,7 @@ def test_a_dry_run_says_the_price_and_makes_nothing(call, source, opened, tmp_pa
 def test_the_price_is_told_to_who_has_no_table_yet(call, monkeypatch):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     said = call("copy", "dynamodb://127.0.0.1:9/mlflow", "--dry-run")
-    assert "The target was not looked at" in said
+    assert "The target could not be checked" in said
     assert "write dynamodb://127.0.0.1:9/mlflow" in said
 
 
@@ -121,7 +123,7 @@ def test_a_source_that_is_missing_is_not_made(call, tmp_path):
 
 def test_a_copy_that_was_stopped_goes_on(call, source, opened, tmp_path, monkeypatch):
     target = f"dynamodb:///{tmp_path}/target.ddb"
-    note, calls = Filling._note, []
+    note, calls = TableFill._note, []
 
     def stopping(self, place):
         note(self, place)
@@ -129,7 +131,7 @@ def test_a_copy_that_was_stopped_goes_on(call, source, opened, tmp_path, monkeyp
         if len(calls) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Filling, "_note", stopping)
+    monkeypatch.setattr(TableFill, "_note", stopping)
     call("copy", target, code=INTERRUPTED)
     unfinished = opened("target")
     examined = {found.check: found for found in Doctor(unfinished).examine(deep=False)}

@@ -7,9 +7,9 @@ import pytest
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.table.contract import Scan
 from mlflow_dynamodbstore.table.values import Key
-from mlflow_dynamodbstore.transfer.archive.comparing import compare
+from mlflow_dynamodbstore.transfer.archive.comparison import compare
 from mlflow_dynamodbstore.transfer.archive.errors import Refused
-from mlflow_dynamodbstore.transfer.archive.filling import Filling, require_complete
+from mlflow_dynamodbstore.transfer.archive.fill import TableFill, require_complete
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from tests.transfer.archive.populated import (
     EXPIRED,
@@ -21,7 +21,7 @@ from tests.transfer.archive.populated import (
 
 
 def copy(source, target):
-    return Filling(target, TableSource(source)).run()
+    return TableFill(target, TableSource(source)).run()
 
 
 def raw_items(table):
@@ -110,7 +110,7 @@ def test_a_finished_copy_is_not_begun_again(source, opened):
 def test_a_table_that_holds_anything_is_refused(source, opened):
     target = opened("target")
     target.put({"PK": "EXP#0", "SK": "E#META"})
-    with pytest.raises(Refused, match="holds data already, such as E#META in EXP#0: take a table"):
+    with pytest.raises(Refused, match="already holds data, such as E#META in EXP#0: use an empty"):
         copy(source, target)
     assert len(raw_items(target)) == 1
 
@@ -131,7 +131,7 @@ def test_a_part_of_another_copy_is_refused(source, opened):
     target, other = opened("target"), opened("other")
     other.put({"PK": "EXP#0", "SK": "E#META"})
     copy(other, target)
-    with pytest.raises(Refused, match=r"holds the contents of \S+other.ddb already"):
+    with pytest.raises(Refused, match=r"already holds the contents of \S+other.ddb"):
         copy(source, target)
 
 
@@ -157,6 +157,6 @@ def test_who_was_overtaken_stops(source, opened, monkeypatch):
                     copy(source, target)
                 yield page
 
-    with pytest.raises(Refused, match="another process fills"):
-        Filling(target, Slow(source)).run()
+    with pytest.raises(Refused, match="another process is filling"):
+        TableFill(target, Slow(source)).run()
     assert lines_of(target) == lines_of(source)

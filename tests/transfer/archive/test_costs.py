@@ -8,7 +8,7 @@ from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.transfer.archive.estimate import estimate
-from mlflow_dynamodbstore.transfer.archive.filling import Filling
+from mlflow_dynamodbstore.transfer.archive.fill import TableFill
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 
 ITEMS = 500
@@ -40,7 +40,7 @@ def test_a_copy_to_dynamodb_takes_a_request_for_25_items(plain, opened, dynoxide
     source = TableSource(plain)
     expected = estimate(source, plain.schema, plain.clock())
     with meter.measure() as usage:
-        Filling(target, source).run()
+        TableFill(target, source).run()
     notes = 3  # at the beginning, behind the one page, at the end
     assert usage.requests == {
         "GetItem": 1,
@@ -53,10 +53,10 @@ def test_a_copy_to_dynamodb_takes_a_request_for_25_items(plain, opened, dynoxide
 
 def test_a_copy_from_dynamodb_reads_each_segment_in_pages(plain, opened, dynoxide_host):
     there = opened(f"{dynoxide_host}/there")
-    Filling(there, TableSource(plain)).run()
+    TableFill(there, TableSource(plain)).run()
     source, meter = metered(there)
     with meter.measure() as usage:
-        Filling(opened("back"), TableSource(source)).run()
+        TableFill(opened("back"), TableSource(source)).run()
     assert usage.requests == {"Scan": 4}
     expected = estimate(TableSource(there), there.schema, there.clock())
     assert usage.read_units == pytest.approx(expected.read_units, abs=4)

@@ -10,9 +10,9 @@ from mlflow_dynamodbstore.table.errors import AccessDenied
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEngine, SimulatedCrash
-from mlflow_dynamodbstore.transfer.archive import file, filling
+from mlflow_dynamodbstore.transfer.archive import file, fill
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
-from mlflow_dynamodbstore.transfer.archive.filling import Filling
+from mlflow_dynamodbstore.transfer.archive.fill import TableFill
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from mlflow_dynamodbstore.upkeep import segmented_scan
 from tests.table.fakes import patient_retry
@@ -24,7 +24,7 @@ def _small_pages(monkeypatch):
     """So that there are many points to stop at."""
     monkeypatch.setattr(segmented_scan, "PAGE_ITEMS", 40)
     monkeypatch.setattr(file, "PAGE_ITEMS", 40)
-    monkeypatch.setattr(filling, "MOST_AT_ONCE", 25)
+    monkeypatch.setattr(fill, "MOST_AT_ONCE", 25)
 
 
 @pytest.fixture(params=["copy", "copy in segments", "load"])
@@ -47,7 +47,7 @@ def test_dying_at_each_write_in_turn_it_still_comes_to_its_end(source, sources, 
     while True:
         engine = CrashingEngine(target.engine, at=1 + deaths % 6, when=when)
         try:
-            done = Filling(Table(engine, clock=time), sources()).run()
+            done = TableFill(Table(engine, clock=time), sources()).run()
         except SimulatedCrash:
             deaths += 1
             assert deaths < 100
@@ -68,7 +68,7 @@ def test_throttling_partial_batches_and_lost_answers_change_nothing(source, open
         FaultyEngine(table.engine, timeout_before=0.1, rng=rng) for table in (source, target)
     ]
     reading, writing = (Table(engine, clock=time, retry=patient_retry(time)) for engine in engines)
-    done = Filling(writing, TableSource(reading)).run()
+    done = TableFill(writing, TableSource(reading)).run()
     assert all(engine.injected.total() > 0 for engine in engines)
     assert done.items == len(lines_of(source))
     assert lines_of(target) == lines_of(source)
@@ -94,7 +94,7 @@ def test_a_source_that_stops_answering_ends_the_copy_until_the_next_call(source,
     while True:
         remote = Table(Remote(source.engine, pages=2 + lives), clock=time)
         try:
-            done = Filling(target, TableSource(remote, segments=2)).run()
+            done = TableFill(target, TableSource(remote, segments=2)).run()
         except AccessDenied:
             lives += 1
         else:
@@ -106,11 +106,11 @@ def test_a_source_that_stops_answering_ends_the_copy_until_the_next_call(source,
 
 def test_a_copy_from_dynamodb_goes_on_by_its_own_cursors(source, opened, time, dynoxide_host):
     there, target = opened(f"{dynoxide_host}/there"), opened("target")
-    Filling(there, TableSource(source)).run()
+    TableFill(there, TableSource(source)).run()
     engine = CrashingEngine(target.engine, at=6)
     with pytest.raises(SimulatedCrash):
-        Filling(Table(engine, clock=time), TableSource(there)).run()
-    done = Filling(target, TableSource(there, segments=1)).run()
+        TableFill(Table(engine, clock=time), TableSource(there)).run()
+    done = TableFill(target, TableSource(there, segments=1)).run()
     assert done.resumed
     assert 0 < done.moved < done.items == len(lines_of(source))
     assert lines_of(target) == lines_of(source)

@@ -9,7 +9,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
-from mlflow_dynamodbstore.transfer.sql.moving import Kind, Move, Verification
+from mlflow_dynamodbstore.transfer.sql.move import Kind, Move, Verification
 from tests.transfer.sql.mlflow_database import ARTIFACTS
 
 

@@ -102,8 +102,8 @@ def test_a_user_of_the_same_name_gets_nothing(theirs: str, table):
     move = imported(theirs, table)
     assert [(f.kind, f.sentence) for f in move.findings.first] == [
         ("users", "cannot be moved: another user has its name or number"),
-        ("roles", "cannot be moved: user 3, who has it, is not there or is another"),
-        ("roles", "cannot be moved: user 3, who has it, is not there or is another"),
+        ("roles", "cannot be moved: its member, user 3, is missing or another user"),
+        ("roles", "cannot be moved: its member, user 3, is missing or another user"),
     ]
     assert ours.list_user_roles(ours.get_user("bob").id) == []
     assert [role.name for role in ours.list_user_roles(ours.get_user("ada").id)] == ["__user_2__"]

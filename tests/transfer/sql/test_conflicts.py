@@ -36,7 +36,7 @@ def test_a_run_that_was_changed_meanwhile_stays_as_it_is(source: Theirs, table):
     (finding,) = move.findings.first
     assert finding.kind == "runs"
     assert finding.name == run_id
-    assert finding.sentence == "is there and different: tags.n: '2', not 'changed'"
+    assert finding.sentence == "exists and differs: tags.n: '2', not 'changed'"
     assert move.tallies["runs"].conflicts == 1
     assert tracking.get_run(run_id).data.tags["n"] == "changed"
 
@@ -63,7 +63,7 @@ def test_an_experiment_whose_name_is_taken_is_refused(source: Theirs, table):
         tracking._hard_delete_experiment(str(n))
     move = imported(source.uri, table)
     (finding,) = move.findings.first
-    assert finding.sentence == "cannot be moved: experiment 7 has its name already, 'gone'"
+    assert finding.sentence == "cannot be moved: experiment 7 already has its name, 'gone'"
     assert move.tallies["runs"].held_back == 1
 
 
@@ -132,7 +132,7 @@ def test_a_trace_too_large_for_an_item_is_refused_and_nothing_of_it_written(sour
     move = imported(source.uri, table)
     (finding,) = move.findings.first
     assert finding.name == "tr-large"
-    assert finding.sentence.startswith("cannot be moved: it takes an item of 56")
+    assert finding.sentence.startswith("cannot be moved: it needs an item of 56")
     assert table.get(trace_keys.trace_locator_key("tr-large")) is None
     verification = verified(kinds.importing(Database.to_read(source.uri), table))
     assert [f.sentence for f in verification.findings.first] == ["is missing"]
@@ -156,8 +156,8 @@ def test_values_that_a_database_cannot_tell_apart_are_refused(table, tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("k", "v" * 8_001, "value in tags holds 8,000 characters, and not 8,001"),
-        ("k", "a\0b", "value in tags cannot hold a character that is zero"),
+        ("k", "v" * 8_001, "value in tags holds 8,000 characters, not 8,001"),
+        ("k", "a\0b", "value in tags cannot hold a zero character"),
     ],
 )
 def test_texts_that_a_strict_database_refuses_are_refused_before(
@@ -189,7 +189,7 @@ def test_a_point_that_is_missing_is_found(source: Theirs, table):
     (finding,) = verification.findings.first
     assert finding.name == run_id
     assert finding.sentence == "differs: history of many: 2,500 points and 1,500"
-    assert verification.comparisons["runs"].different == 1
+    assert verification.tallies["runs"].different == 1
 
 
 @pytest.mark.parametrize("uri", ["nothing", "nodatabase://x", "sqlite:////nowhere/at/all.db"])
@@ -206,7 +206,7 @@ def test_what_is_no_database_at_all_gets_a_sentence(tmp_path):
 
 def test_a_database_of_an_older_schema_is_to_be_upgraded_first(source: Theirs):
     database = Database.to_read(source.uri)
-    with database.writing() as writing:
-        writing.connection.execute(sa.text("UPDATE alembic_version SET version_num = 'old'"))
+    with database.transaction() as transaction:
+        transaction.connection.execute(sa.text("UPDATE alembic_version SET version_num = 'old'"))
     with pytest.raises(ValueError, match="mlflow db upgrade"):
         Database.to_read(source.uri)

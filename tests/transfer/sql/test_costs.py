@@ -45,17 +45,17 @@ def add_runs(database: Database, numbers: range) -> None:
     }
     point = {"value": 1.5, "is_nan": False}
     last = {"timestamp": NOON + 99, "step": 99, **point}
-    with database.writing() as writing:
-        writing.insert("runs", [{"run_uuid": one, **run} for one in ids])
-        writing.insert(
+    with database.transaction() as transaction:
+        transaction.insert("runs", [{"run_uuid": one, **run} for one in ids])
+        transaction.insert(
             "params",
             [{"run_uuid": i, "key": f"p{k}", "value": "v"} for i in ids for k in range(20)],
         )
-        writing.insert(
+        transaction.insert(
             "latest_metrics",
             [{"run_uuid": i, "key": f"m{k}", **last} for i in ids for k in range(10)],
         )
-        writing.insert(
+        transaction.insert(
             "metrics",
             [
                 {"run_uuid": i, "key": f"m{k}", "timestamp": NOON + n, "step": n, **point}

@@ -33,9 +33,9 @@ OLD = (
 @pytest.fixture
 def old(source: Theirs) -> Theirs:
     database = Database.to_read(source.uri)
-    with database.writing() as writing:
+    with database.transaction() as transaction:
         for statement in OLD:
-            writing.connection.execute(sa.text(statement))
+            transaction.connection.execute(sa.text(statement))
     database.close()
     return source
 
@@ -64,8 +64,8 @@ def test_experiments_without_times_are_found_and_sorted(old: Theirs, table):
 
 def test_a_name_that_only_a_tag_knows_is_the_runs_name(source: Theirs, table):
     database = Database.to_read(source.uri)
-    with database.writing() as writing:
-        writing.connection.execute(sa.text("UPDATE runs SET name = NULL WHERE name = 'run 1'"))
+    with database.transaction() as transaction:
+        transaction.connection.execute(sa.text("UPDATE runs SET name = NULL WHERE name = 'run 1'"))
     imported(source.uri, table)
     tracking, _ = stores(table)
     (run,) = tracking.search_runs(["1"], "attributes.run_name = 'run 1'", ViewType.ALL, 10)

@@ -13,7 +13,7 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, Points
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, HistoryChunk
 from mlflow_dynamodbstore.transfer.sql.run_items import RunItems
 from tests.sql import empty_database
 from tests.stores import everything_in
@@ -31,7 +31,7 @@ def engine_in(folder: Path, name: str):
 
 
 def keys_in(table: Table) -> set[tuple[str, str]]:
-    """All keys; those of parts without the writing that they are of."""
+    """All keys; those of parts without the transaction that they are of."""
     bare = re.compile("PART#[0-9a-f]{12}")
     return {(item["PK"], bare.sub("PART", item["SK"])) for item in everything_in(table)}
 
@@ -88,7 +88,7 @@ def test_an_export_that_stops_in_a_history_is_finished_by_another(
     target = empty_database(tmp_path)
     whole = RunItems.histories
 
-    def breaking(self: RunItems, runs: Sequence[Entity]) -> Iterator[Points]:
+    def breaking(self: RunItems, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         for n, points in enumerate(whole(self, runs)):
             if n == 7:
                 raise KeyboardInterrupt

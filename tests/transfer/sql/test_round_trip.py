@@ -29,7 +29,7 @@ def test_both_sides_are_verified_to_be_the_same(source: Theirs, table):
     imported(source.uri, table)
     verification = verified(kinds.importing(Database.to_read(source.uri), table))
     assert verification.findings.first == []
-    assert all(one.compared == one.same > 0 for one in verification.comparisons.values())
+    assert all(one.compared == one.same > 0 for one in verification.tallies.values())
 
 
 def test_an_export_has_the_rows_of_the_database_that_was_imported(source: Theirs, table, tmp_path):

@@ -31,14 +31,14 @@ TABLES = (
 def divided(source: Theirs) -> Theirs:
     """The database with experiment 1 and the whole registry in a workspace of their own."""
     database = Database.to_read(source.uri)
-    with database.writing() as writing:
+    with database.transaction() as transaction:
         settings = {"default_artifact_root": "s3://team/root", "description": "a team"}
-        writing.insert("workspaces", [{"name": TEAM, **settings}])
-        writing.connection.execute(
+        transaction.insert("workspaces", [{"name": TEAM, **settings}])
+        transaction.connection.execute(
             sa.text(f"UPDATE experiments SET workspace = '{TEAM}' WHERE experiment_id = 1")
         )
         for table in TABLES:
-            writing.connection.execute(sa.text(f"UPDATE {table} SET workspace = '{TEAM}'"))
+            transaction.connection.execute(sa.text(f"UPDATE {table} SET workspace = '{TEAM}'"))
     database.close()
     return source
 
@@ -65,12 +65,12 @@ def test_workspaces_are_kept_there_and_back(divided: Theirs, table, tmp_path, mo
 
 def test_settings_of_the_default_workspace_are_taken_over_once(source: Theirs, table):
     database = Database.to_read(source.uri)
-    with database.writing() as writing:
+    with database.transaction() as transaction:
         root = "UPDATE workspaces SET default_artifact_root = 's3://all' WHERE name = 'default'"
-        writing.connection.execute(sa.text(root))
+        transaction.connection.execute(sa.text(root))
     move = imported(source.uri, table)
     assert move.findings.first == []
     assert move.tallies["workspaces"].merged == 1
-    with database.writing() as writing:
-        writing.connection.execute(sa.text(root.replace("all", "others")))
+    with database.transaction() as transaction:
+        transaction.connection.execute(sa.text(root.replace("all", "others")))
     assert [f.kind for f in imported(source.uri, table).findings.first] == ["workspaces"]

@@ -1,1 +1,1 @@
-"""A whole table into another one, into a file, and out of a file, item by item as stored."""
+"""Copying a whole table, item by item as stored: to another table, to a file, and from a file."""

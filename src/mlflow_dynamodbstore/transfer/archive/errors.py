@@ -1,4 +1,4 @@
-"""What a transfer says when it must not be done."""
+"""The errors of a transfer that is not safe."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from mlflow.protos.databricks_pb2 import INVALID_STATE
 
 
 class Refused(MlflowException):
-    """A table or a file is not such that the transfer could be done safely; nothing was lost."""
+    """A table or a file does not allow a safe transfer; nothing was lost."""
 
     def __init__(self, message: str):
         super().__init__(message, error_code=INVALID_STATE)
 
 
 class BadArchive(Refused):
-    """A file is not an archive, or not a whole one."""
+    """A file is not an archive, or not a complete one."""

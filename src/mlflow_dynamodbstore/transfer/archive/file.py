@@ -1,8 +1,8 @@
-"""Archives: a header, a line for each item, a trailer; compressed with gzip.
+"""Archive files: a header, a line for each item and a trailer, compressed with gzip.
 
-A trailer says how many items there are, the sum of their digests (see
-:mod:`~mlflow_dynamodbstore.transfer.archive.tally`), and the SHA-256 of all bytes before it. A
-file under its final name is complete: until then it has another one.
+The trailer holds the number of items, the sum of their digests (see
+:mod:`~mlflow_dynamodbstore.transfer.archive.digests`), and the SHA-256 of all bytes before it. A
+file gets its final name when it is complete.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 from mlflow_dynamodbstore import __version__
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE, Schema
 from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.transfer.archive.digests import DigestSums
 from mlflow_dynamodbstore.transfer.archive.errors import BadArchive, Refused
 from mlflow_dynamodbstore.transfer.archive.lines import content_of, item_of, line_of
-from mlflow_dynamodbstore.transfer.archive.sources import Sieve, Source
-from mlflow_dynamodbstore.transfer.archive.tally import Tally
+from mlflow_dynamodbstore.transfer.archive.sources import ItemFilter, Source
 
 FORMAT = "mlflow-dynamodbstore archive"
 VERSION = 1
@@ -34,7 +34,7 @@ HEADER, TRAILER = "Header", "Trailer"
 PAGE_ITEMS = 5_000
 PAGE_BYTES = 2 * 1024 * 1024
 LONGEST_LINE = 8 * 1024 * 1024
-"""More than an item of 400 KB can take, be it all control characters."""
+"""More than an item of 400 KB takes, even if it is all control characters."""
 _LEVEL = 6
 
 Progress = Callable[[int], None]
@@ -42,7 +42,7 @@ Progress = Callable[[int], None]
 
 @dataclass
 class Dumped:
-    """What was written into an archive."""
+    """What was written to an archive."""
 
     items: int
     expired: int
@@ -56,31 +56,31 @@ class Dumped:
 def write_archive(
     path: Path, source: Source, schema: Schema, now: float, progress: Progress = lambda _: None
 ) -> Dumped:
-    """Write everything of a source into a new file. Raises ``Refused`` where there is one."""
+    """Write a whole source to a new file. Raises ``Refused`` if the file exists."""
     if path.exists():
-        raise Refused(f"{path} is there already: name another file")
-    with _under_another_name(path) as raw:
-        sieve, tally, seen = Sieve(now), Tally(), sha256()
+        raise Refused(f"{path} already exists: name another file")
+    with _named_when_complete(path) as raw:
+        item_filter, sums, written = ItemFilter(now), DigestSums(), sha256()
         with gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
 
             def write(line: bytes) -> None:
-                seen.update(line + b"\n")
+                written.update(line + b"\n")
                 file.write(line + b"\n")
 
             write(line_of(HEADER, _header(source, schema, now)))
             for items, _ in source.pages():
-                for item in sieve.keep(items):
-                    write(tally.add(item))
-                progress(tally.total)
+                for item in item_filter.keep(items):
+                    write(sums.add(item))
+                progress(sums.total)
             trailer = {
-                "items": tally.total,
-                "families": dict(tally.items),
-                "digest": tally.digest,
-                "sha256": seen.hexdigest(),
+                "items": sums.total,
+                "families": dict(sums.items),
+                "digest": sums.digest,
+                "sha256": written.hexdigest(),
             }
             file.write(line_of(TRAILER, trailer) + b"\n")
         size = raw.tell()
-    return Dumped(tally.total, sieve.expired, size, tally.digest)
+    return Dumped(sums.total, item_filter.expired, size, sums.digest)
 
 
 def _header(source: Source, schema: Schema, now: float) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def _header(source: Source, schema: Schema, now: float) -> dict[str, Any]:
 
 
 @contextmanager
-def _under_another_name(path: Path) -> Iterator[Any]:
-    """A file that gets its name when all of it is on the disk, and goes if that does not happen."""
+def _named_when_complete(path: Path) -> Iterator[Any]:
+    """A file that gets its name when all of it is on the disk, and is deleted otherwise."""
     folder, name = path.absolute().parent, ""
     try:
         handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=folder)
@@ -116,7 +116,7 @@ def _under_another_name(path: Path) -> Iterator[Any]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Let the new name survive a power cut too."""
+    """Make the new name survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -129,7 +129,7 @@ def _sync_folder(folder: Path) -> None:
 
 @dataclass
 class Archive:
-    """A file to be read. Nothing in it is believed before :meth:`check` has read it to its end."""
+    """A file to be read. :meth:`check` must read all of it before anything in it is used."""
 
     path: Path
     header: dict[str, Any] = field(default_factory=dict)
@@ -137,22 +137,22 @@ class Archive:
 
     @property
     def identity(self) -> str:
-        """The digest of the file, wherever it lies and whatever it is called."""
+        """The digest of the file, which depends on neither its name nor its folder."""
         return f"archive {self.trailer['sha256']}"
 
     def check(self, progress: Progress = lambda _: None) -> None:
-        """Read all of it. Raises ``BadArchive`` for what is not a whole archive."""
-        tally = Tally()
+        """Read all of it. Raises ``BadArchive`` unless it is a complete archive."""
+        sums = DigestSums()
         for items, _ in self.pages():
             for item in items:
-                tally.add(item)
-            progress(tally.total)
-        if (tally.total, tally.digest) != (self.trailer["items"], self.trailer["digest"]):
-            raise self._bad("its items are not those that its last line speaks of")
+                sums.add(item)
+            progress(sums.total)
+        if (sums.total, sums.digest) != (self.trailer["items"], self.trailer["digest"]):
+            raise self._bad("its items are not those that its last line counts")
 
-    def pages(self, place: Value = None) -> Iterator[tuple[list[Item], Value]]:
-        """Pages of items; a place is how many came before."""
-        done = place or 0
+    def pages(self, position: Value = None) -> Iterator[tuple[list[Item], Value]]:
+        """Pages of items; a position is the number of items before it."""
+        done = position or 0
         items: list[Item] = []
         used = 0
         for number, line in enumerate(self._item_lines()):
@@ -161,7 +161,7 @@ class Archive:
             try:
                 items.append(item_of(line))
             except ValueError as error:
-                raise self._bad(f"line {number + 2} is no item: {error}") from error
+                raise self._bad(f"line {number + 2} is not an item: {error}") from error
             used += len(line)
             if len(items) >= PAGE_ITEMS or used >= PAGE_BYTES:
                 done += len(items)
@@ -171,7 +171,7 @@ class Archive:
             yield items, done + len(items)
 
     def _item_lines(self) -> Iterator[bytes]:
-        """The lines of the items. Header and trailer are known once all have been read."""
+        """The lines of the items. Reading them all also sets the header and the trailer."""
         lines, seen = self._lines(), sha256()
         first = next(lines, b"")
         self.header = self._read_header(first)
@@ -190,12 +190,12 @@ class Archive:
             header: dict[str, Any] = content_of(line, HEADER)
             is_ours = header["format"] == FORMAT
         except (ValueError, TypeError, KeyError) as error:
-            raise self._bad("its first line is not that of an archive") from error
+            raise self._bad("its first line is not an archive header") from error
         if not is_ours or header.get("schema") != MLFLOW_TABLE.kind:
-            raise self._bad("its first line is not that of an archive of a table of MLflow's data")
-        form = header.get("version")
-        if form != VERSION:
-            raise self._bad(f"it has the form {form}, and this release knows the form {VERSION}")
+            raise self._bad("its header is not that of a table with MLflow's data")
+        version = header.get("version")
+        if version != VERSION:
+            raise self._bad(f"it has version {version}, and this release reads version {VERSION}")
         return header
 
     def _read_trailer(self, line: bytes) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class Archive:
             trailer: dict[str, Any] = content_of(line, TRAILER)
             _ = trailer["items"], trailer["digest"], trailer["sha256"]
         except (ValueError, TypeError, KeyError) as error:
-            raise self._bad("it has no last line that says what it holds, so it was cut") from error
+            raise self._bad("its last line is missing, so it was cut") from error
         return trailer
 
     def _lines(self) -> Iterator[bytes]:
@@ -211,7 +211,7 @@ class Archive:
             with gzip.open(self.path, "rb") as file:
                 while line := file.readline(LONGEST_LINE):
                     if not line.endswith(b"\n"):
-                        raise self._bad("it ends, or a line of it is too long, in the midst")
+                        raise self._bad("it ends in the middle of a line, or a line is too long")
                     yield line
         except EOFError as error:
             raise self._bad("it ends too early") from error
@@ -223,4 +223,4 @@ class Archive:
             raise self._bad(str(error.strerror or error)) from error
 
     def _bad(self, why: str) -> BadArchive:
-        return BadArchive(f"{self.path} is not a whole archive: {why}; nothing was taken from it")
+        return BadArchive(f"{self.path} is not a complete archive: {why}; nothing was read from it")

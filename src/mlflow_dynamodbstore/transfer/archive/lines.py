@@ -1,9 +1,9 @@
-"""An item as a line of text that any program can read, and back.
+"""Items as lines of JSON, and back.
 
-The types are written as DynamoDB's own JSON writes them, ``{"S": "text"}``. Two differ: a double,
-which DynamoDB does not have, is ``{"F": "0.1"}``, and bytes are the bytes alone. There is one way
-to write an item: names in order, ASCII only, no blanks. So two items are the same if and only if
-their lines are.
+Types are written as in DynamoDB's own JSON, ``{"S": "text"}``, with two differences: a double,
+which DynamoDB does not have, is ``{"F": "0.1"}``, and bytes are the bytes alone. There is only one
+way to write an item: names sorted, ASCII only, no blanks. Two items are equal exactly if their
+lines are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _write = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=
 
 
 def line_of(kind: str, content: Mapping[str, Any]) -> bytes:
-    """A line of an archive, without its end: what it is, and what it says."""
+    """A line of an archive, without its newline: its kind, and its content."""
     return _write({kind: content}).encode("ascii")
 
 
@@ -35,19 +35,19 @@ def item_line(item: Item) -> bytes:
 
 
 def content_of(line: bytes, kind: str) -> Any:
-    """What a line of a kind says. Raises ``ValueError`` for a line that is not of the kind."""
+    """The content of a line. Raises ``ValueError`` for a line of another kind."""
     read = json.loads(line)
     if not isinstance(read, dict) or list(read) != [kind]:
-        raise ValueError(f"it is not of the kind {kind}")
+        raise ValueError(f"it is not a line of kind {kind}")
     return read[kind]
 
 
 def item_of(line: bytes) -> Item:
-    """The item of a line. Raises ``ValueError`` for a line that is not one of an item."""
+    """The item of a line. Raises ``ValueError`` for any other line."""
     try:
         return _map(content_of(line, ITEM))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"a value in it cannot be read: {error!r}") from error
+        raise ValueError(f"it has a value that cannot be read: {error!r}") from error
 
 
 # --- to text ------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _typed_map(value: Mapping[str, Value]) -> dict[str, Typed]:
 
 
 def double_text(value: float) -> str:
-    """A double as the shortest decimal text that gives it back, NaNs with their bits."""
+    """A double as the shortest decimal text that restores it; an unusual NaN with its bits."""
     if not math.isnan(value):
         return repr(value)
     (bits,) = unpack(">Q", pack(">d", value))
@@ -95,7 +95,7 @@ def _map(typed: Mapping[str, Typed]) -> Item:
 
 def _text(raw: str) -> str:
     if type(raw) is not str:
-        raise TypeError(f"{raw!r} is no text")
+        raise TypeError(f"{raw!r} is not text")
     return raw
 
 

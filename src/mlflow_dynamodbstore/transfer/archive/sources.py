@@ -1,4 +1,4 @@
-"""Where items come from: pages of them, each with the place behind it, to go on from later."""
+"""Where items are read from: in pages, each with the position after it, to resume at."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
 T = TypeVar("T")
 
 SEGMENTS = 4
-"""Parts of a table that are read at once over a network."""
+"""How many segments of a table are read at once over a network."""
 
-_LEFT_WORDS = (
+_POSITION_NOTES = (
     access_keys.setting(cleanup.POSITION),
     access_keys.setting(backfill.POSITION),
     access_keys.FILL_STATE,
@@ -27,26 +27,26 @@ _LEFT_WORDS = (
 
 
 class Source(Protocol):
-    """A table or an archive, read from its beginning or from a place that it named before."""
+    """A table or an archive, read from its beginning or from a position that it gave before."""
 
     @property
     def identity(self) -> str:
-        """What tells it from every other source."""
+        """A text that no other source has."""
 
-    def pages(self, place: Value = None) -> Iterator[tuple[list[Item], Value]]:
-        """Pages of items as they are stored, and the place behind each."""
+    def pages(self, position: Value = None) -> Iterator[tuple[list[Item], Value]]:
+        """Pages of items as they are stored, and the position after each."""
 
 
 class TableSource:
-    """A whole table, read in segments side by side where there is a network.
+    """A whole table, read in segments side by side over a network.
 
-    What a write leaves for its own retries (``_w``) is no part of an item and does not come along.
+    The attribute that a write leaves for its own retries (``_w``) is left out.
     """
 
     def __init__(self, table: Table, segments: int | None = None):
         self._waits = getattr(table.engine, "waits_on_network", False)
         self._segments = segments or (SEGMENTS if self._waits else 1)
-        # Before all time nothing has expired: what has is to be counted, not to be overlooked.
+        # With this clock nothing has expired, so that expired items are read and counted.
         self._table = Table(
             AsStoredEngine(table.engine), clock=lambda: float("-inf"), retry=table.retry
         )
@@ -56,31 +56,33 @@ class TableSource:
         """The table's URI without its options."""
         return address_of(self._table)
 
-    def pages(self, place: Value = None) -> Iterator[tuple[list[Item], Value]]:
-        """Pages of up to 1 MB a segment; a place is a cursor for each segment."""
-        stepwise = self._steps(place)
-        return _ahead(stepwise) if self._waits else stepwise
+    def pages(self, position: Value = None) -> Iterator[tuple[list[Item], Value]]:
+        """Pages of up to 1 MB for each segment; a position is a cursor for each segment."""
+        pages = self._pages(position)
+        return _read_ahead(pages) if self._waits else pages
 
-    def _steps(self, place: Value) -> Iterator[tuple[list[Item], Value]]:
-        begin = SegmentedScan.start(self._table, self._segments)
-        walk = begin if place is None else SegmentedScan(self._table, list(place))
-        while not walk.is_done:
-            items = walk.next_items()
-            yield items, list(walk.cursors)
+    def _pages(self, position: Value) -> Iterator[tuple[list[Item], Value]]:
+        if position is None:
+            scan = SegmentedScan.start(self._table, self._segments)
+        else:
+            scan = SegmentedScan(self._table, list(position))
+        while not scan.is_done:
+            items = scan.next_items()
+            yield items, list(scan.cursors)
 
 
-class Sieve:
-    """Leaves out what has expired, and notes of upkeep about places in the table it was in."""
+class ItemFilter:
+    """Leaves out expired items, and the positions that work on the source table has noted."""
 
     def __init__(self, now: float):
         self._now = now
         self.expired = 0
 
     def keep(self, items: list[Item]) -> list[Item]:
-        """What is to be moved."""
-        alive = [item for item in items if not is_expired(item, self._now)]
-        self.expired += len(items) - len(alive)
-        return [item for item in alive if not _stays(item)]
+        """The items that are moved."""
+        unexpired = [item for item in items if not is_expired(item, self._now)]
+        self.expired += len(items) - len(unexpired)
+        return [item for item in unexpired if not _is_position_note(item)]
 
 
 def address_of(table: Table) -> str:
@@ -88,18 +90,18 @@ def address_of(table: Table) -> str:
     return str(parse(table.engine.uri))
 
 
-def _stays(item: Item) -> bool:
-    """Whether an item says how far some work on its own table has come.
+def _is_position_note(item: Item) -> bool:
+    """Whether an item notes how far some work on its own table is.
 
-    Cursors of one table mean nothing in another; the work begins anew there.
+    The cursors of one table mean nothing in another.
     """
-    return item["PK"] == access_keys.CONFIG_PK and str(item["SK"]).startswith(_LEFT_WORDS)
+    return item["PK"] == access_keys.CONFIG_PK and str(item["SK"]).startswith(_POSITION_NOTES)
 
 
-def _ahead(pages: Iterator[T]) -> Iterator[T]:
-    """The same, each read while the one before is being worked on."""
+def _read_ahead(pages: Iterator[T]) -> Iterator[T]:
+    """The same pages, each read while the caller works on the one before."""
     with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as reader:
-        coming = reader.submit(next, pages, None)
-        while (page := coming.result()) is not None:
-            coming = reader.submit(next, pages, None)
+        upcoming = reader.submit(next, pages, None)
+        while (page := upcoming.result()) is not None:
+            upcoming = reader.submit(next, pages, None)
             yield page

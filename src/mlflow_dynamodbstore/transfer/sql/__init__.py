@@ -1,7 +1,7 @@
 """Moving between a table and a database of MLflow's own SQL stores.
 
-An *entity* (an experiment, a run with all that was logged to it, a registered model) is the same
-plain values on both sides: what MLflow's database says, without what it derives or numbers for
-itself. Each kind of entity has a *side* in the database and one in the table. Reading, writing and
-comparing entities is all that importing, exporting and verifying take.
+An *entity* (an experiment, a run with all its data, a registered model) has the same plain values
+in both: those of MLflow's database, without what MLflow derives or numbers itself. Each kind of
+entity has an :class:`~mlflow_dynamodbstore.transfer.sql.entities.EntityStore` for the database and
+one for the table. Importing, exporting and verifying only read, write and compare entities.
 """

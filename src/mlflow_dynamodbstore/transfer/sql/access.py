@@ -1,7 +1,7 @@
-"""Users, roles and what they allow, in a database and in a table.
+"""Users, roles and their grants, in a database and in a table.
 
-MLflow's auth app keeps them in tables of their own, mostly in a database of their own. A user's own
-grants are those of a role that is the user's alone.
+MLflow's auth app has its own tables, usually in a database of their own. A user's own grants belong
+to a role that only this user has.
 """
 
 from __future__ import annotations
@@ -21,62 +21,63 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.transfer.sql.database import Row, Writing
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf
-from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
+from mlflow_dynamodbstore.transfer.sql.database import Row, Transaction
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, TransferTable
+from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
 USERNAMES = "usernames"
-"""A hint of a role: the names of those who have it, by their ids."""
+"""A hint of a role: the names of its members, by their ids."""
 
 
-class UserRows(RowSide):
+class UserRows(RowStore):
     """Users in a database."""
 
     table = "users"
     key = ("id",)
     columns = ("username", "password_hash", "is_admin")
 
-    def insert(self, writing: Writing, entities: Sequence[Entity]) -> None:
-        super().insert(writing, entities)
-        writing.number_on("users", "id")
+    def insert(self, transaction: Transaction, entities: Sequence[Entity]) -> None:
+        super().insert(transaction, entities)
+        transaction.advance_sequence("users", "id")
 
 
-class RoleRows(RowSide):
-    """Roles in a database; their grants are numbered anew there, as they are in a table."""
+class RoleRows(RowStore):
+    """Roles in a database; their grants get new numbers there, as in a table."""
 
     table = "roles"
     key = ("id",)
     columns = ("name", "workspace", "description")
-    below: ClassVar = {
-        "permissions": Children(
+    children: ClassVar = {
+        "permissions": ChildTable(
             "role_permissions",
             ("role_id",),
             ("resource_type", "resource_pattern"),
             ("permission",),
         ),
-        "members": Children("user_role_assignments", ("role_id",), ("user_id",), ("id",)),
+        "members": ChildTable("user_role_assignments", ("role_id",), ("user_id",), ("id",)),
     }
 
-    def insert(self, writing: Writing, entities: Sequence[Entity]) -> None:
-        super().insert(writing, entities)
+    def insert(self, transaction: Transaction, entities: Sequence[Entity]) -> None:
+        super().insert(transaction, entities)
         for table in ("roles", "user_role_assignments"):
-            writing.number_on(table, "id")
+            transaction.advance_sequence(table, "id")
 
     def _entities(self, rows: Sequence[Row]) -> list[Entity]:
         made = super()._entities(rows)
         ids = {(user_id,) for entity in made for user_id in entity.values["members"]}
-        found = self.database.having("users", ("id",), sorted(ids))
+        found = self.database.rows_with("users", ("id",), sorted(ids))
         names = {row["id"]: row["username"] for row in found}
         for entity in made:
             entity.hints[USERNAMES] = {one: names.get(one) for one in entity.values["members"]}
         return made
 
 
-class UserItems(ItemSide):
+class UserItems(ItemStore):
     """Users in a table."""
 
     def count(self) -> int:
@@ -102,9 +103,9 @@ class UserItems(ItemSide):
         taken = self.table.get_many(wanted)
         return {wanted[key].key: "another user has its name or number" for key in taken}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
-        self.shelf.count_on("user", max(entity.key[0] for entity in entities))
+        self.transfer_table.raise_counter("user", max(entity.key[0] for entity in entities))
         for entity in entities:
             (user_id,), username = entity.key, entity.values["username"]
             key, entry = access_keys.user_key(username), grant_keys.user_entry_key(user_id)
@@ -133,7 +134,7 @@ class UserItems(ItemSide):
 
 
 class _Grants(AuthBase):
-    """The readings of the auth store."""
+    """The auth store's reading of grants."""
 
     def __init__(self, table: Table):
         self._open("", table)
@@ -142,12 +143,12 @@ class _Grants(AuthBase):
         return self._grants_of(role)
 
 
-class RoleItems(ItemSide):
+class RoleItems(ItemStore):
     """Roles in a table."""
 
-    def __init__(self, shelf: Shelf):
-        super().__init__(shelf)
-        self._grants = _Grants(shelf.table)
+    def __init__(self, transfer_table: TransferTable):
+        super().__init__(transfer_table)
+        self._grants = _Grants(transfer_table.table)
 
     def count(self) -> int:
         return sum(1 for _ in self._ids())
@@ -178,28 +179,28 @@ class RoleItems(ItemSide):
             if (user_id := members[key]) == item["id"]
         }
         for entity in entities:
-            strangers = sorted(entity.values["members"].keys() - known)
-            if strangers:
-                why[entity.key] = f"user {strangers[0]}, who has it, is not there or is another"
+            unknown = sorted(entity.values["members"].keys() - known)
+            if unknown:
+                why[entity.key] = f"its member, user {unknown[0]}, is missing or another user"
         return why
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
         numbers = [n for entity in entities for n in entity.values["members"].values()]
-        self.shelf.count_on("role", max(entity.key[0] for entity in entities))
-        self.shelf.count_on("role_assignment", max(numbers, default=0))
+        self.transfer_table.raise_counter("role", max(entity.key[0] for entity in entities))
+        self.transfer_table.raise_counter("role_assignment", max(numbers, default=0))
         for entity in entities:
             role, below = _items(entity)
             entry = access_keys.workspace_entry_key(role.workspace)
-            # The role last: without its own item it counts for nothing.
-            self.shelf.put([{"PK": entry.pk, "SK": entry.sk}, *below])
+            # The role last: until its own item exists, nothing counts.
+            self.transfer_table.put([{"PK": entry.pk, "SK": entry.sk}, *below])
             guard = grant_keys.role_name_guard(role.name, role.workspace)
             named = {"PK": guard.pk, "SK": guard.sk, "role_id": role.id}
             granted = {"granted": len(entity.values["permissions"])}
             self.table.transact([Put(named, condition=ABSENT), Put({**role.to_item(), **granted})])
 
     def _ids(self) -> Iterator[int]:
-        for workspace in self.shelf.workspaces():
+        for workspace in all_workspaces(self.table):
             query = Query(access_keys.workspace_pk(workspace), where=grant_keys.ROLE_NAMES.on())
             yield from (int(guard["role_id"]) for guard in self.table.items(query))
 

@@ -1,4 +1,4 @@
-"""A database with MLflow's tables, as it is opened, read and written."""
+"""A database with MLflow's tables: opening, reading and writing it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 
 import sqlalchemy as sa
 from mlflow.exceptions import MlflowException
-from mlflow.store.db.base_sql_model import Base
 from mlflow.store.db.utils import (
     _safe_initialize_tables,
     _verify_schema,
     create_sqlalchemy_engine,
 )
-
-# This one and the next put MLflow's tables into the metadata of their base.
 from mlflow.store.model_registry.dbmodels.models import EncryptedString
-from mlflow.store.tracking.dbmodels import models as _tracking  # noqa: F401
-from mlflow.store.workspace.dbmodels import models as _workspaces  # noqa: F401
+from mlflow.store.tracking.dbmodels.models import SqlExperiment
+from mlflow.store.workspace.dbmodels.models import SqlWorkspace
 
 Row = dict[str, Any]
+
+TABLES: Mapping[str, sa.Table] = {**SqlExperiment.metadata.tables, **SqlWorkspace.metadata.tables}
+"""MLflow's tables, without those of its auth app."""
 
 DERIVED = frozenset(
     {
@@ -45,26 +45,26 @@ DERIVED = frozenset(
         "workspace_permissions",
     }
 )
-"""Tables that say nothing of their own: sums of others, locks, versions of the schema, and
-permissions as they were kept before there were roles, which MLflow does not read any more."""
+"""Tables that are not moved because they hold no data of their own: sums over other tables, locks,
+schema versions, and the permissions from before there were roles, which MLflow no longer reads."""
 AUTH_TABLES = frozenset({"users", "roles", "role_permissions", "user_role_assignments"})
-"""Tables of MLflow's auth app, in this database or in one of their own."""
+"""The tables of MLflow's auth app, in this database or in one of their own."""
 READ_AT_ONCE = 1_000
 KEYS_AT_ONCE = 100
 WRITABLE = frozenset({"sqlite", "postgresql", "mysql"})
 
 
 class Database:
-    """One database. Raises ``ValueError`` with a sentence when it cannot be used."""
+    """One database. Raises ``ValueError`` when it cannot be used."""
 
     def __init__(self, uri: str):
         try:
             url = sa.make_url(uri)
         except sa.exc.ArgumentError as error:
             raise ValueError(
-                f"{uri!r} is not a database URI; one is such as sqlite:///mlflow.db"
+                f"{uri!r} is not a database URI; one looks like sqlite:///mlflow.db"
             ) from error
-        self.place = url.render_as_string(hide_password=True)
+        self.address = url.render_as_string(hide_password=True)
         self._is_new = (
             url.get_backend_name() == "sqlite"
             and bool(url.database)
@@ -73,30 +73,30 @@ class Database:
         try:
             self.engine = create_sqlalchemy_engine(uri)
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
-            raise ValueError(f"the database {self.place} cannot be opened: {error}") from error
+            raise ValueError(f"the database {self.address} cannot be opened: {error}") from error
 
     @classmethod
     def to_read(cls, uri: str) -> Database:
-        """A database that an MLflow server has made, of the schema of this MLflow."""
+        """An existing database of an MLflow server, with the schema of this MLflow."""
         made = cls(uri)
         if made._is_new or not {"experiments", "users"} & made.names:
-            raise ValueError(f"there is no database of MLflow at {made.place}")
+            raise ValueError(f"there is no MLflow database at {made.address}")
         if made.has_tracking:
             made._check_schema()
         if "users" in made.names and not made.has_auth:
             raise ValueError(
-                f"{made.place} has users but no roles: start the MLflow that is installed here "
-                "on it once, with its auth app, to bring it up to date"
+                f"{made.address} has users but no roles: to bring it up to date, start the MLflow "
+                "that is installed here on it once, with the auth app"
             )
         return made
 
     @classmethod
     def to_write(cls, uri: str) -> Database:
-        """A database that MLflow's tables are made in, unless they are there."""
+        """A database to write to; creates MLflow's tables if they are missing."""
         made = cls(uri)
         dialect = made.engine.dialect.name
         if dialect not in WRITABLE:
-            raise ValueError(f"an export goes to SQLite, PostgreSQL or MySQL, not to {dialect}")
+            raise ValueError(f"cannot export to {dialect}, only to SQLite, PostgreSQL or MySQL")
         with made._reporting():
             _safe_initialize_tables(made.engine)
         made.__dict__.pop("names", None)
@@ -111,89 +111,85 @@ class Database:
             with self._reporting():
                 _verify_schema(self.engine)
         except MlflowException as error:
-            raise ValueError(f"{self.place}: {error.message}") from error
+            raise ValueError(f"{self.address}: {error.message}") from error
 
     # --- tables ---------------------------------------------------------------------------------
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The tables that are there."""
+        """The names of the tables that exist."""
         with self._reporting():
             return frozenset(sa.inspect(self.engine).get_table_names())
 
     @property
     def has_tracking(self) -> bool:
-        """Whether it is the database of a tracking server, and not of its auth app alone."""
+        """Whether it has the tables of a tracking server, not only those of its auth app."""
         return "experiments" in self.names
 
     @property
     def has_auth(self) -> bool:
-        """Whether users and roles are in it."""
+        """Whether it has the tables of the auth app."""
         return self.names >= AUTH_TABLES
 
     def make_auth_tables(self) -> None:
-        """Let MLflow's auth app make its tables, unless they are there."""
-        from mlflow.server.auth.db.utils import migrate_if_needed  # noqa: PLC0415 - all of the app
+        """Create the tables of MLflow's auth app if they are missing."""
+        from mlflow.server.auth.db.utils import migrate_if_needed  # noqa: PLC0415 - loads the app
 
         migrate_if_needed(self.engine, "head")
         self.__dict__.pop("names", None)
 
     def table(self, name: str) -> sa.TableClause:
-        """A table; texts that it encrypts are read and written as they are."""
-        tables = _auth_tables() if name in AUTH_TABLES else Base.metadata.tables
-        found: sa.Table = tables[name]
+        """A table; encrypted columns are read and written as they are stored."""
+        found = (_auth_tables() if name in AUTH_TABLES else TABLES)[name]
         if not any(isinstance(column.type, EncryptedString) for column in found.c):
             return found
         return sa.table(name, *(sa.column(c.name, _plain(c.type)) for c in found.c))
 
     @property
     def is_strict(self) -> bool:
-        """Whether it refuses texts that its columns are too short for; SQLite takes all."""
+        """Whether it refuses texts that are too long for their columns; SQLite does not."""
         return bool(self.engine.dialect.name != "sqlite")
 
-    def unfit(self, name: str, row: Row) -> str | None:
-        """Why a strict database would refuse a row, as far as its texts are to blame."""
+    def why_unfit(self, name: str, row: Row) -> str | None:
+        """Why a strict database would refuse the texts of a row; None when it would not."""
         for column in self.table(name).c:
             text, limit = row.get(column.name), getattr(column.type, "length", None)
             if not isinstance(text, str):
                 continue
             if limit is not None and len(text) > limit:
-                return f"{column.name} in {name} holds {limit:,} characters, and not {len(text):,}"
+                return f"{column.name} in {name} holds {limit:,} characters, not {len(text):,}"
             if "\0" in text:
-                return f"{column.name} in {name} cannot hold a character that is zero"
+                return f"{column.name} in {name} cannot hold a zero character"
         return None
 
     def count(self, name: str, where: Mapping[str, Any] | None = None) -> int:
-        """How many rows a table has."""
-        query = sa.select(sa.func.count()).select_from(self._any_table(name))
+        """How many rows a table has, or how many with some values."""
+        query = sa.select(sa.func.count()).select_from(sa.table(name))
         for column, value in (where or {}).items():
             query = query.where(sa.column(column) == value)
         with self._reporting(), self.engine.connect() as connection:
             return int(connection.execute(query).scalar_one())
 
-    def others(self, carried: Iterable[str]) -> dict[str, int]:
-        """The tables that say something, are not carried over and are not empty."""
-        rest = sorted(self.names - DERIVED - frozenset(carried))
+    def rows_of_other_tables(self, moved: Iterable[str]) -> dict[str, int]:
+        """How many rows the tables with data have that are not moved; empty ones are left out."""
+        rest = sorted(self.names - DERIVED - frozenset(moved))
         counts = {name: self.count(name) for name in rest}
         return {name: count for name, count in counts.items() if count}
-
-    def _any_table(self, name: str) -> Any:
-        return sa.table(name)
 
     # --- reading --------------------------------------------------------------------------------
 
     def page(
         self, name: str, key: Sequence[str], after: tuple[Any, ...] | None, size: int
     ) -> list[Row]:
-        """The next rows of a table in the order of some columns."""
+        """The next rows of a table, ordered by some columns."""
         table = self.table(name)
         columns = [table.c[column] for column in key]
         query = sa.select(table).order_by(*columns).limit(size)
         if after is not None:
-            query = query.where(_beyond(columns, after))
+            query = query.where(_after(columns, after))
         return list(self.rows(query))
 
-    def having(
+    def rows_with(
         self,
         name: str,
         key: Sequence[str],
@@ -211,12 +207,12 @@ class Database:
             yield from self.rows(query)
 
     def rows(self, query: sa.Select[Any]) -> Iterator[Row]:
-        """The rows of a query, which are not held all at once."""
+        """The rows of a query, not held in memory all at once."""
         names = [column.name for column in query.selected_columns]
         return (dict(zip(names, row, strict=True)) for row in self.tuples(query))
 
     def tuples(self, query: sa.Select[Any]) -> Iterator[tuple[Any, ...]]:
-        """The same without the names of the columns, for those who read millions."""
+        """The rows of a query without column names, for millions of them."""
         with self._reporting(), self.engine.connect() as connection:
             streamed = connection.execution_options(stream_results=True, yield_per=READ_AT_ONCE)
             for row in streamed.execute(query):
@@ -224,49 +220,49 @@ class Database:
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """Let what a database refuses be a sentence."""
+        """Turn an error of the database into an ``MlflowException`` with a sentence."""
         try:
             yield
         except sa.exc.SQLAlchemyError as error:
             why = getattr(error, "orig", None) or error
-            raise MlflowException(f"the database {self.place} failed: {why}") from error
+            raise MlflowException(f"the database {self.address} failed: {why}") from error
 
     # --- writing --------------------------------------------------------------------------------
 
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
-        """A transaction: what is inserted in it is there at its end, or none of it."""
+    def transaction(self) -> Iterator[Transaction]:
+        """A transaction: all of it is written at its end, or nothing."""
         with self._reporting(), self.engine.begin() as connection:
             if self.engine.dialect.name == "mysql":
-                # The default experiment is number 0, which MySQL would take for "the next one".
+                # The default experiment is number 0, which MySQL would read as "the next number".
                 connection.execute(sa.text("SET @@SESSION.sql_mode='NO_AUTO_VALUE_ON_ZERO'"))
-            yield Writing(self, connection)
+            yield Transaction(self, connection)
 
 
-class Writing:
-    """A transaction of a database."""
+class Transaction:
+    """An open transaction of a database."""
 
     def __init__(self, database: Database, connection: sa.Connection):
         self._database = database
         self.connection = connection
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Add rows to a table; all of them name the same columns."""
+        """Insert rows into a table; all must name the same columns."""
         if rows:
             self.connection.execute(self._database.table(name).insert(), list(rows))
 
     def delete(self, name: str, where: Mapping[str, Any]) -> None:
-        """Remove the rows that have some values."""
+        """Delete the rows that have some values."""
         table = self._database.table(name)
         query = table.delete()
         for column, value in where.items():
             query = query.where(table.c[column] == value)
         self.connection.execute(query)
 
-    def number_on(self, name: str, column: str) -> None:
-        """Let a column that numbers rows go on behind the greatest number there is."""
+    def advance_sequence(self, name: str, column: str) -> None:
+        """Make a column that numbers rows go on after the greatest number in it."""
         if self.connection.dialect.name != "postgresql":
-            return  # the others look at the rows
+            return  # the others derive the next number from the rows
         table = self._database.table(name)
         greatest = sa.select(sa.func.max(table.c[column])).scalar_subquery()
         sequence = sa.func.pg_get_serial_sequence(name, column)
@@ -274,7 +270,7 @@ class Writing:
 
 
 def _auth_tables() -> Mapping[str, sa.Table]:
-    from mlflow.server.auth.db.models import Base as AuthBase  # noqa: PLC0415 - all of the app
+    from mlflow.server.auth.db.models import Base as AuthBase  # noqa: PLC0415 - loads the app
 
     tables: Mapping[str, sa.Table] = AuthBase.metadata.tables
     return tables
@@ -284,19 +280,20 @@ def _plain(kind: Any) -> Any:
     return sa.String() if isinstance(kind, EncryptedString) else kind
 
 
-def _beyond(columns: Sequence[Any], after: tuple[Any, ...]) -> Any:
-    """That a row comes after a place in the order of some columns."""
-    ways = [
+def _after(columns: Sequence[Any], after: tuple[Any, ...]) -> Any:
+    """The condition that a row comes after some values, in the order of some columns."""
+    conditions = [
         sa.and_(
             *(column == value for column, value in zip(columns[:n], after, strict=False)),
             columns[n] > after[n],
         )
         for n in range(len(columns))
     ]
-    return sa.or_(*ways)
+    return sa.or_(*conditions)
 
 
 def _among(columns: Sequence[Any], values: Sequence[tuple[Any, ...]]) -> Any:
+    """The condition that some columns of a row hold one of some values."""
     if len(columns) == 1:
         return columns[0].in_([value for (value,) in values])
     return sa.or_(

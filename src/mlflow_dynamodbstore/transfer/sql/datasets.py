@@ -12,11 +12,11 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking.inputs import CONTENTS, Use, dataset_hash
 from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of
+from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import ListedItems
-from mlflow_dynamodbstore.transfer.sql.numbers import made_id
-from mlflow_dynamodbstore.transfer.sql.rows import RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
+from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 
 _CONTENTS = {
     "source_type": "dataset_source_type",
@@ -27,11 +27,11 @@ _CONTENTS = {
 
 
 def dataset_uuid(experiment_id: str, name: str, digest: str) -> str:
-    """The id that a dataset has in a database that we write."""
-    return made_id("dataset", experiment_id, name, digest)
+    """The id of a dataset in a database that an export writes."""
+    return stable_id("dataset", experiment_id, name, digest)
 
 
-class DatasetRows(RowSide):
+class DatasetRows(RowStore):
     """Datasets in a database."""
 
     table = "datasets"
@@ -42,8 +42,8 @@ class DatasetRows(RowSide):
         return {**super().own_row(entity), "dataset_uuid": dataset_uuid(*entity.key)}
 
 
-class DatasetItems(ListedItems):
-    """Datasets in a table: an item for each in its experiment, and parts beside large ones."""
+class DatasetItems(ListedItemStore):
+    """Datasets in a table: an item each in their experiment, and parts for large ones."""
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = [
@@ -56,7 +56,7 @@ class DatasetItems(ListedItems):
         found = self.table.get_many(wanted)
         return {entity.key: entity for entity in self._entities(list(found.values()))}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
         heads: list[Item] = []
         parts: list[Item] = []
@@ -65,8 +65,8 @@ class DatasetItems(ListedItems):
             stored = use.stored()
             parts += [put.item for put in stored.parts]
             heads.append({**use.head, **stored.attributes})
-        self.shelf.put(parts)
-        self.shelf.put(heads)
+        self.transfer_table.put(parts)
+        self.transfer_table.put(heads)
 
     def _use(self, entity: Entity) -> Use:
         experiment_id, name, digest = entity.key
@@ -74,7 +74,7 @@ class DatasetItems(ListedItems):
         return Use(RunPlace(experiment_id, ""), Dataset(name=name, digest=digest, **contents), {})
 
     def _own_items(self) -> Iterator[Item]:
-        for experiment_id in self.shelf.experiment_ids():
+        for experiment_id in self.transfer_table.experiment_ids():
             query = Query(
                 experiment_keys.experiment_pk(experiment_id), where=experiment_keys.DATASETS.on()
             )
@@ -82,7 +82,7 @@ class DatasetItems(ListedItems):
 
     def _entities(self, heads: Sequence[Item]) -> list[Entity]:
         contents = large_values.load_many(self.table, heads, CONTENTS)
-        return [_entity(head, said) for head, said in zip(heads, contents, strict=True)]
+        return [_entity(head, content) for head, content in zip(heads, contents, strict=True)]
 
 
 def _entity(head: Item, contents: Value) -> Entity:

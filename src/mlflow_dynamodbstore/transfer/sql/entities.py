@@ -1,4 +1,4 @@
-"""What is moved, and the two places it is moved between."""
+"""What is moved, and the interface of the two stores it is moved between."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mlflow_dynamodbstore.tracking.points import Point
 
 EntityKey = tuple[Any, ...]
 LONGEST_VALUE = 60
-UNHELD = "unheld"
+NOT_EXPORTABLE = "not exportable"
 """A hint: why MLflow's database cannot hold the entity."""
 
 
 @dataclass
 class Entity:
-    """One thing with all that belongs to it, but for the history of metrics.
+    """One entity with everything that belongs to it, except the history of metrics.
 
-    ``values`` is what is compared. ``hints`` is what a side knows beside that and the other may
-    use when it writes.
+    ``values`` are compared. ``hints`` are what one store knows beyond that, for the other to use
+    when it writes.
     """
 
     key: EntityKey
@@ -31,70 +31,73 @@ class Entity:
 
     @property
     def experiment_id(self) -> str | None:
-        """The experiment it lies in, if it lies in one."""
+        """The experiment it lies in, if any."""
         return self.values.get("experiment_id")
 
     def __str__(self) -> str:
         return "/".join(str(part) for part in self.key)
 
 
-class Points(NamedTuple):
-    """Points of one metric of one run, which follow those that came before."""
+class HistoryChunk(NamedTuple):
+    """Points of one metric of a run, which follow those of the chunk before."""
 
     run_id: str
     name: str
     points: list[Point]
 
 
-class Side(ABC):
-    """The entities of one kind in one of the two places.
+class EntityStore(ABC):
+    """Reads and writes the entities of one kind, in a database or in a table.
 
-    ``left`` counts what they have, as far as they were read, that the other place cannot hold.
+    ``not_moved`` counts what the entities read so far have that the other store cannot hold.
     """
 
-    left: Counter[str]
+    not_moved: Counter[str]
 
     @abstractmethod
     def count(self) -> int:
-        """How many there are."""
+        """How many entities there are."""
 
     @abstractmethod
     def pages(self) -> Iterator[list[Entity]]:
-        """All of them, a few at a time."""
+        """All entities, a few at a time."""
 
     @abstractmethod
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        """Those with the keys of some entities of the other side; absent ones are left out."""
+        """The entities with the keys of some entities of the other store, if they exist."""
 
     @abstractmethod
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
-        """Write entities that are not there; interrupted, it can be done again."""
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+        """Write entities that do not exist; can be repeated if interrupted."""
 
-    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:  # noqa: ARG002
-        """Why some entities that are not there cannot be held here."""
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        """Why some entities that do not exist cannot be written."""
+        del entities
         return {}
 
-    def accepts(self, entity: Entity, there: Entity) -> bool:
-        """Whether what is here says all that an entity says."""
-        return entity.values == there.values
+    def accepts(self, entity: Entity, existing: Entity) -> bool:
+        """Whether the existing entity holds everything that an entity holds."""
+        return entity.values == existing.values
 
-    def merge(self, entity: Entity, there: Entity) -> bool:  # noqa: ARG002 - for those who can
-        """Bring what is here and the entity together; False when they stay apart."""
+    def merge(self, entity: Entity, existing: Entity) -> bool:
+        """Merge an entity into the existing one; False when that is not possible."""
+        del entity, existing
         return False
 
-    def histories(self, runs: Sequence[Entity]) -> Iterator[Points]:  # noqa: ARG002 - runs only
-        """The history of the metrics of runs, each metric's points in order and together."""
+    def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
+        """The metric histories of runs: the points of each metric in order and together."""
+        del runs
         return iter(())
 
 
 def differences(one: Entity, other: Entity) -> Iterator[str]:
-    """What two entities do not agree on, as ``name: this, not that``."""
+    """Where two entities differ, as ``name: this, not that``."""
     yield from _differences("", one.values, other.values)
 
 
 def _differences(at: str, one: Mapping[Any, Value], other: Mapping[Any, Value]) -> Iterator[str]:
     for name in sorted({*one, *other}, key=repr):
-        ours, theirs = one.get(name, _ABSENT), other.get(name, _ABSENT)
+        ours, theirs = one.get(name, _NOTHING), other.get(name, _NOTHING)
         if ours == theirs:
             continue
         path = f"{at}.{name}" if at else str(name)
@@ -104,12 +107,12 @@ def _differences(at: str, one: Mapping[Any, Value], other: Mapping[Any, Value]) 
             yield f"{path}: {_shown(ours)}, not {_shown(theirs)}"
 
 
-class _Absent:
+class _Nothing:
     def __repr__(self) -> str:
         return "nothing"
 
 
-_ABSENT = _Absent()
+_NOTHING = _Nothing()
 
 
 def _shown(value: Value) -> str:

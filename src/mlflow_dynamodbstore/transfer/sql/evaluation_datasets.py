@@ -26,14 +26,20 @@ from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking.experiment_items import inline_tags
+from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, ListedItems, Shelf
-from mlflow_dynamodbstore.transfer.sql.numbers import made_id
-from mlflow_dynamodbstore.transfer.sql.rows import Children, NewRows, RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import (
+    AT_ONCE,
+    ItemStore,
+    ListedItemStore,
+)
+from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, RowStore
 
 _META = {
     "name": "name",
@@ -54,24 +60,24 @@ _RECORD = {
 }
 
 
-class Uses(Children):
-    """Experiments that use a dataset, and since when."""
+class Uses(ChildTable):
+    """The experiments that use a dataset, and since when."""
 
     def rows(self, entity: Entity, value: Value, rows: NewRows) -> None:
         before = len(rows[self.table])
         super().rows(entity, value, rows)
         for row in rows[self.table][before:]:
-            row["association_id"] = made_id(row["source_id"], row["destination_id"])
+            row["association_id"] = stable_id(row["source_id"], row["destination_id"])
 
 
-class EvaluationDatasetRows(RowSide):
-    """Evaluation datasets in a database, but for their records."""
+class EvaluationDatasetRows(RowStore):
+    """Evaluation datasets in a database, without their records."""
 
     table = "evaluation_datasets"
     key = ("dataset_id",)
     columns = (*_META.values(), "schema")
-    below: ClassVar = {
-        "tags": Children("evaluation_dataset_tags", ("dataset_id",), ("key",), ("value",)),
+    children: ClassVar = {
+        "tags": ChildTable("evaluation_dataset_tags", ("dataset_id",), ("key",), ("value",)),
         "experiments": Uses(
             "entity_associations",
             ("source_id",),
@@ -84,7 +90,7 @@ class EvaluationDatasetRows(RowSide):
         ),
     }
 
-    def shaped(self, entity: Entity, row: Row) -> Entity:
+    def normalised(self, entity: Entity, row: Row) -> Entity:
         profile = json.loads(row["profile"]) if row["profile"] else None
         entity.values["num_records"] = (profile or {}).get("num_records", 0)
         return entity
@@ -95,14 +101,14 @@ class EvaluationDatasetRows(RowSide):
         return {**super().own_row(entity), "profile": profile}
 
 
-class EvaluationRecordRows(RowSide):
+class EvaluationRecordRows(RowStore):
     """Records of evaluation datasets in a database."""
 
     table = "evaluation_dataset_records"
     key = ("dataset_record_id",)
     columns = ("dataset_id", *_CONTENTS, *_RECORD.values())
 
-    def shaped(self, entity: Entity, row: Row) -> Entity:
+    def normalised(self, entity: Entity, row: Row) -> Entity:
         entity.values["outputs"] = row["outputs"].get(WRAPPED) if row["outputs"] else None
         return entity
 
@@ -120,33 +126,31 @@ class EvaluationRecordRows(RowSide):
 # --- in a table ---------------------------------------------------------------------------------
 
 
-def _dataset_ids(shelf: Shelf) -> Iterator[str]:
-    for workspace in shelf.workspaces():
+def _dataset_ids(table: Table) -> Iterator[str]:
+    for workspace in all_workspaces(table):
         query = Query(workspace_pk(workspace), where=evaluation_keys.DATASETS.on())
-        yield from (
-            str(evaluation_keys.dataset_entry_of(str(e["SK"]))) for e in shelf.table.items(query)
-        )
+        yield from (str(evaluation_keys.dataset_entry_of(str(e["SK"]))) for e in table.items(query))
 
 
-class EvaluationDatasetItems(ItemSide):
-    """Evaluation datasets in a table, but for their records."""
+class EvaluationDatasetItems(ItemStore):
+    """Evaluation datasets in a table, without their records."""
 
     def count(self) -> int:
-        return sum(1 for _ in _dataset_ids(self.shelf))
+        return sum(1 for _ in _dataset_ids(self.table))
 
     def pages(self) -> Iterator[list[Entity]]:
-        for some in batched(_dataset_ids(self.shelf), AT_ONCE):
+        for some in batched(_dataset_ids(self.table), AT_ONCE):
             yield self._entities(some)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         return {entity.key: entity for entity in self._entities([e.key[0] for e in like])}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
         made = [_dataset_items(entity) for entity in entities]
-        # The datasets last: one that is there is whole, but for its records.
-        self.shelf.put(item for _, below in made for item in below)
-        self.shelf.put(meta for meta, _ in made)
+        # The datasets last: one that exists is complete, without its records.
+        self.transfer_table.put(item for _, below in made for item in below)
+        self.transfer_table.put(meta for meta, _ in made)
 
     def _entities(self, dataset_ids: Sequence[str]) -> list[Entity]:
         found = self.table.get_many(evaluation_keys.dataset_key(one) for one in dataset_ids)
@@ -193,7 +197,7 @@ def _dataset_items(entity: Entity) -> tuple[Item, list[Item]]:
     return meta, below
 
 
-class EvaluationRecordItems(ListedItems):
+class EvaluationRecordItems(ListedItemStore):
     """Records of evaluation datasets in a table."""
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
@@ -206,16 +210,16 @@ class EvaluationRecordItems(ListedItems):
         ]
         return {e.key: e for e in self._entities(list(self.table.get_many(wanted).values()))}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
         records = [_record(entity) for entity in entities]
         stored = [record.to_store() for record in records]
         parts = [put.item for one in stored for put in one.parts]
-        self.shelf.put([*parts, *(record.guard for record in records)])
-        self.shelf.put(one.attributes for one in stored)
+        self.transfer_table.put([*parts, *(record.guard for record in records)])
+        self.transfer_table.put(one.attributes for one in stored)
 
     def _own_items(self) -> Iterator[Item]:
-        for dataset_id in _dataset_ids(self.shelf):
+        for dataset_id in _dataset_ids(self.table):
             query = Query(
                 evaluation_keys.dataset_pk(dataset_id), where=evaluation_keys.DATASET_RECORDS.on()
             )

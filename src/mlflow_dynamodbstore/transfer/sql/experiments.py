@@ -11,7 +11,6 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
@@ -28,14 +27,14 @@ from mlflow_dynamodbstore.tracking.experiment_items import (
     tag_item,
 )
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.transfer.sql.database import Writing
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import ItemSide, Shelf
-from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
+from mlflow_dynamodbstore.transfer.sql.database import Transaction
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import ItemStore, TransferTable
+from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
 DEFAULT_ID = "0"
 NUMBERED_UP_TO = 1 << 40
-"""Ids of experiments beyond this say nothing to the counter, which stays where it is."""
+"""Ids of experiments from here on do not move the counter."""
 _COLUMNS = (
     "name",
     "workspace",
@@ -46,27 +45,27 @@ _COLUMNS = (
 )
 
 
-class ExperimentRows(RowSide):
+class ExperimentRows(RowStore):
     """Experiments in a database."""
 
     table = "experiments"
     key = ("experiment_id",)
     columns = _COLUMNS
-    below: ClassVar = {
-        "tags": Children("experiment_tags", ("experiment_id",), ("key",), ("value",)),
+    children: ClassVar = {
+        "tags": ChildTable("experiment_tags", ("experiment_id",), ("key",), ("value",)),
     }
 
-    def insert(self, writing: Writing, entities: Sequence[Entity]) -> None:
-        super().insert(writing, entities)
-        writing.number_on("experiments", "experiment_id")
+    def insert(self, transaction: Transaction, entities: Sequence[Entity]) -> None:
+        super().insert(transaction, entities)
+        transaction.advance_sequence("experiments", "experiment_id")
 
-    def merge(self, entity: Entity, there: Entity) -> bool:
-        """Put the default experiment in place of the one that MLflow makes, if that is unused."""
-        if entity.key != (DEFAULT_ID,) or not is_new(there) or self._is_used():
+    def merge(self, entity: Entity, existing: Entity) -> bool:
+        """Replace the default experiment that MLflow creates, if it is unused."""
+        if entity.key != (DEFAULT_ID,) or not is_new(existing) or self._is_used():
             return False
-        with self.database.writing() as writing:
-            writing.delete("experiments", {"experiment_id": int(DEFAULT_ID)})
-            self.insert(writing, [entity])
+        with self.database.transaction() as transaction:
+            transaction.delete("experiments", {"experiment_id": int(DEFAULT_ID)})
+            self.insert(transaction, [entity])
         return True
 
     def _is_used(self) -> bool:
@@ -76,18 +75,18 @@ class ExperimentRows(RowSide):
         )
 
 
-class ExperimentItems(ItemSide):
+class ExperimentItems(ItemStore):
     """Experiments in a table."""
 
-    def __init__(self, shelf: Shelf):
-        super().__init__(shelf)
-        self._names = NameIndex(shelf.table, shelf.policies, EXPERIMENT_NAME)
+    def __init__(self, transfer_table: TransferTable):
+        super().__init__(transfer_table)
+        self._names = NameIndex(transfer_table.table, transfer_table.policies, EXPERIMENT_NAME)
 
     def count(self) -> int:
-        return sum(1 for _ in self.shelf.experiment_ids())
+        return sum(1 for _ in self.transfer_table.experiment_ids())
 
     def pages(self) -> Iterator[list[Entity]]:
-        for metas in self.shelf.experiments():
+        for metas in self.transfer_table.experiments():
             yield [self._entity(meta) for meta in metas]
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
@@ -118,30 +117,29 @@ class ExperimentItems(ItemSide):
         }
         taken = self.table.get_many(guards)
         return {
-            guards[key].key: f"experiment {entry['experiment_id']} has its name already, "
+            guards[key].key: f"experiment {entry['experiment_id']} already has its name, "
             f"{guards[key].values['name']!r}"
             for key, entry in taken.items()
             if entry["experiment_id"] != guards[key].key[0]
         }
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
-        self._count_on(entities)
-        workspaces = {e.values["workspace"] for e in entities} - {DEFAULT_WORKSPACE}
-        entries = [access_keys.workspace_entry_key(workspace) for workspace in sorted(workspaces)]
-        self.shelf.put({"PK": key.pk, "SK": key.sk} for key in entries)
+        self._raise_counter(entities)
+        for workspace in sorted({e.values["workspace"] for e in entities}):
+            self.transfer_table.workspaces.note(workspace)
         for entity in entities:
             self._write_one(entity)
 
-    def _count_on(self, entities: Sequence[Entity]) -> None:
-        """Let the next experiment have a number behind all that are moved."""
+    def _raise_counter(self, entities: Sequence[Entity]) -> None:
+        """Give the next new experiment a number after all that are moved."""
         numbers = [int(entity.key[0]) for entity in entities]
         greatest = max((number for number in numbers if number < NUMBERED_UP_TO), default=0)
-        self.shelf.count_on("experiment", greatest)
+        self.transfer_table.raise_counter("experiment", greatest)
 
-    def _write_one(self, entity: Entity, standing: Item | None = None) -> None:
+    def _write_one(self, entity: Entity, replaced: Item | None = None) -> None:
         (experiment_id,), values = entity.key, entity.values
-        wanted = self.shelf.policies.denormalises
+        wanted = self.transfer_table.policies.denormalises
         new = NewExperiment(
             experiment_id,
             values["name"],
@@ -155,46 +153,46 @@ class ExperimentItems(ItemSide):
             "lifecycle": values["lifecycle_stage"],
             "last_update_time": values["last_update_time"],
         }
-        expiry = self.shelf.deletion_expiry()
+        expiry = self.transfer_table.deletion_expiry()
         if values["lifecycle_stage"] == LifecycleStage.DELETED and expiry is not None:
             state[TTL] = expiry
         self._names.enter(new.workspace, experiment_id, new.name)
-        # The tags first: until the experiment itself is there, nobody sees them.
-        self.shelf.put(new.tag_items())
+        # The tags first: nobody sees them until the experiment itself exists.
+        self.transfer_table.put(new.tag_items())
         self.table.transact(
             [
-                *self._in_place_of(standing, {**new.meta(), **state}, {**new.entry(), **state}),
+                *self._writes(replaced, {**new.meta(), **state}, {**new.entry(), **state}),
                 Put(name_rev_item(experiment_id, new.name)),
             ]
         )
         self._names.enter(new.workspace, experiment_id, new.name)
 
-    def _in_place_of(self, standing: Item | None, meta: Item, entry: Item) -> list[TransactWrite]:
-        """The writes of an experiment; in place of another, of the same number, that is unused."""
-        if standing is None:
+    def _writes(self, replaced: Item | None, meta: Item, entry: Item) -> list[TransactWrite]:
+        """The writes of an experiment, which may replace an unused one of the same number."""
+        if replaced is None:
             return [Put(meta, condition=ABSENT), Put(entry, condition=ABSENT)]
-        same = Attr("last_update_time").eq(standing["last_update_time"])
+        same = Attr("last_update_time").eq(replaced["last_update_time"])
         writes: list[TransactWrite] = [Put(meta, condition=same), Put(entry)]
-        if entry_key(standing) != entry_key(meta):
-            writes.append(Delete(entry_key(standing)))
+        if entry_key(replaced) != entry_key(meta):
+            writes.append(Delete(entry_key(replaced)))
         return writes
 
-    # --- the default experiment, which both sides may have used ---------------------------------
+    # --- the default experiment, which both may have used ---------------------------------------
 
-    def accepts(self, entity: Entity, there: Entity) -> bool:
-        if entity.key != (DEFAULT_ID,) or entity.values == there.values:
-            return entity.values == there.values
-        return bool(entity.values["tags"].items() <= there.values["tags"].items())
+    def accepts(self, entity: Entity, existing: Entity) -> bool:
+        if entity.key != (DEFAULT_ID,) or entity.values == existing.values:
+            return entity.values == existing.values
+        return bool(entity.values["tags"].items() <= existing.values["tags"].items())
 
-    def merge(self, entity: Entity, there: Entity) -> bool:
-        """Put the default experiment in place of one that is unused, or add its tags to it."""
+    def merge(self, entity: Entity, existing: Entity) -> bool:
+        """Replace the default experiment if it is unused; otherwise add the tags to it."""
         if entity.key != (DEFAULT_ID,):
             return False
-        standing = self.table.get(experiment_keys.experiment_key(DEFAULT_ID))
-        if standing is not None and is_new(there) and not self._is_used():
-            self._write_one(entity, standing)
+        replaced = self.table.get(experiment_keys.experiment_key(DEFAULT_ID))
+        if replaced is not None and is_new(existing) and not self._is_used():
+            self._write_one(entity, replaced)
             return True
-        ours, theirs = there.values["tags"], entity.values["tags"]
+        ours, theirs = existing.values["tags"], entity.values["tags"]
         if any(ours.get(name, value) != value for name, value in theirs.items()):
             return False
         for name, value in theirs.items():
@@ -204,7 +202,7 @@ class ExperimentItems(ItemSide):
     def _add_tag(self, name: str, value: str | None) -> None:
         key = experiment_keys.experiment_key(DEFAULT_ID)
         meta = self.table.get(key) or {}
-        change = tag_change(meta, name, value, self.shelf.policies.denormalises)
+        change = tag_change(meta, name, value, self.transfer_table.policies.denormalises)
         tag = tag_item(key.pk, name, value)
         self.table.transact([Patch(key, change, condition=PRESENT), Put(tag)])
 
@@ -215,7 +213,7 @@ class ExperimentItems(ItemSide):
 
 
 def is_new(default: Entity) -> bool:
-    """Whether the default experiment is as MLflow makes it."""
+    """Whether the default experiment is as MLflow creates it."""
     values: dict[str, Any] = default.values
     return (
         values["name"] == Experiment.DEFAULT_EXPERIMENT_NAME

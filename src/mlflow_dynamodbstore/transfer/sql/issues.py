@@ -16,15 +16,15 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import ListedItems
-from mlflow_dynamodbstore.transfer.sql.rows import RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
+from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 
 _LISTS = ("root_causes", "categories")
 _PLAIN = ("name", "status", "severity", "source_run_id", "created_by")
 
 
-class IssueRows(RowSide):
+class IssueRows(RowStore):
     """Issues in a database."""
 
     table = "issues"
@@ -38,7 +38,7 @@ class IssueRows(RowSide):
         *_LISTS,
     )
 
-    def shaped(self, entity: Entity, row: Row) -> Entity:
+    def normalised(self, entity: Entity, row: Row) -> Entity:
         for name in _LISTS:
             entity.values[name] = (json.loads(row[name]) if row[name] else None) or None
         return entity
@@ -49,7 +49,7 @@ class IssueRows(RowSide):
         return {**super().own_row(entity), **texts}
 
 
-class IssueItems(ListedItems):
+class IssueItems(ListedItemStore):
     """Issues in a table."""
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
@@ -57,23 +57,24 @@ class IssueItems(ListedItems):
         found = list(self.table.get_many(wanted).values())
         return {entity.key: entity for entity in self._entities(found)}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
         before: list[Item] = []
         own: list[Item] = []
         for entity in entities:
-            values, home = entity.values, str(entity.experiment_id)
+            values, experiment_id = entity.values, str(entity.experiment_id)
             texts = Texts(values["description"], values["root_causes"], values["categories"])
-            stored = texts.stored(home, entity.key[0])
+            stored = texts.stored(experiment_id, entity.key[0])
             attributes = {**{name: values[name] for name in _PLAIN}, **stored.attributes}
-            issue = new_issue(home, entity.key[0], values["created_timestamp"], attributes)
+            issue = new_issue(experiment_id, entity.key[0], values["created_timestamp"], attributes)
             own.append({**issue, "updated": values["last_updated_timestamp"]})
             located = evaluation_keys.issue_locator_key(entity.key[0])
             before += [put.item for put in stored.parts]
-            before.append({"PK": located.pk, "SK": located.sk, "experiment_id": home})
-        homes = {evaluation_keys.with_issues_key(str(entity.experiment_id)) for entity in entities}
-        self.shelf.put([*before, *({"PK": key.pk, "SK": key.sk} for key in sorted(homes))])
-        self.shelf.put(own)
+            before.append({"PK": located.pk, "SK": located.sk, "experiment_id": experiment_id})
+        listed = {evaluation_keys.with_issues_key(str(entity.experiment_id)) for entity in entities}
+        before += [{"PK": key.pk, "SK": key.sk} for key in sorted(listed)]
+        self.transfer_table.put(before)
+        self.transfer_table.put(own)
 
     def _own_items(self) -> Iterator[Item]:
         for experiment_id in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):

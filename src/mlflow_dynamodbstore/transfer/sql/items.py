@@ -1,10 +1,11 @@
-"""What the sides in the table share."""
+"""What the entity stores of a table share."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities.lifecycle_stage import LifecycleStage
@@ -13,44 +14,34 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
-from mlflow_dynamodbstore.shared.workspaces import all_workspaces
-from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_experiments
+from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, Side
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
 
 AT_ONCE = 100
-"""Entities that are read together, and as many as one request brings."""
+"""How many entities are read together; as many as one request can read."""
 WRITTEN_AT_ONCE = 2_000
-"""Items that are held before they are written."""
+"""How many items are held before they are written."""
 
 
-class Shelf:
-    """A table with its settings, shared by the sides of all kinds."""
+class TransferTable:
+    """The table that entities are moved to or from, with what all its entity stores need."""
 
     def __init__(self, table: Table):
         self.table = table
         self.policies = Policies(table)
+        self.workspaces = WorkspacesInUse(table)
         self._known: dict[str, Item] = {}
-
-    def workspaces(self) -> list[str]:
-        """The names of all workspaces that something may lie in."""
-        return all_workspaces(self.table)
 
     def experiments(self) -> Iterator[list[Item]]:
         """The own items of all experiments, deleted ones included, a few at a time."""
-        guards = (
-            guard
-            for workspace in self.workspaces()
-            for guard in self.table.items(
-                Query(access_keys.workspace_pk(workspace), where=access_keys.EXPERIMENT_NAMES.on())
-            )
-        )
-        for some in batched(guards, AT_ONCE):
-            wanted = [experiment_keys.experiment_key(str(guard["experiment_id"])) for guard in some]
+        for some in batched(all_experiments(self.table), AT_ONCE):
+            wanted = [experiment_keys.experiment_key(experiment_id) for experiment_id in some]
             found = self.table.get_many(wanted)
             yield [found[key] for key in wanted if key in found]
 
@@ -59,37 +50,33 @@ class Shelf:
         for some in self.experiments():
             yield from (str(experiment_keys.experiment_id_of(str(meta["PK"]))) for meta in some)
 
-    def homes(self, experiment_ids: Iterable[str]) -> dict[str, Item]:
-        """The own items of some experiments, by their ids; each is read once."""
+    def experiment_states(self, experiment_ids: Iterable[str]) -> dict[str, Item]:
+        """The lifecycle stage and workspace of some experiments; each is read once."""
         asked = set(experiment_ids)
         unknown = {experiment_keys.experiment_key(one): one for one in asked - self._known.keys()}
         for key, meta in self.table.get_many(unknown).items():
-            self._known[unknown[key]] = {
-                "lifecycle": meta["lifecycle"],
-                "workspace": meta["workspace"],
-            }
+            state = {"lifecycle": meta["lifecycle"], "workspace": meta["workspace"]}
+            self._known[unknown[key]] = state
         return {one: self._known[one] for one in asked if one in self._known}
 
     def deleted_experiments(self, experiment_ids: Iterable[str]) -> set[str]:
         """Those of some experiments that are deleted."""
-        homes = self.homes(experiment_ids)
-        return {one for one, home in homes.items() if home["lifecycle"] == LifecycleStage.DELETED}
+        states = self.experiment_states(experiment_ids).items()
+        return {one for one, state in states if state["lifecycle"] == LifecycleStage.DELETED}
 
     def deletion_expiry(self) -> int | None:
-        """When what is deleted now expires."""
+        """When an entity that is deleted now expires."""
         return self.policies.expiry(SOFT_DELETED_RETENTION)
 
-    def count_on(self, sequence: str, greatest: int) -> None:
-        """Let the next number that is drawn come after one."""
+    def raise_counter(self, sequence: str, greatest: int) -> None:
+        """Make a counter go on after a number, unless it is beyond that already."""
         value = Attr("value")
-        try:
+        with suppress(ConditionFailed):
             self.table.update(
                 access_keys.sequence_key(sequence),
                 Update(set={"value": greatest}),
                 condition=value.not_exists() | value.lt(greatest),
             )
-        except ConditionFailed:
-            return  # it does already
 
     def put(self, items: Iterable[Item]) -> None:
         """Write items in no particular order."""
@@ -97,17 +84,17 @@ class Shelf:
             self.table.write([Put(item) for item in some])
 
 
-class ItemSide(Side):
+class ItemStore(EntityStore):
     """The entities of one kind in a table."""
 
-    def __init__(self, shelf: Shelf):
-        self.shelf = shelf
-        self.left = Counter()
-        self.table = shelf.table
+    def __init__(self, transfer_table: TransferTable):
+        self.transfer_table = transfer_table
+        self.table = transfer_table.table
+        self.not_moved = Counter()
 
 
-class ListedItems(ItemSide):
-    """Entities that have an item of their own each, which are listed one after the other."""
+class ListedItemStore(ItemStore):
+    """Entities that each have an own item, which can be listed."""
 
     at_once = AT_ONCE
 
@@ -124,15 +111,12 @@ class ListedItems(ItemSide):
 
     @abstractmethod
     def _entities(self, items: Sequence[Item]) -> list[Entity]:
-        """The entities of some own items."""
+        """The entities that own items stand for."""
 
 
 def too_large(items: Sequence[Item]) -> str | None:
-    """Why items cannot be written as they are, or None."""
-    for item in items:
-        size = item_size(item)
-        if size > MAX_ITEM_BYTES:
-            return (
-                f"it takes an item of {size:,} bytes, and an item holds {MAX_ITEM_BYTES:,} at most"
-            )
-    return None
+    """Why items are too large to be written; None when they are not."""
+    size = max(map(item_size, items), default=0)
+    if size <= MAX_ITEM_BYTES:
+        return None
+    return f"it needs an item of {size:,} bytes, and {MAX_ITEM_BYTES:,} is the most"

@@ -21,11 +21,11 @@ from mlflow_dynamodbstore.transfer.sql.evaluation_datasets import (
 )
 from mlflow_dynamodbstore.transfer.sql.experiments import ExperimentItems, ExperimentRows
 from mlflow_dynamodbstore.transfer.sql.issues import IssueItems, IssueRows
-from mlflow_dynamodbstore.transfer.sql.items import ItemSide, Shelf
+from mlflow_dynamodbstore.transfer.sql.items import ItemStore, TransferTable
 from mlflow_dynamodbstore.transfer.sql.logged_models import LoggedModelItems, LoggedModelRows
-from mlflow_dynamodbstore.transfer.sql.moving import EXPERIMENTS, Kind
+from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind
 from mlflow_dynamodbstore.transfer.sql.registry import ModelItems, ModelRows
-from mlflow_dynamodbstore.transfer.sql.rows import RowSide
+from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 from mlflow_dynamodbstore.transfer.sql.run_items import RunItems
 from mlflow_dynamodbstore.transfer.sql.run_rows import RunRows
 from mlflow_dynamodbstore.transfer.sql.scorers import ScorerItems, ScorerRows
@@ -34,9 +34,9 @@ from mlflow_dynamodbstore.transfer.sql.trace_rows import TraceRows
 from mlflow_dynamodbstore.transfer.sql.webhooks import WebhookItems, WebhookRows
 from mlflow_dynamodbstore.transfer.sql.workspaces import WorkspaceItems, WorkspaceRows
 
-Sides = tuple[str, type[RowSide], type[ItemSide]]
+Stores = tuple[str, type[RowStore], type[ItemStore]]
 
-SIDES: tuple[Sides, ...] = (
+STORES: tuple[Stores, ...] = (
     ("workspaces", WorkspaceRows, WorkspaceItems),
     (EXPERIMENTS, ExperimentRows, ExperimentItems),
     ("datasets", DatasetRows, DatasetItems),
@@ -50,31 +50,31 @@ SIDES: tuple[Sides, ...] = (
     ("evaluation datasets", EvaluationDatasetRows, EvaluationDatasetItems),
     ("evaluation records", EvaluationRecordRows, EvaluationRecordItems),
 )
-"""What lies in another comes after it."""
+"""The stores of each kind; a kind comes after those that its entities lie in."""
 
 
 def importing(database: Database, table: Table) -> list[Kind]:
-    """The kinds with the database as the place that is read."""
-    sides = [*(SIDES if database.has_tracking else ()), *(_access() if database.has_auth else ())]
-    return _kinds(sides, database, table)
+    """The kinds of entities, to be read from a database and written to a table."""
+    stores = [*(STORES if database.has_tracking else ()), *(_access() if database.has_auth else ())]
+    return _kinds(stores, database, table)
 
 
 def exporting(table: Table, database: Database) -> list[Kind]:
-    """The kinds with the table as the place that is read."""
+    """The kinds of entities, to be read from a table and written to a database."""
     users = Query(access_keys.CONFIG_PK, where=grant_keys.USER_ENTRIES.on(), limit=1)
     has_users = next(table.items(users), None) is not None
-    sides = [*SIDES, *(_access() if has_users else ())]
-    return [replace(k, source=k.target, target=k.source) for k in _kinds(sides, database, table)]
+    stores = [*STORES, *(_access() if has_users else ())]
+    return [replace(k, source=k.target, target=k.source) for k in _kinds(stores, database, table)]
 
 
-def _kinds(sides: Iterable[Sides], database: Database, table: Table) -> list[Kind]:
-    shelf = Shelf(table)
-    return [Kind(name, rows(database), items(shelf)) for name, rows, items in sides]
+def _kinds(stores: Iterable[Stores], database: Database, table: Table) -> list[Kind]:
+    transfer_table = TransferTable(table)
+    return [Kind(name, rows(database), items(transfer_table)) for name, rows, items in stores]
 
 
-def _access() -> tuple[Sides, ...]:
-    """Users and roles, whose modules load MLflow's whole auth app."""
-    from mlflow_dynamodbstore.transfer.sql import access  # noqa: PLC0415
+def _access() -> tuple[Stores, ...]:
+    """The stores of users and roles."""
+    from mlflow_dynamodbstore.transfer.sql import access  # noqa: PLC0415 - loads MLflow's auth app
 
     return (
         ("users", access.UserRows, access.UserItems),
@@ -82,12 +82,12 @@ def _access() -> tuple[Sides, ...]:
     )
 
 
-def left_in_database(database: Database) -> dict[str, int]:
-    """How many rows of which tables stay in the database alone."""
-    carried = {table for _, rows, _ in SIDES for table in rows.tables()} | AUTH_TABLES
+def not_imported(database: Database) -> dict[str, int]:
+    """How many rows of which tables stay in the database."""
+    moved = {table for _, rows, _ in STORES for table in rows.tables()} | AUTH_TABLES
     if not database.has_tracking:
-        return database.others(carried)
-    links = [
+        return database.rows_of_other_tables(moved)
+    moved_links = [
         {"source_type": source, "destination_type": target}
         for source, target in (
             (EntityAssociationType.TRACE, EntityAssociationType.RUN),
@@ -96,6 +96,7 @@ def left_in_database(database: Database) -> dict[str, int]:
         )
     ]
     others = database.count("entity_associations") - sum(
-        database.count("entity_associations", kind) for kind in links
+        database.count("entity_associations", kind) for kind in moved_links
     )
-    return {**database.others(carried), **({"entity_associations": others} if others else {})}
+    links = {"entity_associations": others} if others else {}
+    return {**database.rows_of_other_tables(moved), **links}

@@ -23,11 +23,16 @@ from mlflow_dynamodbstore.tracking.model_records import (
     new_texts,
     read_children,
 )
+from mlflow_dynamodbstore.transfer.sql.column_values import to_columns
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import UNHELD, Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import ListedItems, too_large
-from mlflow_dynamodbstore.transfer.sql.numbers import in_columns
-from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import (
+    NOT_EXPORTABLE,
+    Entity,
+    EntityKey,
+    EntityStore,
+)
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
+from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
 STAGES = (LifecycleStage.ACTIVE, LifecycleStage.DELETED)
 _COLUMNS = (
@@ -45,26 +50,26 @@ _COLUMNS = (
 _MEASURED = ("metric_name", "metric_timestamp_ms", "metric_step", "run_id")
 
 
-class Measurements(Children):
-    """Metrics of logged models. A value that is not a number is none there, as SQLite has it."""
+class Measurements(ChildTable):
+    """Metrics of logged models; NaN is None, as in SQLite."""
 
-    def said(self, row: Row) -> Value:
+    def value_of(self, row: Row) -> Value:
         value = row["metric_value"]
         none = value is None or math.isnan(value)
-        return {**super().said(row), "metric_value": None if none else value}
+        return {**super().value_of(row), "metric_value": None if none else value}
 
 
-class LoggedModelRows(RowSide):
+class LoggedModelRows(RowStore):
     """Logged models in a database."""
 
     table = "logged_models"
     key = ("model_id",)
     columns = _COLUMNS
-    below: ClassVar = {
-        "tags": Children(
+    children: ClassVar = {
+        "tags": ChildTable(
             "logged_model_tags", ("model_id",), ("tag_key",), ("tag_value",), ("experiment_id",)
         ),
-        "params": Children(
+        "params": ChildTable(
             "logged_model_params",
             ("model_id",),
             ("param_key",),
@@ -84,14 +89,14 @@ class LoggedModelRows(RowSide):
         made = super()._entities(rows)
         runs = [(entity.values["source_run_id"],) for entity in made]
         known = [one for one in dict.fromkeys(runs) if one != (None,)]
-        found = self.database.having("runs", ("run_uuid",), known)
-        homes = {row["run_uuid"]: str(row["experiment_id"]) for row in found}
+        found = self.database.rows_with("runs", ("run_uuid",), known)
+        experiments = {row["run_uuid"]: str(row["experiment_id"]) for row in found}
         for entity in made:
-            entity.hints["run_experiment"] = homes.get(entity.values["source_run_id"])
+            entity.hints["run_experiment"] = experiments.get(entity.values["source_run_id"])
         return made
 
 
-class LoggedModelItems(ListedItems):
+class LoggedModelItems(ListedItemStore):
     """Logged models in a table."""
 
     def count(self) -> int:
@@ -102,7 +107,7 @@ class LoggedModelItems(ListedItems):
         return {entity.key: entity for entity in self._entities(list(found.values()))}
 
     def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
-        for experiment_id in self.shelf.experiment_ids():
+        for experiment_id in self.transfer_table.experiment_ids():
             for stage in STAGES:
                 yield from self.table.items(
                     Query(
@@ -127,21 +132,21 @@ class LoggedModelItems(ListedItems):
         why = {key: too_large([own, *below]) for key, (own, below) in made.items()}
         return {key: sentence for key, sentence in why.items() if sentence}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
-        deleted = self.shelf.deleted_experiments(str(e.experiment_id) for e in entities)
-        expiry = self.shelf.deletion_expiry()
+        deleted = self.transfer_table.deleted_experiments(str(e.experiment_id) for e in entities)
+        expiry = self.transfer_table.deletion_expiry()
         below: dict[tuple[str, str], Item] = {}
         own: list[Item] = []
         for entity in entities:
-            gone = entity.values["lifecycle_stage"] == LifecycleStage.DELETED
-            dated = gone and entity.experiment_id not in deleted
-            model, children = _items(entity, expiry if dated else None)
+            is_deleted = entity.values["lifecycle_stage"] == LifecycleStage.DELETED
+            expires = is_deleted and entity.experiment_id not in deleted
+            model, children = _items(entity, expiry if expires else None)
             own.append(model)
             below.update({(item["PK"], item["SK"]): item for item in children})
-        # The models last: a model that is there is whole.
-        self.shelf.put(below.values())
-        self.shelf.put(own)
+        # The models last: a model that exists is complete.
+        self.transfer_table.put(below.values())
+        self.transfer_table.put(own)
 
 
 def _items(entity: Entity, ttl: int | None) -> tuple[Item, list[Item]]:
@@ -150,8 +155,8 @@ def _items(entity: Entity, ttl: int | None) -> tuple[Item, list[Item]]:
     texts = new_texts(place, {"TAG": values["tags"], "PARAM": values["params"]})
     dated: Item = {} if ttl is None else {TTL: ttl}
     metrics = [
-        place.metric(RunPlace("", run_id), _metric(place, name, timestamp, step, said))
-        for (name, timestamp, step, run_id), said in values["metrics"].items()
+        place.metric(RunPlace("", run_id), _metric(place, name, timestamp, step, row))
+        for (name, timestamp, step, run_id), row in values["metrics"].items()
     ]
     optional = {name: values[name] for name in ("model_type", "source_run_id", "status_message")}
     own: Item = {
@@ -180,26 +185,26 @@ def _items(entity: Entity, ttl: int | None) -> tuple[Item, list[Item]]:
 
 
 def _entry_of_run(entity: Entity) -> list[Item]:
-    """The item by which the run that logged a model knows it."""
-    home = entity.hints.get("run_experiment")
-    if home is None:
+    """The item of the run that logged a model, if that run exists."""
+    experiment_id = entity.hints.get("run_experiment")
+    if experiment_id is None:
         return []
     name = entity.values["name"]
-    run = RunPlace(home, entity.values["source_run_id"])
+    run = RunPlace(experiment_id, entity.values["source_run_id"])
     sk = run_keys.run_logged_model(run.run_id, name)
     return [run.child(sk, name, {"model_id": entity.key[0]})]
 
 
-def _metric(place: ModelPlace, name: str, timestamp: int, step: int, said: Row) -> Metric:
-    value = said["metric_value"]
+def _metric(place: ModelPlace, name: str, timestamp: int, step: int, row: Row) -> Metric:
+    value = row["metric_value"]
     return Metric(
         key=name,
         value=math.nan if value is None else value,
         timestamp=timestamp,
         step=step,
         model_id=place.model_id,
-        dataset_name=said["dataset_name"],
-        dataset_digest=said["dataset_digest"],
+        dataset_name=row["dataset_name"],
+        dataset_digest=row["dataset_digest"],
     )
 
 
@@ -233,11 +238,13 @@ def _entity(record: ModelRecord) -> Entity:
     }
     entity = Entity((record.place.model_id,), values)
     if len(values["metrics"]) < len(record.metrics):
-        entity.hints[UNHELD] = "it has values of one metric, step and time for several datasets"
+        entity.hints[NOT_EXPORTABLE] = (
+            "a metric has values for several datasets at one step and time"
+        )
     return entity
 
 
 def _value(value: float) -> float | None:
-    """A value as MLflow's database keeps it; infinite ones as the greatest."""
-    number, is_nan = in_columns(value)
+    """A value as MLflow's database stores it; an infinite one as the greatest number."""
+    number, is_nan = to_columns(value)
     return None if is_nan else number

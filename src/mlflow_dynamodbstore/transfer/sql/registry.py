@@ -10,7 +10,6 @@ from mlflow.entities.model_registry.model_version_stages import STAGE_DELETED_IN
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.alias_changes import alias_item
 from mlflow_dynamodbstore.registry.base import LAST_POSSIBLE_VERSION, with_long_tags
 from mlflow_dynamodbstore.registry.copies import copying
@@ -33,12 +32,13 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.names.claims import CLAIM, Claim, is_live
 from mlflow_dynamodbstore.shared.names.revisions import Revisions, fitting
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Put, Query, Write
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf, too_large
-from mlflow_dynamodbstore.transfer.sql.rows import Children, NewRows, RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, TransferTable, too_large
+from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, RowStore
 
 _OF_MODEL = ("workspace", "name")
 _OF_VERSION = (
@@ -57,10 +57,10 @@ _OF_VERSION = (
 _GONE = "REDACTED"
 
 
-class VersionRows(Children):
-    """Versions, and the number of the last one, which may have been deleted.
+class VersionRows(ChildTable):
+    """Versions, and a row for the last version if it was deleted.
 
-    MLflow keeps the rows of deleted versions so that their numbers are not given again.
+    MLflow keeps the rows of deleted versions so that it does not reuse their numbers.
     """
 
     def rows(self, entity: Entity, value: Any, rows: NewRows) -> None:
@@ -79,65 +79,65 @@ class VersionRows(Children):
             super().rows(entity, {last: gone}, rows)
 
 
-class ModelRows(RowSide):
+class ModelRows(RowStore):
     """Registered models in a database."""
 
     table = "registered_models"
     key = _OF_MODEL
     columns = ("creation_time", "last_updated_time", "description")
-    below: ClassVar = {
-        "tags": Children("registered_model_tags", _OF_MODEL, ("key",), ("value",)),
+    children: ClassVar = {
+        "tags": ChildTable("registered_model_tags", _OF_MODEL, ("key",), ("value",)),
         "versions": VersionRows("model_versions", _OF_MODEL, ("version",), _OF_VERSION),
-        "version_tags": Children("model_version_tags", _OF_MODEL, ("version", "key"), ("value",)),
-        "aliases": Children("registered_model_aliases", _OF_MODEL, ("alias",), ("version",)),
+        "version_tags": ChildTable("model_version_tags", _OF_MODEL, ("version", "key"), ("value",)),
+        "aliases": ChildTable("registered_model_aliases", _OF_MODEL, ("alias",), ("version",)),
     }
 
-    def shaped(self, entity: Entity, row: Row) -> Entity:
+    def normalised(self, entity: Entity, row: Row) -> Entity:
         del row
         values = entity.values
         versions: dict[int, Row] = values["versions"]
         values["last_version"] = max(versions, default=0)
-        there = {
+        existing = {
             number: version
             for number, version in versions.items()
             if version["current_stage"] != STAGE_DELETED_INTERNAL
         }
-        for version in there.values():
+        for version in existing.values():
             version["storage_location"] = version["storage_location"] or version["source"]
-        values["versions"] = there
-        # Tags of deleted versions stay in the database, where nobody can read them.
+        values["versions"] = existing
+        # The database keeps the tags of deleted versions, which nobody can read.
         tags = values["version_tags"].items()
-        values["version_tags"] = {place: text for place, text in tags if place[0] in there}
+        values["version_tags"] = {key: text for key, text in tags if key[0] in existing}
         return entity
 
 
-class ModelItems(ItemSide):
+class ModelItems(ItemStore):
     """Registered models in a table."""
 
-    def __init__(self, shelf: Shelf):
-        super().__init__(shelf)
-        self._words = NameIndex(shelf.table, shelf.policies, MODEL_NAME)
-        self._models: Revisions[Place, Model] = Revisions(shelf.table, Model, too_busy)
+    def __init__(self, transfer_table: TransferTable):
+        super().__init__(transfer_table)
+        self._words = NameIndex(transfer_table.table, transfer_table.policies, MODEL_NAME)
+        self._models: Revisions[Place, Model] = Revisions(transfer_table.table, Model, too_busy)
 
     def count(self) -> int:
         return sum(1 for _ in self._places())
 
     def pages(self) -> Iterator[list[Entity]]:
-        self.left.clear()  # they are counted anew whenever they are read
+        self.not_moved.clear()  # each reading counts from zero
         for places in batched(self._places(), AT_ONCE):
             entities = self._entities(places)
             for entity in entities:
-                self.left.update(entity.hints)
+                self.not_moved.update(entity.hints)
             yield entities
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         places = [_place(entity) for entity in like]
-        there = self.table.get_many(place.key for place in places)
-        known = [place for place in places if is_live(there.get(place.key))]
-        return {entity.key: entity for entity in self._entities(known)}
+        metas = self.table.get_many(place.key for place in places)
+        existing = [place for place in places if is_live(metas.get(place.key))]
+        return {entity.key: entity for entity in self._entities(existing)}
 
     def _places(self) -> Iterator[Place]:
-        for workspace in self.shelf.workspaces():
+        for workspace in all_workspaces(self.table):
             query = Query(access_keys.workspace_pk(workspace), where=access_keys.MODEL_NAMES.on())
             yield from (Place(name_of_guard(item), workspace) for item in self.table.items(query))
 
@@ -157,7 +157,7 @@ class ModelItems(ItemSide):
         why = {entity.key: _refusal(entity) for entity in entities}
         return {key: sentence for key, sentence in why.items() if sentence}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
         for entity in entities:
             self._write_one(entity)
@@ -165,9 +165,7 @@ class ModelItems(ItemSide):
     def _write_one(self, entity: Entity) -> None:
         place = _place(entity)
         new = NewModel(entity)
-        if place.workspace != DEFAULT_WORKSPACE:
-            entry = access_keys.workspace_entry_key(place.workspace)
-            self.shelf.put([{"PK": entry.pk, "SK": entry.sk}])
+        self.transfer_table.workspaces.note(place.workspace)
         self._words.enter(place.workspace, place.name, place.name)
         writes: list[Write] = [Put(item) for item in new.below]
         if not fitting([Put(place.listing(new.meta)), *writes])[1]:
@@ -177,13 +175,13 @@ class ModelItems(ItemSide):
         self._words.enter(place.workspace, place.name, place.name)
 
     def _fill(self, place: Place, new: NewModel) -> None:
-        """Write a model that takes more than one transaction, while nobody can see it."""
+        """Write a model that needs several transactions, while a claim hides it."""
         claim = Claim(self.table, place)
         claim.acquire()
         try:
             for some in batched(new.below, AT_ONCE):
                 claim.renew()
-                self.shelf.put(some)
+                self.transfer_table.put(some)
             self.table.transact(
                 [Put(new.meta, condition=claim.held()), Put(place.listing(new.meta))]
             )
@@ -193,7 +191,7 @@ class ModelItems(ItemSide):
 
 
 class NewModel:
-    """A registered model that is about to be written."""
+    """The items of a registered model to be written: its own, and those below it."""
 
     def __init__(self, entity: Entity):
         place, values = _place(entity), entity.values
@@ -202,8 +200,8 @@ class NewModel:
         for (number, key), text in values["version_tags"].items():
             tags[number][key] = text
         versions = {
-            number: self._version(place, number, said, tags[number])
-            for number, said in values["versions"].items()
+            number: self._version(place, number, row, tags[number])
+            for number, row in values["versions"].items()
         }
         aliases = {alias: Target(number) for alias, number in values["aliases"].items()}
         prompts = sum(marks_prompt(tags[number]) for number in versions)
@@ -225,38 +223,38 @@ class NewModel:
             *(alias_item(place, alias, target) for alias, target in aliases.items()),
         ]
 
-    def _version(self, place: Place, number: int, said: Row, tags: Tags) -> list[Item]:
+    def _version(self, place: Place, number: int, row: Row, tags: Tags) -> list[Item]:
         """The items of a version, its own first."""
         item = new_version(
             place,
             number,
-            said["creation_time"],
-            source=said["source"],
-            storage_location=said["storage_location"],
-            run_id=said["run_id"],
-            run_link=said["run_link"],
-            description=said["description"],
+            row["creation_time"],
+            source=row["source"],
+            storage_location=row["storage_location"],
+            run_id=row["run_id"],
+            run_link=row["run_link"],
+            description=row["description"],
         )
-        status = None if said["status"] == READY else said["status"]
+        status = None if row["status"] == READY else row["status"]
         further = {
-            "user": said["user_id"],
+            "user": row["user_id"],
             "status": status,
-            "status_message": said["status_message"],
+            "status_message": row["status_message"],
         }
         item.update({name: value for name, value in further.items() if value is not None})
-        item.update({"updated": said["last_updated_time"], "stage": said["current_stage"]})
+        item.update({"updated": row["last_updated_time"], "stage": row["current_stage"]})
         tagging = place.tagging(number).setting(item, tags)
         item.update(tagging.set)
-        link = [place.run_link(said["run_id"], number)] if said["run_id"] else []
+        link = [place.run_link(row["run_id"], number)] if row["run_id"] else []
         return [item, *(put.item for put in tagging.writes if isinstance(put, Put)), *link]
 
 
 def _refusal(entity: Entity) -> str | None:
     if entity.values["last_version"] > LAST_POSSIBLE_VERSION:
-        return f"its versions go beyond {LAST_POSSIBLE_VERSION:,}"
+        return f"it has a version beyond {LAST_POSSIBLE_VERSION:,}"
     lost = set(entity.values["aliases"].values()) - entity.values["versions"].keys()
     if lost:
-        return f"an alias leads to version {min(lost)}, which is not there"
+        return f"an alias leads to version {min(lost)}, which does not exist"
     try:
         new = NewModel(entity)
     except MlflowException as error:

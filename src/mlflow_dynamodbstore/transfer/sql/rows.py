@@ -1,4 +1,4 @@
-"""Entities as rows of MLflow's tables: a row of its own for each, and rows of others below it."""
+"""Entities as rows of MLflow's tables: each has its own row, and rows of child tables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mlflow_dynamodbstore.table.values import Value
-from mlflow_dynamodbstore.transfer.sql.database import Database, Row, Writing
-from mlflow_dynamodbstore.transfer.sql.entities import UNHELD, Entity, EntityKey, Side
+from mlflow_dynamodbstore.transfer.sql.database import Database, Row, Transaction
+from mlflow_dynamodbstore.transfer.sql.entities import (
+    NOT_EXPORTABLE,
+    Entity,
+    EntityKey,
+    EntityStore,
+)
 
 EXPERIMENT = "experiment_id"
 
@@ -18,27 +23,27 @@ NewRows = dict[str, list[Row]]
 """Rows to be inserted, by table."""
 
 
-class Below(ABC):
-    """What lies below entities of a kind: read for a page of them at a time."""
+class ChildTables(ABC):
+    """The tables that hold one value of the entities of a kind."""
 
     tables: tuple[str, ...]
 
     @abstractmethod
     def read(self, database: Database, keys: Sequence[EntityKey]) -> dict[EntityKey, Value]:
-        """For each entity that has some, the value that it carries."""
+        """The value of each entity that has one."""
 
     @abstractmethod
     def rows(self, entity: Entity, value: Value, rows: NewRows) -> None:
-        """Add the rows that a value takes."""
+        """Add the rows that hold a value of an entity."""
 
 
 @dataclass(frozen=True)
-class Children(Below):
-    """Rows of one table, which become a map from what tells them apart to what they say.
+class ChildTable(ChildTables):
+    """One table, whose rows become a map from their ``key`` to their ``columns``.
 
-    ``parent`` are the columns with the entity's key. A row says the value of its only further
-    column, or a map of several. ``copied`` are columns that repeat a value of the entity, ``fixed``
-    those that are the same in all rows that count.
+    ``parent`` are the columns with the entity's key. A row with one further column maps to its
+    value, one with several to a map of them. ``copied`` columns repeat values of the entity;
+    ``fixed`` columns select the rows that count.
     """
 
     table: str
@@ -54,51 +59,53 @@ class Children(Below):
 
     def read(self, database: Database, keys: Sequence[EntityKey]) -> dict[EntityKey, Value]:
         found: defaultdict[EntityKey, dict[Any, Value]] = defaultdict(dict)
-        for row in database.having(self.table, self.parent, keys, self.fixed):
+        for row in database.rows_with(self.table, self.parent, keys, self.fixed):
             parent = tuple(row[column] for column in self.parent)
             own = tuple(row[column] for column in self.key)
-            found[parent][own[0] if len(own) == 1 else own] = self.said(row)
+            found[parent][own[0] if len(own) == 1 else own] = self.value_of(row)
         return dict(found)
 
-    def said(self, row: Row) -> Value:
-        """What a row says."""
+    def value_of(self, row: Row) -> Value:
+        """The value that a row maps to."""
         if len(self.columns) == 1:
             return row[self.columns[0]]
         return {column: row[column] for column in self.columns}
 
     def rows(self, entity: Entity, value: Value, rows: NewRows) -> None:
-        above = {
+        shared = {
             **{n: stored(n, part) for n, part in zip(self.parent, entity.key, strict=True)},
             **{column: stored(column, entity.values[column]) for column in self.copied},
             **self.fixed,
         }
-        for own, said in value.items():
-            named = dict(zip(self.key, own if len(self.key) > 1 else (own,), strict=True))
-            plain = {self.columns[0]: said} if len(self.columns) == 1 else said
-            rows[self.table].append({**above, **named, **plain, **self.derived(entity, plain)})
+        for own, mapped in value.items():
+            key = dict(zip(self.key, own if len(self.key) > 1 else (own,), strict=True))
+            columns = {self.columns[0]: mapped} if len(self.columns) == 1 else mapped
+            row = {**shared, **key, **columns, **self.derived(entity, columns)}
+            rows[self.table].append(row)
 
-    def derived(self, entity: Entity, said: Row) -> Row:  # noqa: ARG002 - for those who derive
-        """What MLflow derives from a row and keeps beside it."""
+    def derived(self, entity: Entity, columns: Row) -> Row:
+        """Further columns, which MLflow derives from the others."""
+        del entity, columns
         return {}
 
 
-class RowSide(Side):
+class RowStore(EntityStore):
     """The entities of one kind in a database."""
 
     table: ClassVar[str]
     key: ClassVar[tuple[str, ...]]
     columns: ClassVar[tuple[str, ...]]
-    below: ClassVar[Mapping[str, Below]] = {}
+    children: ClassVar[Mapping[str, ChildTables]] = {}
     page_size: ClassVar[int] = 100
 
     def __init__(self, database: Database):
         self.database = database
-        self.left = Counter()
+        self.not_moved = Counter()
 
     @classmethod
     def tables(cls) -> set[str]:
-        """The tables that are carried over with this kind."""
-        return {cls.table, *(table for below in cls.below.values() for table in below.tables)}
+        """The tables that are moved with this kind."""
+        return {cls.table, *(table for child in cls.children.values() for table in child.tables)}
 
     def count(self) -> int:
         return self.database.count(self.table)
@@ -110,8 +117,8 @@ class RowSide(Side):
             yield self._entities(rows)
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = [self.stored_key(entity.key) for entity in like]
-        rows = list(self.database.having(self.table, self.key, wanted))
+        wanted = [self._stored_key(entity) for entity in like]
+        rows = list(self.database.rows_with(self.table, self.key, wanted))
         return {entity.key: entity for entity in self._entities(rows)}
 
     def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
@@ -119,62 +126,64 @@ class RowSide(Side):
         return {key: sentence for key, sentence in why.items() if sentence}
 
     def _refusal(self, entity: Entity) -> str | None:
-        if UNHELD in entity.hints:
-            return str(entity.hints[UNHELD])
+        if NOT_EXPORTABLE in entity.hints:
+            return str(entity.hints[NOT_EXPORTABLE])
         for table, rows in self.rows_of([entity]).items() if self.database.is_strict else ():
             for row in rows:
-                if sentence := self.database.unfit(table, row):
+                if sentence := self.database.why_unfit(table, row):
                     return sentence
         return None
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
-        with self.database.writing() as writing:
-            self.insert(writing, entities)
-            self.insert_more(writing, entities, source)
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+        with self.database.transaction() as transaction:
+            self.insert(transaction, entities)
+            self.insert_histories(transaction, entities, source)
 
-    def insert(self, writing: Writing, entities: Sequence[Entity]) -> None:
+    def insert(self, transaction: Transaction, entities: Sequence[Entity]) -> None:
         for table, rows in self.rows_of(entities).items():
-            writing.insert(table, rows)
+            transaction.insert(table, rows)
 
     def rows_of(self, entities: Sequence[Entity]) -> NewRows:
-        """The rows that entities take, those that others refer to first."""
+        """The rows of entities, those that others refer to first."""
         rows: NewRows = defaultdict(list)
         for entity in entities:
             rows[self.table].append(self.own_row(entity))
-            for name, below in self.below.items():
-                below.rows(entity, entity.values[name], rows)
+            for name, child in self.children.items():
+                child.rows(entity, entity.values[name], rows)
         return rows
 
-    def insert_more(self, writing: Writing, entities: Sequence[Entity], source: Side) -> None:
-        """Insert in the same transaction what entities do not hold themselves."""
+    def insert_histories(
+        self, transaction: Transaction, entities: Sequence[Entity], source: EntityStore
+    ) -> None:
+        """Insert the metric histories of entities, which the entities do not hold."""
 
     # --- one entity -----------------------------------------------------------------------------
 
-    def stored_key(self, key: EntityKey) -> EntityKey:
-        return tuple(stored(name, part) for name, part in zip(self.key, key, strict=True))
+    def _stored_key(self, entity: Entity) -> EntityKey:
+        return tuple(stored(n, part) for n, part in zip(self.key, entity.key, strict=True))
 
     def own_row(self, entity: Entity) -> Row:
         """An entity's own row."""
-        named = dict(zip(self.key, self.stored_key(entity.key), strict=True))
         return {
             **{column: stored(column, entity.values[column]) for column in self.columns},
-            **named,
+            **dict(zip(self.key, self._stored_key(entity), strict=True)),
         }
 
-    def shaped(self, entity: Entity, row: Row) -> Entity:  # noqa: ARG002 - for those who do
-        """An entity as both sides have it, where its row is not quite that."""
+    def normalised(self, entity: Entity, row: Row) -> Entity:
+        """An entity as both stores have it, where its row differs from that."""
+        del row
         return entity
 
     def _entities(self, rows: Sequence[Row]) -> list[Entity]:
         keys = [tuple(row[column] for column in self.key) for row in rows]
-        below = {name: some.read(self.database, keys) for name, some in self.below.items()}
+        children = {name: child.read(self.database, keys) for name, child in self.children.items()}
         return [
-            self.shaped(
+            self.normalised(
                 Entity(
                     tuple(shown(n, v) for n, v in zip(self.key, key, strict=True)),
                     {
                         **{column: shown(column, row[column]) for column in self.columns},
-                        **{name: found.get(key, {}) for name, found in below.items()},
+                        **{name: found.get(key, {}) for name, found in children.items()},
                     },
                 ),
                 row,
@@ -184,7 +193,7 @@ class RowSide(Side):
 
 
 def shown(column: str, value: Value) -> Value:
-    """A column's value as entities have it: experiments are known by texts."""
+    """A column's value as entities have it: the ids of experiments are texts."""
     return str(value) if column == EXPERIMENT and value is not None else value
 
 

@@ -1,4 +1,4 @@
-"""Runs in a table: finished ones are written sealed, as if they had ended here."""
+"""Runs in a table; ended runs are written sealed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from mlflow_dynamodbstore.tracking.records import (
 )
 from mlflow_dynamodbstore.tracking.runs import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.series import ordered
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Points, Side
-from mlflow_dynamodbstore.transfer.sql.items import ListedItems, too_large
-from mlflow_dynamodbstore.transfer.sql.numbers import from_columns, in_columns
+from mlflow_dynamodbstore.transfer.sql.column_values import from_columns, to_columns
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore, HistoryChunk
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.run_rows import POINTS_AT_ONCE
 
 STAGES = (LifecycleStage.ACTIVE, LifecycleStage.DELETED)
 SOURCE = "source"
-"""Attribute of a run with what very old runs say of the program that made them."""
+"""Attribute of a run: the source columns of very old runs, which name the program."""
 NO_SOURCE = {
     "source_type": "UNKNOWN",
     "source_name": "",
@@ -47,7 +47,7 @@ NO_SOURCE = {
 _ITEMS_AT_ONCE = 16
 
 
-class RunItems(ListedItems):
+class RunItems(ListedItemStore):
     """Runs in a table, with their histories."""
 
     # --- reading --------------------------------------------------------------------------------
@@ -59,16 +59,16 @@ class RunItems(ListedItems):
         found = self.table.get_many(_place(entity).key for entity in like)
         return {entity.key: entity for entity in self._entities(list(found.values()))}
 
-    def histories(self, runs: Sequence[Entity]) -> Iterator[Points]:
+    def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         for run in runs:
             query = Query(_place(run).pk, where=run_keys.run_history(run.key[0]).on())
             items = self.table.items(query)
             for name, some in groupby(items, key=lambda item: kind_and_name(item)[1]):
                 for points in batched(_in_order(some), POINTS_AT_ONCE):
-                    yield Points(run.key[0], name, points)
+                    yield HistoryChunk(run.key[0], name, points)
 
     def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
-        for experiment_id in self.shelf.experiment_ids():
+        for experiment_id in self.transfer_table.experiment_ids():
             for stage in STAGES:
                 yield from self.table.items(
                     Query(
@@ -90,18 +90,18 @@ class RunItems(ListedItems):
             entity.key: refusal for entity in entities if (refusal := too_large(_children(entity)))
         }
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
-        # The runs last: until then nobody sees what belongs to them, and another try writes it all.
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+        # The runs last: nobody sees the rest until then, and a second try writes all of it again.
         disordered: dict[tuple[str, str], bool] = {}
-        self.shelf.put(self._history_items(entities, source, disordered))
-        deleted = self.shelf.deleted_experiments(str(e.experiment_id) for e in entities)
-        rules = self.shelf.policies.sealing_rules()
-        now, expiry = int(self.table.clock()), self.shelf.deletion_expiry()
+        self.transfer_table.put(self._history_items(entities, source, disordered))
+        deleted = self.transfer_table.deleted_experiments(str(e.experiment_id) for e in entities)
+        rules = self.transfer_table.policies.sealing_rules()
+        now, expiry = int(self.table.clock()), self.transfer_table.deletion_expiry()
         runs = [
             NewRun(
                 entity,
                 {name for run_id, name in disordered if run_id == entity.key[0]},
-                # With a deleted experiment its runs go, too.
+                # The runs of a deleted experiment expire with it.
                 None if entity.experiment_id in deleted or not _is_deleted(entity) else expiry,
                 now,
                 rules,
@@ -109,15 +109,18 @@ class RunItems(ListedItems):
             for entity in entities
         ]
         below = chain.from_iterable(run.below() for run in runs)
-        self.shelf.put({(item["PK"], item["SK"]): item for item in below}.values())
-        self.shelf.put(run.own for run in runs)
+        self.transfer_table.put({(item["PK"], item["SK"]): item for item in below}.values())
+        self.transfer_table.put(run.own for run in runs)
 
     def _history_items(
-        self, entities: Sequence[Entity], source: Side, disordered: dict[tuple[str, str], bool]
+        self,
+        entities: Sequence[Entity],
+        source: EntityStore,
+        disordered: dict[tuple[str, str], bool],
     ) -> Iterator[Item]:
-        """The items of histories; notes the metrics whose times do not follow their steps."""
+        """The items of histories; fills ``disordered`` with metrics whose times go back."""
         places = {entity.key[0]: _place(entity) for entity in entities}
-        ttl = self.shelf.policies.expiry(METRIC_HISTORY_RETENTION)
+        ttl = self.transfer_table.policies.expiry(METRIC_HISTORY_RETENTION)
         metric, latest = None, 0
         for run_id, name, points in source.histories(entities):
             if (run_id, name) != metric:
@@ -130,7 +133,7 @@ class RunItems(ListedItems):
 
 
 class NewRun:
-    """A run that is about to be written."""
+    """The items of a run to be written: its own, and those below it."""
 
     def __init__(
         self, entity: Entity, disordered: set[str], ttl: int | None, now: int, rules: Rules
@@ -147,7 +150,7 @@ class NewRun:
             self._seal(ttl, rules)
 
     def below(self) -> Iterable[Item]:
-        """All that is written before the run itself."""
+        """The items that are written before the run's own."""
         return [*self._links, *self._children, *self._further]
 
     def _seal(self, ttl: int | None, rules: Rules) -> None:
@@ -209,13 +212,13 @@ def _own_item(entity: Entity, now: int) -> Item:
 
 
 def _children(entity: Entity, disordered: Collection[str] = ()) -> list[Item]:
-    """What a run holds beside its history, as items of their own."""
+    """The items of a run's params, tags, latest metrics, inputs and outputs."""
     run, values = _place(entity), entity.values
     latest = values["latest_metrics"]
     return [
         *(run.param(name, text) for name, text in values["params"].items()),
         *(run.tag(name, text) for name, text in values["tags"].items()),
-        *(_latest(run, name, said, name in disordered) for name, said in latest.items()),
+        *(_latest(run, name, row, name in disordered) for name, row in latest.items()),
         *(use.input().item for use in _uses(entity)),
         *(model_input(run, model_id) for model_id in values["model_inputs"]),
         *(
@@ -225,9 +228,9 @@ def _children(entity: Entity, disordered: Collection[str] = ()) -> list[Item]:
     ]
 
 
-def _latest(run: RunPlace, name: str, said: Item, disordered: bool) -> Item:
-    value = from_columns(said["value"], said["is_nan"])
-    attributes: Item = {"step": said["step"], "ts": said["timestamp"], "value": value}
+def _latest(run: RunPlace, name: str, row: Item, disordered: bool) -> Item:
+    value = from_columns(row["value"], row["is_nan"])
+    attributes: Item = {"step": row["step"], "ts": row["timestamp"], "value": value}
     if disordered:
         attributes[DISORDERED] = True
     return run.child(run_keys.run_metric(run.run_id, name), name, attributes)
@@ -236,7 +239,7 @@ def _latest(run: RunPlace, name: str, said: Item, disordered: bool) -> Item:
 def _uses(entity: Entity) -> list[Use]:
     run = _place(entity)
     return [
-        # Its contents are moved with the dataset itself.
+        # The contents are moved with the dataset itself.
         Use(run, Dataset(name=name, digest=digest, source_type="", source=""), dict(tags))
         for (name, digest), tags in entity.values["inputs"].items()
     ]
@@ -251,7 +254,7 @@ def _is_deleted(entity: Entity) -> bool:
 
 
 def _in_order(items: Iterable[Item]) -> Iterator[Point]:
-    """The points of one metric's items in order, each once."""
+    """The points of the items of one metric, in order and each once."""
     pages = batched(((span_of(str(item["SK"])), item) for item in items), _ITEMS_AT_ONCE)
     return chain.from_iterable(chunk.points for chunk in ordered(pages))
 
@@ -280,5 +283,5 @@ def _entity(record: RunRecord) -> Entity:
 
 
 def _metric(value: float, timestamp: int, step: int) -> Item:
-    number, is_nan = in_columns(value)
+    number, is_nan = to_columns(value)
     return {"value": number, "timestamp": timestamp, "step": step, "is_nan": is_nan}

@@ -14,14 +14,14 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.table.values import Value
 from mlflow_dynamodbstore.tracking.points import Point
-from mlflow_dynamodbstore.transfer.sql.database import Database, Row, Writing
+from mlflow_dynamodbstore.transfer.sql.column_values import from_columns, stable_id, to_columns
+from mlflow_dynamodbstore.transfer.sql.database import Database, Row, Transaction
 from mlflow_dynamodbstore.transfer.sql.datasets import dataset_uuid
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Points, Side
-from mlflow_dynamodbstore.transfer.sql.numbers import from_columns, in_columns, made_id
-from mlflow_dynamodbstore.transfer.sql.rows import Below, Children, NewRows, RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore, HistoryChunk
+from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, ChildTables, NewRows, RowStore
 
 POINTS_AT_ONCE = 1_000
-"""Points that become one item, as many as MLflow's clients send in one call."""
+"""How many points become one item: as many as MLflow's clients send in one call."""
 RUN_COLUMNS = (
     "name",
     "source_type",
@@ -39,32 +39,32 @@ RUN_COLUMNS = (
 )
 
 
-class ModelUses(Children):
-    """Logged models that a run read or produced."""
+class ModelUses(ChildTable):
+    """The logged models that a run read or produced."""
 
     def rows(self, entity: Entity, value: Value, rows: NewRows) -> None:
         before = len(rows[self.table])
         super().rows(entity, value, rows)
         for row in rows[self.table][before:]:
             ends = (row["source_type"], row["source_id"], row["destination_id"])
-            row["input_uuid"] = made_id(*ends)
+            row["input_uuid"] = stable_id(*ends)
 
 
-class DatasetUses(Below):
-    """Datasets that a run read: a map from name and digest to the tags of the use."""
+class DatasetUses(ChildTables):
+    """The datasets that a run read: a map from name and digest to the tags of the use."""
 
     tables = ("inputs", "input_tags")
 
     def read(self, database: Database, keys: Sequence[EntityKey]) -> dict[EntityKey, Value]:
         kinds = {"destination_type": "RUN", "source_type": "DATASET"}
-        uses = list(database.having("inputs", ("destination_id",), keys, kinds))
+        uses = list(database.rows_with("inputs", ("destination_id",), keys, kinds))
         ids = [(one,) for one in dict.fromkeys(use["source_id"] for use in uses)]
         datasets = {
             row["dataset_uuid"]: (row["name"], row["digest"])
-            for row in database.having("datasets", ("dataset_uuid",), ids)
+            for row in database.rows_with("datasets", ("dataset_uuid",), ids)
         }
         tags: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for tag in database.having(
+        for tag in database.rows_with(
             "input_tags", ("input_uuid",), [(u["input_uuid"],) for u in uses]
         ):
             tags[tag["input_uuid"]][tag["name"]] = tag["value"]
@@ -79,7 +79,7 @@ class DatasetUses(Below):
         (run_id,) = entity.key
         for (name, digest), tags in value.items():
             used = dataset_uuid(str(entity.experiment_id), name, digest)
-            input_uuid = made_id("DATASET", used, run_id)
+            input_uuid = stable_id("DATASET", used, run_id)
             rows["inputs"].append(
                 {
                     "input_uuid": input_uuid,
@@ -95,16 +95,16 @@ class DatasetUses(Below):
             ]
 
 
-class RunRows(RowSide):
+class RunRows(RowStore):
     """Runs in a database, with their histories."""
 
     table = "runs"
     key = ("run_uuid",)
     columns = RUN_COLUMNS
-    below: ClassVar = {
-        "params": Children("params", ("run_uuid",), ("key",), ("value",)),
-        "tags": Children("tags", ("run_uuid",), ("key",), ("value",)),
-        "latest_metrics": Children(
+    children: ClassVar = {
+        "params": ChildTable("params", ("run_uuid",), ("key",), ("value",)),
+        "tags": ChildTable("tags", ("run_uuid",), ("key",), ("value",)),
+        "latest_metrics": ChildTable(
             "latest_metrics", ("run_uuid",), ("key",), ("value", "timestamp", "step", "is_nan")
         ),
         "inputs": DatasetUses(),
@@ -122,13 +122,13 @@ class RunRows(RowSide):
     def tables(cls) -> set[str]:
         return {*super().tables(), "metrics"}
 
-    def shaped(self, entity: Entity, row: Row) -> Entity:
-        # Very old runs have their name in a tag alone, and MLflow shows that.
+    def normalised(self, entity: Entity, row: Row) -> Entity:
+        # Very old runs have their name only in a tag, and MLflow shows that.
         name = row["name"] or entity.values["tags"].get(MLFLOW_RUN_NAME) or ""
         entity.values["name"] = name
         return entity
 
-    def histories(self, runs: Sequence[Entity]) -> Iterator[Points]:
+    def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         metrics = self.database.table("metrics")
         order = ("run_uuid", "key", "step", "timestamp", "value", "is_nan")
         columns = [metrics.c[column] for column in order]
@@ -137,17 +137,19 @@ class RunRows(RowSide):
         rows = self.database.tuples(query)
         for (run_id, name), some in groupby(rows, key=itemgetter(0, 1)):
             for page in batched(some, POINTS_AT_ONCE):
-                yield Points(
+                yield HistoryChunk(
                     run_id, name, [Point(row[2], row[3], from_columns(*row[4:])) for row in page]
                 )
 
-    def insert_more(self, writing: Writing, entities: Sequence[Entity], source: Side) -> None:
+    def insert_histories(
+        self, transaction: Transaction, entities: Sequence[Entity], source: EntityStore
+    ) -> None:
         for some in source.histories(entities):
-            writing.insert("metrics", [_row(some, point) for point in some.points])
+            transaction.insert("metrics", [_row(some, point) for point in some.points])
 
 
-def _row(some: Points, point: Point) -> Row:
-    value, is_nan = in_columns(point.value)
+def _row(some: HistoryChunk, point: Point) -> Row:
+    value, is_nan = to_columns(point.value)
     return {
         "run_uuid": some.run_id,
         "key": some.name,

@@ -22,25 +22,25 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import ListedItems
-from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
+from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
 
-class ScorerRows(RowSide):
+class ScorerRows(RowStore):
     """Scorers in a database."""
 
     table = "scorers"
     key = ("scorer_id",)
     columns = ("experiment_id", "scorer_name")
-    below: ClassVar = {
-        "versions": Children(
+    children: ClassVar = {
+        "versions": ChildTable(
             "scorer_versions",
             ("scorer_id",),
             ("scorer_version",),
             ("serialized_scorer", "creation_time"),
         ),
-        "online": Children(
+        "online": ChildTable(
             "online_scoring_configs",
             ("scorer_id",),
             ("online_scoring_config_id",),
@@ -50,7 +50,7 @@ class ScorerRows(RowSide):
     }
 
 
-class ScorerItems(ListedItems):
+class ScorerItems(ListedItemStore):
     """Scorers in a table."""
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
@@ -64,16 +64,16 @@ class ScorerItems(ListedItems):
             if _place(entity).key in taken:
                 why[entity.key] = "another scorer of its experiment has its name"
             elif len(entity.values["online"]) > 1:
-                why[entity.key] = "it is configured to score traces twice"
+                why[entity.key] = "it has two configurations for scoring new traces"
         return why
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
         made = [_items(entity) for entity in entities]
         below = [item for _, items in made for item in items]
-        self.shelf.put({(item["PK"], item["SK"]): item for item in below}.values())
-        # The scorers last: one that is there is whole.
-        self.shelf.put(scorer for scorer, _ in made)
+        self.transfer_table.put({(item["PK"], item["SK"]): item for item in below}.values())
+        # The scorers last: one that exists is complete.
+        self.transfer_table.put(scorer for scorer, _ in made)
 
     def _own_items(self) -> Iterator[Item]:
         for experiment_id in listed_experiments(self.table, evaluation_keys.WITH_SCORERS_PK):
@@ -112,17 +112,17 @@ def _items(entity: Entity) -> tuple[Item, list[Item]]:
     }
     listed = evaluation_keys.with_scorers_key(place.experiment_id)
     below = [scorer_locator(place, scorer), {"PK": listed.pk, "SK": listed.sk}]
-    for number, said in values["versions"].items():
+    for number, row in values["versions"].items():
         key = version_key(scorer, number)
-        stored = large_values.store(key, CONTENTS, said["serialized_scorer"])
+        stored = large_values.store(key, CONTENTS, row["serialized_scorer"])
         below += [put.item for put in stored.parts]
-        created = said["creation_time"]
+        created = row["creation_time"]
         below.append({"PK": key.pk, "SK": key.sk, "created": created, **stored.attributes})
-        if endpoint_ref(said["serialized_scorer"]) is not None:
+        if endpoint_ref(row["serialized_scorer"]) is not None:
             scorer[BOUND] = True
-    for config_id, said in values["online"].items():
-        scorer[ONLINE] = {"id": config_id, **said}
-        entry = online_entry(place, said["sample_rate"])
+    for config_id, row in values["online"].items():
+        scorer[ONLINE] = {"id": config_id, **row}
+        entry = online_entry(place, row["sample_rate"])
         below += [entry.item] if isinstance(entry, Put) else []
     return scorer, below
 

@@ -22,8 +22,8 @@ from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
 from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
 from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import ListedItems, too_large
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
 
 TRACES_AT_ONCE = 20
@@ -45,7 +45,7 @@ _ASSESSED = {
 }
 
 
-class TraceItems(ListedItems):
+class TraceItems(ListedItemStore):
     """Traces in a table, with their spans."""
 
     at_once = TRACES_AT_ONCE
@@ -54,21 +54,21 @@ class TraceItems(ListedItems):
         return sum(1 for _ in self._own_items(keys_only=True))
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        # By their locators: a trace of the same id may lie in another experiment.
+        # By locator: a trace of this id may lie in another experiment.
         located = self.table.get_many(
             trace_keys.trace_locator_key(entity.key[0]) for entity in like
         )
-        homes = {str(item["PK"]): str(item["experiment_id"]) for item in located.values()}
+        experiments = {str(item["PK"]): str(item["experiment_id"]) for item in located.values()}
         places = [
-            TracePlace(homes[pk], entity.key[0])
+            TracePlace(experiments[pk], entity.key[0])
             for entity in like
-            if (pk := trace_keys.trace_locator_key(entity.key[0]).pk) in homes
+            if (pk := trace_keys.trace_locator_key(entity.key[0]).pk) in experiments
         ]
         found = self.table.get_many(place.key for place in places)
         return {entity.key: entity for entity in self._entities(list(found.values()))}
 
     def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
-        for metas in self.shelf.experiments():
+        for metas in self.transfer_table.experiments():
             for meta in metas:
                 index = IN_TIME_ONCE if OLD_TRACES in meta else IN_TIME
                 where = index_keys.traces_by_time().on(f"{index.lower()}sk")
@@ -88,33 +88,33 @@ class TraceItems(ListedItems):
         why = {entity.key: _refusal(entity) for entity in entities}
         return {key: sentence for key, sentence in why.items() if sentence}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
-        ttl = self.shelf.policies.expiry(TRACE_RETENTION)
+        ttl = self.transfer_table.policies.expiry(TRACE_RETENTION)
         now = int(self.table.clock())
         made = [NewTrace(entity, now, ttl) for entity in entities]
-        # The traces last: a trace that is there is whole, and found by its id.
-        self.shelf.put(item for trace in made for item in trace.below)
-        self.shelf.put(self._gateway_notes(entities))
-        self.shelf.put(trace.own for trace in made)
+        # The traces last: a trace that exists is complete, and found by its id.
+        self.transfer_table.put(item for trace in made for item in trace.below)
+        self.transfer_table.put(self._gateway_notes(entities))
+        self.transfer_table.put(trace.own for trace in made)
 
     def _gateway_notes(self, entities: Sequence[Entity]) -> list[Item]:
-        """That experiments hold traces of calls through the AI gateway, whose costs are summed."""
-        through = {
+        """The notes that experiments hold traces of gateway calls, whose costs are summed."""
+        traced = {
             str(entity.experiment_id)
             for entity in entities
             if TraceMetadataKey.GATEWAY_ENDPOINT_ID in entity.values["metadata"]
         }
-        homes = self.shelf.homes(through)
-        places = {
-            one: gateway_keys.traced_experiment_key(one, str(home["workspace"]))
-            for one, home in homes.items()
+        states = self.transfer_table.experiment_states(traced)
+        keys = {
+            one: gateway_keys.traced_experiment_key(one, str(state["workspace"]))
+            for one, state in states.items()
         }
-        return [{"PK": k.pk, "SK": k.sk, "experiment_id": one} for one, k in places.items()]
+        return [{"PK": k.pk, "SK": k.sk, "experiment_id": one} for one, k in keys.items()]
 
 
 class NewTrace:
-    """A trace that is about to be written."""
+    """The items of a trace to be written: its own, and those below it."""
 
     def __init__(self, entity: Entity, now: int, ttl: int | None):
         place, values = _place(entity), entity.values
@@ -126,13 +126,13 @@ class NewTrace:
             *(put.item for put in tagged.items),
             items.locator(place, ttl),
         ]
-        for assessment_id, said in values["assessments"].items():
-            made = _assessment(assessment_id, said)
+        for assessment_id, row in values["assessments"].items():
+            made = _assessment(assessment_id, row)
             written = assessment_records.writes(place, made, ttl)
             own.update(written.attributes)
             self.below += [put.item for put in (*written.items, *notes(place, made, ttl))]
         if spans:
-            known = {span_id: fact_of(span_id, said) for span_id, said in spans.items()}
+            known = {span_id: fact_of(span_id, row) for span_id, row in spans.items()}
             summed = facts.stored(place.key, known, ttl)
             own.update(summed.attributes)
             head, parts = _batch(spans).stored(place.spans, ttl)
@@ -141,7 +141,7 @@ class NewTrace:
 
 
 def _attributes(values: dict[str, Any]) -> Item:
-    """What a trace says of itself, but for its tags and assessments."""
+    """The attributes of a trace, without its tags and assessments."""
     usage = {column: values[column] for column in USAGE if values[column] is not None}
     optional = {
         "duration": values["execution_time_ms"],
@@ -160,8 +160,8 @@ def _attributes(values: dict[str, Any]) -> Item:
     }
 
 
-def _assessment(assessment_id: str, said: dict[str, Value]) -> AssessmentRecord:
-    given = {ours: said[theirs] for ours, theirs in _ASSESSED.items()}
+def _assessment(assessment_id: str, row: dict[str, Value]) -> AssessmentRecord:
+    given = {ours: row[theirs] for ours, theirs in _ASSESSED.items()}
     return AssessmentRecord(assessment_id=assessment_id, **given)
 
 
@@ -169,9 +169,9 @@ def _batch(spans: dict[str, dict[str, Value]]) -> SpanBatch:
     return SpanBatch(
         spans={
             span_id: StoredSpan(
-                span_id, said["parent_span_id"], said["start_time_unix_nano"], said["content"]
+                span_id, row["parent_span_id"], row["start_time_unix_nano"], row["content"]
             )
-            for span_id, said in spans.items()
+            for span_id, row in spans.items()
         }
     )
 
@@ -180,7 +180,7 @@ def _refusal(entity: Entity) -> str | None:
     values = entity.values
     empty = [k for kind in ("tags", "metadata") for k, v in values[kind].items() if v is None]
     if empty:
-        return f"{empty[0]!r} among its tags or metadata has no value"
+        return f"its tag or metadata {empty[0]!r} has no value"
     made = NewTrace(entity, 0, None)
     return too_large([made.own, *made.below])
 

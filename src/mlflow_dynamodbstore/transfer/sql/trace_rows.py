@@ -19,10 +19,16 @@ from mlflow.tracing.constant import TraceTagKey
 
 from mlflow_dynamodbstore.table.values import Value
 from mlflow_dynamodbstore.traces.facts import SpanFact, with_attributes
+from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Database, Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey
-from mlflow_dynamodbstore.transfer.sql.numbers import made_id
-from mlflow_dynamodbstore.transfer.sql.rows import Below, Children, NewRows, RowSide, stored
+from mlflow_dynamodbstore.transfer.sql.rows import (
+    ChildTable,
+    ChildTables,
+    NewRows,
+    RowStore,
+    stored,
+)
 
 USAGE = (*TOKEN_COLUMN_BY_KEY.values(), *COST_COLUMN_BY_KEY.values())
 TEXTS = ("client_request_id", "request_preview", "response_preview")
@@ -45,11 +51,11 @@ ASSESSED = (
 _TRACE = EntityAssociationType.TRACE
 
 
-class AssessmentRows(Children):
-    """Assessments; MLflow keeps beside them what it sums up in charts."""
+class AssessmentRows(ChildTable):
+    """Assessments, with the columns that MLflow sums up in charts."""
 
-    def derived(self, entity: Entity, said: Row) -> Row:
-        number, is_numeric = assessment_aggregate(json.loads(said["value"]))
+    def derived(self, entity: Entity, columns: Row) -> Row:
+        number, is_numeric = assessment_aggregate(json.loads(columns["value"]))
         return {
             "experiment_id": stored("experiment_id", entity.experiment_id),
             "trace_timestamp_ms": entity.values["timestamp_ms"],
@@ -58,11 +64,11 @@ class AssessmentRows(Children):
         }
 
 
-class SpanRows(Children):
-    """Spans; MLflow keeps beside them what it sums up in charts."""
+class SpanRows(ChildTable):
+    """Spans, with the columns that MLflow sums up in charts."""
 
-    def derived(self, entity: Entity, said: Row) -> Row:
-        fact = fact_of("", said)
+    def derived(self, entity: Entity, columns: Row) -> Row:
+        fact = fact_of("", columns)
         return {
             "experiment_id": stored("experiment_id", entity.experiment_id),
             **{column: fact.cost_of(key) for key, column in COST_COLUMN_BY_KEY.items()},
@@ -71,23 +77,23 @@ class SpanRows(Children):
         }
 
 
-def fact_of(span_id: str, said: Row) -> SpanFact:
-    """The fact about a span that a row describes."""
+def fact_of(span_id: str, columns: Row) -> SpanFact:
+    """The facts about a span in a row."""
     fact = SpanFact(
         span_id=span_id,
-        parent_id=said["parent_span_id"],
-        name=said["name"],
-        type=said["type"],
-        status=said["status"],
-        start_ns=said["start_time_unix_nano"],
-        end_ns=said["end_time_unix_nano"],
+        parent_id=columns["parent_span_id"],
+        name=columns["name"],
+        type=columns["type"],
+        status=columns["status"],
+        start_ns=columns["start_time_unix_nano"],
+        end_ns=columns["end_time_unix_nano"],
     )
-    return with_attributes(fact, json.loads(said["content"]).get("attributes") or {})
+    return with_attributes(fact, json.loads(columns["content"]).get("attributes") or {})
 
 
 @dataclass(frozen=True)
-class Links(Below):
-    """What traces are linked to; when that was done is known to nobody else."""
+class Links(ChildTables):
+    """Links of traces to runs or prompts. A table does not keep their creation time."""
 
     to: str
     tables = ("entity_associations",)
@@ -95,7 +101,7 @@ class Links(Below):
     def read(self, database: Database, keys: Sequence[EntityKey]) -> dict[EntityKey, Value]:
         found: defaultdict[EntityKey, dict[Any, Value]] = defaultdict(dict)
         kinds = {"source_type": _TRACE, "destination_type": self.to}
-        for row in database.having("entity_associations", ("source_id",), keys, kinds):
+        for row in database.rows_with("entity_associations", ("source_id",), keys, kinds):
             found[(row["source_id"],)][row["destination_id"]] = True
         return dict(found)
 
@@ -103,7 +109,7 @@ class Links(Below):
         (trace_id,) = entity.key
         rows["entity_associations"] += [
             {
-                "association_id": made_id(_TRACE, trace_id, self.to, one),
+                "association_id": stable_id(_TRACE, trace_id, self.to, one),
                 "source_type": _TRACE,
                 "source_id": trace_id,
                 "destination_type": self.to,
@@ -114,7 +120,7 @@ class Links(Below):
         ]
 
 
-class TraceRows(RowSide):
+class TraceRows(RowStore):
     """Traces in a database, with their spans."""
 
     table = "trace_info"
@@ -129,9 +135,9 @@ class TraceRows(RowSide):
         *TEXTS,
         *USAGE,
     )
-    below: ClassVar = {
-        "tags": Children("trace_tags", ("request_id",), ("key",), ("value",)),
-        "metadata": Children("trace_request_metadata", ("request_id",), ("key",), ("value",)),
+    children: ClassVar = {
+        "tags": ChildTable("trace_tags", ("request_id",), ("key",), ("value",)),
+        "metadata": ChildTable("trace_request_metadata", ("request_id",), ("key",), ("value",)),
         "assessments": AssessmentRows("assessments", ("trace_id",), ("assessment_id",), ASSESSED),
         "spans": SpanRows(
             "spans",
@@ -152,9 +158,9 @@ class TraceRows(RowSide):
     }
     page_size = 20
 
-    def shaped(self, entity: Entity, row: Row) -> Entity:
+    def normalised(self, entity: Entity, row: Row) -> Entity:
         del row
-        # What has columns of its own may be there twice, and MLflow shows the columns.
+        # Some tags and metadata also have columns, and MLflow shows the columns.
         tags, metadata = entity.values["tags"], entity.values["metadata"]
         tags.pop(TraceTagKey.TRACE_NAME, None)
         for key in PROMOTED_TRACE_METADATA_KEYS:

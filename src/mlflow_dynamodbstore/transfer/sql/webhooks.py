@@ -1,4 +1,4 @@
-"""Webhooks, in a database and in a table. Their secrets are moved as they are, encrypted."""
+"""Webhooks, in a database and in a table. Their secrets stay encrypted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import ListedItems
-from mlflow_dynamodbstore.transfer.sql.rows import Children, RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
+from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
 _FIELDS = {
     "name": "name",
@@ -24,14 +24,14 @@ _FIELDS = {
 }
 
 
-class WebhookRows(RowSide):
-    """Webhooks in a database; it keeps those that were deleted, and they are passed over."""
+class WebhookRows(RowStore):
+    """Webhooks in a database, which keeps deleted ones; those are skipped."""
 
     table = "webhooks"
     key = ("webhook_id",)
     columns = ("workspace", *_FIELDS.values(), "deleted_timestamp")
-    below: ClassVar = {
-        "events": Children("webhook_events", ("webhook_id",), ("entity", "action"), ()),
+    children: ClassVar = {
+        "events": ChildTable("webhook_events", ("webhook_id",), ("entity", "action"), ()),
     }
 
     def count(self) -> int:
@@ -42,7 +42,7 @@ class WebhookRows(RowSide):
             yield [e for e in page if e.values["deleted_timestamp"] is None]
 
 
-class WebhookItems(ListedItems):
+class WebhookItems(ListedItemStore):
     """Webhooks in a table."""
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
@@ -50,15 +50,14 @@ class WebhookItems(ListedItems):
         found = self.table.get_many(wanted)
         return {entity.key: entity for entity in map(_entity, found.values())}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
-        workspaces = {e.values["workspace"] for e in entities} - {DEFAULT_WORKSPACE}
-        entries = [access_keys.workspace_entry_key(one) for one in sorted(workspaces)]
-        self.shelf.put({"PK": key.pk, "SK": key.sk} for key in entries)
-        self.shelf.put(_item(entity) for entity in entities)
+        for workspace in sorted({e.values["workspace"] for e in entities}):
+            self.transfer_table.workspaces.note(workspace)
+        self.transfer_table.put(_item(entity) for entity in entities)
 
     def _own_items(self) -> Iterator[Item]:
-        for workspace in self.shelf.workspaces():
+        for workspace in all_workspaces(self.table):
             query = Query(access_keys.workspace_pk(workspace), where=access_keys.WEBHOOKS.on())
             yield from self.table.items(query)
 

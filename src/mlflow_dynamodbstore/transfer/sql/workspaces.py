@@ -1,7 +1,7 @@
 """Workspaces, in a database and in a table.
 
-The default one is always there, on both sides, with a description that nobody has given it. While
-it has nothing else to say, the other side's settings take its place.
+The default workspace always exists in both, with a description that nobody chose. While it has no
+other settings, those of the other side replace it.
 """
 
 from __future__ import annotations
@@ -10,47 +10,47 @@ from collections.abc import Iterator, Sequence
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
-from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide
-from mlflow_dynamodbstore.transfer.sql.rows import RowSide
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore
+from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 from mlflow_dynamodbstore.workspaces.store import DEFAULT_DESCRIPTION, SETTINGS
 
 _DEFAULT = (DEFAULT_WORKSPACE,)
-_GIVEN_BY_NOBODY = (DEFAULT_DESCRIPTION, "Default workspace for legacy resources")
+_DEFAULT_DESCRIPTIONS = (DEFAULT_DESCRIPTION, "Default workspace for legacy resources")
 
 
-class WorkspaceRows(RowSide):
+class WorkspaceRows(RowStore):
     """Workspaces in a database."""
 
     table = "workspaces"
     key = ("name",)
     columns = SETTINGS
 
-    def shaped(self, entity: Entity, row: Row) -> Entity:
+    def normalised(self, entity: Entity, row: Row) -> Entity:
         return _entity(entity.key, row)
 
-    def merge(self, entity: Entity, there: Entity) -> bool:
-        if not _is_unset_default(there):
+    def merge(self, entity: Entity, existing: Entity) -> bool:
+        if not _is_unset_default(existing):
             return False
-        with self.database.writing() as writing:
-            writing.delete(self.table, {"name": DEFAULT_WORKSPACE})
-            self.insert(writing, [entity])
+        with self.database.transaction() as transaction:
+            transaction.delete(self.table, {"name": DEFAULT_WORKSPACE})
+            self.insert(transaction, [entity])
         return True
 
 
-class WorkspaceItems(ItemSide):
-    """Workspaces in a table, where the default one has an item once it is changed."""
+class WorkspaceItems(ItemStore):
+    """Workspaces in a table, where the default one has an item only if it was changed."""
 
     def count(self) -> int:
         return sum(len(page) for page in self.pages())
 
     def pages(self) -> Iterator[list[Entity]]:
-        names = self.shelf.workspaces()
-        for n in range(0, len(names), AT_ONCE):
-            some = [Entity((name,), {}) for name in names[n : n + AT_ONCE]]
-            yield list(self.read(some).values())
+        for names in batched(all_workspaces(self.table), AT_ONCE):
+            yield list(self.read([Entity((name,), {}) for name in names]).values())
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = {access_keys.workspace_key(entity.key[0]): entity.key for entity in like}
@@ -59,7 +59,7 @@ class WorkspaceItems(ItemSide):
             found.setdefault(_DEFAULT, {})
         return {key: _entity(key, item) for key, item in found.items()}
 
-    def write(self, entities: Sequence[Entity], source: Side) -> None:
+    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
         for entity in entities:
             key, entry = (
@@ -67,12 +67,12 @@ class WorkspaceItems(ItemSide):
                 access_keys.workspace_entry_key(entity.key[0]),
             )
             settings = {name: value for name, value in entity.values.items() if value is not None}
-            # The entry first: it is passed over without a workspace, the reverse would hide one.
-            self.shelf.put([{"PK": entry.pk, "SK": entry.sk}])
-            self.shelf.put([{"PK": key.pk, "SK": key.sk, **settings}])
+            # The entry first: an entry without a workspace is skipped, the reverse hides it.
+            self.transfer_table.put([{"PK": entry.pk, "SK": entry.sk}])
+            self.transfer_table.put([{"PK": key.pk, "SK": key.sk, **settings}])
 
-    def merge(self, entity: Entity, there: Entity) -> bool:
-        if not _is_unset_default(there):
+    def merge(self, entity: Entity, existing: Entity) -> bool:
+        if not _is_unset_default(existing):
             return False
         self.write([entity], self)
         return True
@@ -80,7 +80,7 @@ class WorkspaceItems(ItemSide):
 
 def _entity(key: EntityKey, settings: Item) -> Entity:
     values = {name: settings.get(name) for name in SETTINGS}
-    if key == _DEFAULT and values["description"] in _GIVEN_BY_NOBODY:
+    if key == _DEFAULT and values["description"] in _DEFAULT_DESCRIPTIONS:
         values["description"] = None
     return Entity(key, values)
 

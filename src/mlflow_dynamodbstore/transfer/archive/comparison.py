@@ -1,4 +1,4 @@
-"""Whether two sources hold the same, and where not, which keys."""
+"""Comparing two sources: whether they hold the same items, and which keys differ."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.transfer.archive.digests import DigestSums, digest_of, group_of
 from mlflow_dynamodbstore.transfer.archive.lines import item_line
-from mlflow_dynamodbstore.transfer.archive.sources import Sieve, Source
-from mlflow_dynamodbstore.transfer.archive.tally import Tally, digest_of, group_of
+from mlflow_dynamodbstore.transfer.archive.sources import ItemFilter, Source
 
 MOST_DIFFERENCES = 10
 _MOST_GROUPS = 16
 
-Side = Literal["first", "second"]
-Progress = Callable[[Side, int], None]
+Which = Literal["first", "second"]
+Progress = Callable[[Which, int], None]
 
 
 class Difference(NamedTuple):
-    """A key whose item is on one side only, or not the same on both."""
+    """A key whose item exists in one source only, or differs."""
 
     key: Key
     where: Literal["first only", "second only", "both"]
@@ -27,10 +27,10 @@ class Difference(NamedTuple):
 
 @dataclass
 class Comparison:
-    """What both sides hold, and the first keys that differ."""
+    """What two sources hold, and the first keys that differ."""
 
-    first: Tally
-    second: Tally
+    first: DigestSums
+    second: DigestSums
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -39,21 +39,21 @@ class Comparison:
 
     @property
     def families(self) -> list[tuple[str, int, int, bool]]:
-        """Each family, how many items both sides have of it, and whether they are the same."""
+        """Each family, how many items of it both have, and whether they are the same."""
         return self.first.families(self.second)
 
 
 def compare(
-    first: Source, second: Source, now: float, progress: Progress = lambda _side, _items: None
+    first: Source, second: Source, now: float, progress: Progress = lambda _which, _items: None
 ) -> Comparison:
-    """Read two sources whole and compare what has not expired.
+    """Read two whole sources, and compare the items that have not expired.
 
-    Each is read once; where they differ, once more, to find the first keys that do. No more is
-    held in memory than a page, the sums, and the keys of a few groups.
+    Each source is read once, and a second time if they differ, to find the first keys that do.
+    Memory holds a page, the sums, and the keys of a few groups.
     """
     found = Comparison(
-        _tally(first, now, lambda items: progress("first", items)),
-        _tally(second, now, lambda items: progress("second", items)),
+        _sum_up(first, now, lambda items: progress("first", items)),
+        _sum_up(second, now, lambda items: progress("second", items)),
     )
     groups = found.first.differing_groups(found.second)
     if groups:
@@ -64,18 +64,20 @@ def compare(
     return found
 
 
-def _tally(source: Source, now: float, progress: Callable[[int], None]) -> Tally:
-    tally = Tally()
-    for items in _alive(source, now):
+def _sum_up(source: Source, now: float, progress: Callable[[int], None]) -> DigestSums:
+    sums = DigestSums()
+    for items in _unexpired(source, now):
         for item in items:
-            tally.add(item)
-        progress(tally.total)
-    return tally
+            sums.add(item)
+        progress(sums.total)
+    return sums
 
 
 def _digests(source: Source, now: float, groups: frozenset[int]) -> dict[Key, int]:
     """The digests of the items in some groups."""
-    keyed = ((Key(item["PK"], item["SK"]), item) for items in _alive(source, now) for item in items)
+    keyed = (
+        (Key(item["PK"], item["SK"]), item) for items in _unexpired(source, now) for item in items
+    )
     return {key: digest_of(item_line(item)) for key, item in keyed if group_of(key) in groups}
 
 
@@ -90,7 +92,7 @@ def _differences(first: dict[Key, int], second: dict[Key, int]) -> list[Differen
     ]
 
 
-def _alive(source: Source, now: float) -> Iterator[list[Item]]:
-    sieve = Sieve(now)
+def _unexpired(source: Source, now: float) -> Iterator[list[Item]]:
+    item_filter = ItemFilter(now)
     for items, _ in source.pages():
-        yield sieve.keep(items)
+        yield item_filter.keep(items)

@@ -1,8 +1,8 @@
-"""What one side of a transfer holds, in figures that do not depend on an order.
+"""Sums of digests, which tell whether two sources hold the same items in any order.
 
-The digest of an item is the SHA-256 of its line, taken as a number. Sums of these, modulo 2**256,
-tell whether two sides hold the same. There is a sum for each of many groups of keys, so that where
-two sides differ, only a few groups need be looked through for the keys that do.
+The digest of an item is the SHA-256 of its line as a number, and sums are modulo 2**256. Keys are
+divided into many groups with a sum each, so that only a few groups need to be searched for the keys
+that differ.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def group_of(key: Key) -> int:
     return crc32(f"{key.pk}\n{key.sk}".encode()) % GROUPS
 
 
-class Tally:
-    """Items by family, and sums of their digests by family and by group."""
+class DigestSums:
+    """The number of items by family, and the sums of their digests by family and by group."""
 
     def __init__(self) -> None:
         self.items: Counter[str] = Counter()
@@ -38,7 +38,7 @@ class Tally:
         self._groups = [0] * GROUPS
 
     def add(self, item: Item) -> bytes:
-        """Count an item; its line, which had to be made for that."""
+        """Add an item, and return its line."""
         key, line = Key(item["PK"], item["SK"]), item_line(item)
         family, group, digest = family_of(*key), group_of(key), digest_of(line)
         self.items[family] += 1
@@ -56,17 +56,17 @@ class Tally:
         """The sum over all items, as 64 hex digits."""
         return f"{sum(self._families.values()) & _ALL_BITS:064x}"
 
-    def families(self, other: Tally) -> list[tuple[str, int, int, bool]]:
-        """Each family of the two, how many items both have of it, and whether they are the same."""
+    def families(self, other: DigestSums) -> list[tuple[str, int, int, bool]]:
+        """Each family, how many items of it both have, and whether they are the same."""
         return [
             (name, self.items[name], other.items[name], self._agree(other, name))
             for name in sorted({*self.items, *other.items})
         ]
 
-    def differing_groups(self, other: Tally) -> list[int]:
-        """The groups in which the two differ."""
+    def differing_groups(self, other: DigestSums) -> list[int]:
+        """The groups whose sums differ."""
         return [n for n in range(GROUPS) if self._groups[n] != other._groups[n]]
 
-    def _agree(self, other: Tally, family: str) -> bool:
+    def _agree(self, other: DigestSums, family: str) -> bool:
         same_sum = self._families.get(family, 0) == other._families.get(family, 0)
         return same_sum and self.items[family] == other.items[family]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore.transfer.archive.comparing import MOST_DIFFERENCES, compare
-from mlflow_dynamodbstore.transfer.archive.tally import Tally
+from mlflow_dynamodbstore.transfer.archive.comparison import MOST_DIFFERENCES, compare
+from mlflow_dynamodbstore.transfer.archive.digests import DigestSums
 
 KEYS = st.tuples(st.sampled_from(["EXP#1", "EXP#2", "RM#iris"]), st.text("RM#ab", min_size=1))
 TABLES = st.dictionaries(KEYS, st.integers(0, 3) | st.floats(0, 1), max_size=30)
@@ -52,8 +52,8 @@ def test_every_difference_is_found_and_named(first, second, rng):
 
 
 def test_the_digest_is_the_one_that_the_page_describes():
-    tally = Tally()
-    assert tally.digest == "0" * 64
-    line = tally.add({"PK": "CONFIG", "SK": "CFG#a", "value": 0.5})
+    sums = DigestSums()
+    assert sums.digest == "0" * 64
+    line = sums.add({"PK": "CONFIG", "SK": "CFG#a", "value": 0.5})
     assert line == b'{"Item":{"PK":{"S":"CONFIG"},"SK":{"S":"CFG#a"},"value":{"F":"0.5"}}}'
-    assert tally.items == {"CONFIG/CFG": 1}
+    assert sums.items == {"CONFIG/CFG": 1}

@@ -1,4 +1,4 @@
-"""Moving all entities of some kinds from one place to another, and comparing both afterwards."""
+"""Moving the entities of a kind from one store to another, and comparing both afterwards."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from mlflow_dynamodbstore.tracking.points import Point
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side, differences
-from mlflow_dynamodbstore.transfer.sql.numbers import in_columns
+from mlflow_dynamodbstore.transfer.sql.column_values import to_columns
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore, differences
 
 MOST_FINDINGS = 100
-"""Findings that are kept; further ones are counted."""
+"""How many findings are kept; further ones are only counted."""
 NAMED_DIFFERENCES = 3
 EXPERIMENTS = "experiments"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of entity with its side in the place that is read and in the one that is written."""
+    """A kind of entity, with the store that is read and the one that is written."""
 
     name: str
-    source: Side
-    target: Side
+    source: EntityStore
+    target: EntityStore
 
 
 @dataclass
 class Tally:
-    """What became of the entities of one kind."""
+    """How many entities of one kind were moved, and what became of the others."""
 
     found: int = 0
     written: int = 0
@@ -42,8 +42,8 @@ class Tally:
 
 
 @dataclass
-class Comparison:
-    """How the entities of one kind compare."""
+class VerificationTally:
+    """How many entities of one kind are the same in both stores."""
 
     compared: int = 0
     same: int = 0
@@ -53,7 +53,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Finding:
-    """One entity that was not moved, or is not the same."""
+    """One entity that was not moved, or differs."""
 
     kind: str
     name: str
@@ -62,7 +62,7 @@ class Finding:
 
 @dataclass
 class Findings:
-    """The first findings, and how many there are."""
+    """The first findings, and the number of all."""
 
     first: list[Finding] = field(default_factory=list)
     total: int = 0
@@ -74,7 +74,7 @@ class Findings:
 
 
 Progress = Callable[[str, int], None]
-"""Is told the kind and how many of it are done."""
+"""Is called with a kind and how many of its entities are done."""
 
 
 def _silent(kind: str, done: int) -> None:
@@ -85,7 +85,7 @@ def _silent(kind: str, done: int) -> None:
 
 
 class Move:
-    """Moves what is not there, leaves alone what is, and names what is there and different."""
+    """Moves the entities that do not exist in the target, and reports those that differ there."""
 
     def __init__(self, progress: Progress = _silent):
         self.findings = Findings()
@@ -94,7 +94,7 @@ class Move:
         self._held_back: set[str] = set()
 
     def move(self, kind: Kind) -> None:
-        """Move the entities of one kind; experiments come before what lies in them."""
+        """Move the entities of one kind. Experiments must come before the entities in them."""
         tally = self.tallies[kind.name] = Tally()
         for page in kind.source.pages():
             tally.found += len(page)
@@ -119,19 +119,19 @@ class Move:
             kind.target.write(movable, kind.source)
         tally.written += len(movable)
 
-    def _compare(self, kind: Kind, tally: Tally, entity: Entity, there: Entity) -> None:
-        if kind.target.accepts(entity, there):
+    def _compare(self, kind: Kind, tally: Tally, entity: Entity, existing: Entity) -> None:
+        if kind.target.accepts(entity, existing):
             tally.same += 1
-        elif kind.target.merge(entity, there):
+        elif kind.target.merge(entity, existing):
             tally.merged += 1
         else:
             tally.conflicts += 1
-            self._leave(kind, entity, f"is there and different: {_named(entity, there)}")
+            self._leave(kind, entity, f"exists and differs: {_named(entity, existing)}")
 
     def _leave(self, kind: Kind, entity: Entity, sentence: str) -> None:
         self.findings.add(kind.name, entity, sentence)
         if kind.name == EXPERIMENTS:
-            # What lies in it must not get into another experiment.
+            # The entities in it must not get into another experiment.
             self._held_back.add(str(entity.key[0]))
 
 
@@ -139,60 +139,62 @@ class Move:
 
 
 class Verification:
-    """Reads both places and compares what the one has with what the other has of it."""
+    """Compares the entities of the source with those of the target."""
 
     def __init__(self, progress: Progress = _silent):
         self.findings = Findings()
-        self.comparisons: dict[str, Comparison] = {}
+        self.tallies: dict[str, VerificationTally] = {}
         self._progress = progress
 
     def verify(self, kind: Kind) -> None:
         """Compare the entities of one kind, with their histories."""
-        comparison = self.comparisons[kind.name] = Comparison()
+        tally = self.tallies[kind.name] = VerificationTally()
         for page in kind.source.pages():
-            there = kind.target.read(page)
-            here = {entity.key: entity for entity in page if entity.key in there}
-            told_apart = dict(_other_histories(kind, list(here.values())))
+            existing = kind.target.read(page)
+            in_both = [entity for entity in page if entity.key in existing]
+            histories = dict(_differing_histories(kind, in_both))
             for entity in page:
-                comparison.compared += 1
-                self._verify(kind, comparison, entity, there.get(entity.key), told_apart)
-            self._progress(kind.name, comparison.compared)
+                tally.compared += 1
+                self._verify(kind, tally, entity, existing.get(entity.key), histories)
+            self._progress(kind.name, tally.compared)
 
     def _verify(
         self,
         kind: Kind,
-        comparison: Comparison,
+        tally: VerificationTally,
         entity: Entity,
-        there: Entity | None,
+        existing: Entity | None,
         histories: dict[EntityKey, str],
     ) -> None:
-        if there is None:
-            comparison.missing += 1
+        if existing is None:
+            tally.missing += 1
             self.findings.add(kind.name, entity, "is missing")
-        elif not kind.target.accepts(entity, there):
-            comparison.different += 1
-            self.findings.add(kind.name, entity, f"differs: {_named(entity, there)}")
+        elif not kind.target.accepts(entity, existing):
+            tally.different += 1
+            self.findings.add(kind.name, entity, f"differs: {_named(entity, existing)}")
         elif entity.key in histories:
-            comparison.different += 1
+            tally.different += 1
             self.findings.add(kind.name, entity, histories[entity.key])
         else:
-            comparison.same += 1
+            tally.same += 1
 
 
-def _other_histories(kind: Kind, entities: Sequence[Entity]) -> Iterator[tuple[EntityKey, str]]:
-    """The runs whose histories are not the same on both sides."""
-    here, there = (_digests(side, entities) for side in (kind.source, kind.target))
-    for run_id, name in sorted(here.keys() | there.keys()):
-        one, other = (digests.get((run_id, name), (0, b"")) for digests in (here, there))
+def _differing_histories(kind: Kind, entities: Sequence[Entity]) -> Iterator[tuple[EntityKey, str]]:
+    """The runs whose histories differ, and how."""
+    both = [_digests(store, entities) for store in (kind.source, kind.target)]
+    for run_id, name in sorted(both[0].keys() | both[1].keys()):
+        one, other = (digests.get((run_id, name), (0, b"")) for digests in both)
         if one != other:
             yield (run_id,), f"differs: history of {name}: {one[0]:,} points and {other[0]:,}"
 
 
-def _digests(side: Side, runs: Sequence[Entity]) -> dict[tuple[str, str], tuple[int, bytes]]:
-    """How many points each metric has, and a digest of them in their order."""
+def _digests(
+    store: EntityStore, runs: Sequence[Entity]
+) -> dict[tuple[str, str], tuple[int, bytes]]:
+    """How many points each metric has, and a digest of them in order."""
     counts: dict[tuple[str, str], int] = {}
     sums: dict[tuple[str, str], hashlib.blake2b] = {}
-    for run_id, name, points in side.histories(runs) if runs else ():
+    for run_id, name, points in store.histories(runs) if runs else ():
         metric = run_id, name
         digest = sums.setdefault(metric, hashlib.blake2b(digest_size=16))
         digest.update(_packed(points))
@@ -201,22 +203,23 @@ def _digests(side: Side, runs: Sequence[Entity]) -> dict[tuple[str, str], tuple[
 
 
 def _packed(points: Sequence[Point]) -> bytes:
-    """Points as bytes, the same for what is the same to MLflow's database."""
+    """Points as bytes; equal for points that MLflow's database cannot tell apart."""
     steps, times, values = zip(*points, strict=True)
     if not math.isfinite(sum(values)):
-        numbers = [in_columns(value) for value in values]
+        numbers = [to_columns(value) for value in values]
         nans = bytes(is_nan for _, is_nan in numbers)
         values = tuple(number for number, _ in numbers)
     else:
         nans = bytes(len(points))
     count = len(points)
-    # To add 0.0 makes 0.0 of -0.0.
+    # Adding 0.0 turns -0.0 into 0.0.
     return nans + struct.pack(
         f"<{count}q{count}q{count}d", *steps, *times, *(v + 0.0 for v in values)
     )
 
 
-def _named(entity: Entity, there: Entity) -> str:
-    found = list(islice(differences(entity, there), NAMED_DIFFERENCES + 1))
+def _named(entity: Entity, existing: Entity) -> str:
+    """The first differences of two entities."""
+    found = list(islice(differences(entity, existing), NAMED_DIFFERENCES + 1))
     more = "; …" if len(found) > NAMED_DIFFERENCES else ""
     return "; ".join(found[:NAMED_DIFFERENCES]) + more
