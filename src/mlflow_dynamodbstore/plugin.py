@@ -1,7 +1,7 @@
-"""What MLflow loads: one small factory for each kind of store.
+"""What MLflow loads: a small factory for each kind of store.
 
-MLflow loads every entry point of a group when it builds that group's registry, whatever URI is in
-use. A factory therefore imports its store only when it is called.
+MLflow loads the entry points of all stores at every start, whatever URI is in use. A factory
+therefore imports its store only when it is called.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def tracking_store(store_uri: str, artifact_uri: str | None = None) -> DynamoDBTrackingStore:
     """The tracking store at a URI; new experiments keep their artifacts under ``artifact_uri``."""
-    from mlflow_dynamodbstore.gateway.server import serve_gateway_calls  # noqa: PLC0415 - lazy
-    from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore  # noqa: PLC0415 - lazy
+    from mlflow_dynamodbstore.gateway.server import serve_gateway_calls
+    from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
     serve_gateway_calls()
     return DynamoDBTrackingStore(store_uri, artifact_uri)
@@ -28,21 +28,21 @@ def tracking_store(store_uri: str, artifact_uri: str | None = None) -> DynamoDBT
 
 def model_registry_store(store_uri: str) -> DynamoDBRegistryStore:
     """The model registry store at a URI."""
-    from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore  # noqa: PLC0415 - lazy
+    from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 
     return DynamoDBRegistryStore(store_uri)
 
 
 def workspace_store(workspace_uri: str) -> DynamoDBWorkspaceStore:
     """The store of workspaces at a URI."""
-    from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore  # noqa: PLC0415 - lazy
+    from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 
     return DynamoDBWorkspaceStore(workspace_uri)
 
 
 def scorer_store(tracking_uri: str | None = None) -> MlflowTrackingStore:
-    """MLflow's own face of the scorers that a tracking store keeps."""
-    from mlflow.genai.scorers.registry import MlflowTrackingStore  # noqa: PLC0415 - lazy
+    """MLflow's own view of the scorers of a tracking store."""
+    from mlflow.genai.scorers.registry import MlflowTrackingStore
 
     return MlflowTrackingStore(tracking_uri)
 
@@ -50,7 +50,7 @@ def scorer_store(tracking_uri: str | None = None) -> MlflowTrackingStore:
 def versioned_artifacts(
     artifact_uri: str, tracking_uri: str | None = None, registry_uri: str | None = None
 ) -> VersionedArtifactRepository:
-    """The files of a version that a ``versioned:/`` URI names."""
-    from versioned.mlflow_artifacts import VersionedArtifactRepository  # noqa: PLC0415 - lazy
+    """The files of the version that a ``versioned:/`` URI names."""
+    from versioned.mlflow_artifacts import VersionedArtifactRepository
 
     return VersionedArtifactRepository(artifact_uri, tracking_uri, registry_uri)

@@ -1,6 +1,6 @@
 """Start MLflow's server and UI on a table: ``python -m mlflow_dynamodbstore.serve``.
 
-It says where it listens and where the data lives, then becomes ``mlflow server``. Settings that
+It prints where it listens and where the data lies, then becomes ``mlflow server``. Settings that
 MLflow reads from the environment (allowed hosts, telemetry, workers' options, ...) keep working.
 """
 
@@ -26,7 +26,7 @@ class Server:
     artifacts: str
 
     def command(self) -> list[str]:
-        """The ``mlflow server`` call, run by this same Python."""
+        """The ``mlflow server`` command, run by this Python."""
         return [
             *(sys.executable, "-m", "mlflow", "server"),
             *("--backend-store-uri", self.table),
@@ -38,12 +38,12 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address for a browser; an IPv6 host stands in brackets there."""
+        """The address for a browser, with an IPv6 host in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
     def banner(self) -> str:
-        """What a person needs to know before the server's own log begins."""
+        """What is printed before the server's own log begins."""
         return (
             f"MLflow   {self.url}\n"
             f"table    {self.table}\n"
@@ -53,8 +53,8 @@ class Server:
 
 
 def environment() -> dict[str, str]:
-    """The environment of the server: ours, and what MLflow must know about this kind of store."""
-    # MLflow runs its background jobs from a SQL database only, and warns at every start otherwise.
+    """The environment of the server: ours, with background jobs off by default."""
+    # MLflow runs background jobs only from a SQL database, and otherwise warns at every start.
     return {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
 
 
@@ -62,14 +62,14 @@ def embedded_table(data: Path) -> str:
     """The URI of the embedded table inside a data folder."""
     if "?" in str(data):
         raise click.ClickException(
-            f"the folder {data} has a '?' in its path, with which the options of a URI begin; "
+            f"the folder {data} has a '?' in its path, which begins the options of a URI; "
             "choose another, for example: make serve DATA=/tmp/mlflow"
         )
     return f"dynamodb:///{data / 'mlflow.ddb'}"
 
 
 def check_port_is_free(host: str, port: int) -> None:
-    """Refuse a taken port now; MLflow's workers would only say so long after the banner."""
+    """Refuse a port in use now; MLflow's workers would only fail long after the banner."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -107,7 +107,7 @@ def main(
 ) -> None:
     """Start MLflow's server and UI on a table.
 
-    Whatever follows -- is handed to `mlflow server` as it is.
+    Options after -- are passed to `mlflow server`.
     """
     check_port_is_free(host, port)
     folder = data.resolve()

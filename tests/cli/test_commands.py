@@ -227,7 +227,7 @@ def test_deploy_and_destroy(anywhere):
         anywhere(*named, "destroy", code=FAILED)
         assert "removed" in anywhere(*named, "destroy", "--yes").stdout
         assert "no stack" in anywhere(*named, "destroy", "--yes", code=FAILED).output
-        assert "is there already" in anywhere(*named, "deploy", code=FAILED).output
+        assert "already exists" in anywhere(*named, "deploy", code=FAILED).output
         anywhere(*named, "destroy", "--delete-data", "--yes")
 
 

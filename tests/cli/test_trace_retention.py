@@ -36,8 +36,8 @@ def test_a_longer_retention_prolongs_the_traces_of_all_workspaces(run, uri, monk
         store.start_trace(make_info(trace_id(1), away))
     monkeypatch.delenv(MLFLOW_ENABLE_WORKSPACES.name)
     store.start_trace(make_info(trace_id(2), home))
-    assert "2 traces looked at, 2 live longer" in run(*change, "60").stdout
-    assert "2 traces looked at, 0 live longer" in run(*change, "5").stdout
+    assert "2 traces checked, 2 prolonged" in run(*change, "60").stdout
+    assert "2 traces checked, 0 prolonged" in run(*change, "5").stdout
     places = [trace_keys.trace_key(away, trace_id(1)), trace_keys.trace_key(home, trace_id(2))]
     dates = {item["ttl"] for item in store.table.get_many(places).values()}
     assert dates == {created + 60 * DAY}

@@ -178,7 +178,7 @@ def test_a_stack_that_cannot_be_updated_says_what_to_do():
     """One that failed while it was made has to be removed first."""
     refusal = "Stack:arn is in ROLLBACK_COMPLETE state and can not be updated."
     _, stuck = scripted("ROLLBACK_COMPLETE", refusal=refusal)
-    with pytest.raises(StackFailed, match=r"ROLLBACK_COMPLETE .*`destroy` removes the stack"):
+    with pytest.raises(StackFailed, match=r"ROLLBACK_COMPLETE .*run `destroy` to remove the stack"):
         list(stuck.deploy())
 
 

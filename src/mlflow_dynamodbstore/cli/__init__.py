@@ -1,4 +1,4 @@
-"""The operator's command line, ``mlflow-dynamodbstore``: one module for each group of commands."""
+"""The operator's command line, ``mlflow-dynamodbstore``: a module for each group of commands."""
 
 from __future__ import annotations
 

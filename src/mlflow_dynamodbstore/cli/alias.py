@@ -1,4 +1,4 @@
-"""``alias``: aliases of registered models, their second versions, their history."""
+"""``alias``: aliases of registered models, their second versions and their history."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ workspace_option: Callable[[F], F] = click.option(
 
 @click.group(cls=Group)
 def alias() -> None:
-    """Aliases of registered models: where they lead, divided traffic, history, the way back."""
+    """Aliases of registered models: versions, split traffic, history and rollback."""
 
 
 @alias.command()
 @click.argument("model")
 @click.argument("name", metavar="[ALIAS]", required=False)
-@click.option("--key", help="Also tell which version this routing key gets.")
+@click.option("--key", help="Also show the version that this routing key gets.")
 @workspace_option
 @pass_table_options
 def show(
     options: TableOptions, model: str, name: str | None, key: str | None, workspace: str, json: bool
 ) -> None:
-    """Show where an alias leads, or all aliases of a model."""
-    registry = _registry(options, workspace)
+    """Show the version of an alias, or of all aliases of a model."""
+    registry = _Registry(options, workspace)
     if name is None:
         found = registry.list_registered_model_aliases(model)
     else:
@@ -73,8 +73,8 @@ def show(
 def set_(
     options: TableOptions, model: str, name: str, version: str, workspace: str, json: bool
 ) -> None:
-    """Let an alias lead to one version; this also ends a split, either way."""
-    registry = _registry(options, workspace)
+    """Point an alias at one version; this also ends a split."""
+    registry = _Registry(options, workspace)
     registry.set_registered_model_alias(model, name, version)
     _tell(model, name, registry.get_registered_model_alias(model, name), json=json)
 
@@ -87,7 +87,7 @@ def set_(
     "--weight",
     type=click.IntRange(0, MAX_WEIGHT),
     required=True,
-    help="Percent of those who ask that get it.",
+    help="Percent of requests that get it.",
 )
 @workspace_option
 @pass_table_options
@@ -100,8 +100,8 @@ def split(
     workspace: str,
     json: bool,
 ) -> None:
-    """Let an alias answer with a second version for a share of those who ask."""
-    registry = _registry(options, workspace)
+    """Give a second version of an alias to a share of requests."""
+    registry = _Registry(options, workspace)
     target = registry.split_registered_model_alias(model, name, version, weight)
     _tell(model, name, target, json=json)
 
@@ -121,8 +121,8 @@ def split(
 def history(
     options: TableOptions, model: str, name: str | None, limit: int, workspace: str, json: bool
 ) -> None:
-    """List the changes of an alias, or of all aliases of a model, the newest first."""
-    changes = _registry(options, workspace).list_registered_model_alias_changes(model, name)[:limit]
+    """List the changes of an alias, or of all aliases of a model, newest first."""
+    changes = _Registry(options, workspace).list_registered_model_alias_changes(model, name)[:limit]
     if json:
         output.as_json([_change_facts(change) for change in changes])
         return
@@ -148,16 +148,16 @@ def history(
     "--to",
     "change_id",
     metavar="CHANGE",
-    help="As it was after this change; by default, before the last one.",
+    help="Return to the state after this change. [default: before the last change]",
 )
 @workspace_option
 @pass_table_options
 def rollback(
     options: TableOptions, model: str, name: str, change_id: str | None, workspace: str, json: bool
 ) -> None:
-    """Take back the last change of an alias, or return to an earlier one. This is recorded, too."""
+    """Undo the last change of an alias, or return to an earlier one. The rollback is recorded."""
     wanted = None if change_id is None else change_id.zfill(CHANGE_DIGITS)
-    target = _registry(options, workspace).rollback_registered_model_alias(model, name, wanted)
+    target = _Registry(options, workspace).rollback_registered_model_alias(model, name, wanted)
     _tell(model, name, target, json=json)
 
 
@@ -170,8 +170,8 @@ def rollback(
 def delete(
     options: TableOptions, model: str, name: str, workspace: str, yes: bool, json: bool
 ) -> None:
-    """Delete an alias; its history stays, and `alias rollback` brings it back."""
-    registry = _registry(options, workspace)
+    """Delete an alias. Its history stays, and `alias rollback` restores it."""
+    registry = _Registry(options, workspace)
     registry.get_registered_model_alias(model, name)
     output.confirm(f"Delete the alias {name} of {model}?", yes=yes)
     registry.delete_registered_model_alias(model, name)
@@ -179,7 +179,7 @@ def delete(
 
 
 class _Registry(DynamoDBRegistryStore):
-    """The registry as one workspace sees it, whatever the environment of this process says."""
+    """The registry in one workspace, whatever the environment of this process says."""
 
     def __init__(self, options: TableOptions, workspace: str):
         self._workspace = workspace
@@ -191,10 +191,6 @@ class _Registry(DynamoDBRegistryStore):
 
     def _get_active_workspace(self) -> str:  # type: ignore[override]  # MLflow's is of the class
         return self._workspace
-
-
-def _registry(options: TableOptions, workspace: str) -> DynamoDBRegistryStore:
-    return _Registry(options, workspace)
 
 
 # --- what is printed ----------------------------------------------------------------------------
@@ -211,11 +207,8 @@ def _facts(model: str, name: str, target: Target, key: str | None = None) -> dic
 
 
 def _change_facts(change: AliasChange) -> dict[str, Any]:
-    moments = {"before": change.before, "after": change.after}
-    return {
-        **asdict(change),
-        **{name: to and to._asdict() for name, to in moments.items()},
-    }
+    targets = {"before": change.before, "after": change.after}
+    return {**asdict(change), **{name: to and to._asdict() for name, to in targets.items()}}
 
 
 def _tell(model: str, name: str, target: Target | None, *, json: bool) -> None:
@@ -224,7 +217,7 @@ def _tell(model: str, name: str, target: Target | None, *, json: bool) -> None:
     elif json:
         output.as_json({"model": model, "alias": name, "deleted": True})
     elif target is None:
-        output.say(f"[bold]{escape(model)}@{escape(name)}[/] is deleted.")
+        output.say(f"[bold]{escape(model)}@{escape(name)}[/] was deleted.")
     else:
         output.say(f"[bold]{escape(model)}@{escape(name)}[/] leads to {_leads_to(target)}.")
 

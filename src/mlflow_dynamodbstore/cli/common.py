@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Command(click.Command):
-    """A command that takes ``--json`` and ends with a sentence and a code when it fails."""
+    """A command that takes ``--json``, and fails with a sentence and an exit code."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -33,5 +33,5 @@ class Group(click.Group):
 
 
 yes_option: Callable[[F], F] = click.option(
-    "--yes", is_flag=True, help="Do not ask before something is destroyed."
+    "--yes", is_flag=True, help="Do not ask for confirmation."
 )

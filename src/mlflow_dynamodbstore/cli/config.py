@@ -22,7 +22,7 @@ def config() -> None:
 @config.command("list")
 @pass_table_options
 def list_(options: TableOptions, json: bool) -> None:
-    """List the settings in force."""
+    """List all settings."""
     policies = options.policies()
     values = policies.all()
     named = sorted({*SETTINGS, *(name for name in values if not name.startswith(STATE))})
@@ -57,7 +57,7 @@ def get(options: TableOptions, name: str, json: bool) -> None:
 def set_(options: TableOptions, name: str, value: str, json: bool) -> None:
     """Change one setting.
 
-    Traces that are there follow trace_retention_days as `ttl set` lets them.
+    A change of trace_retention_days also applies to existing traces, as with `ttl set`.
     """
     chosen = setting(name)
     try:
@@ -77,7 +77,7 @@ def set_(options: TableOptions, name: str, value: str, json: bool) -> None:
     if renewed is not None:
         say_renewed(renewed)
     if name == PRIMARY_METRIC:
-        output.say("`primary-metric backfill` brings the index to it; nothing changes before.")
+        output.say("Run `primary-metric backfill` to order the index by it.")
 
 
 def _meaning(name: str) -> str:

@@ -27,11 +27,11 @@ MEANINGS = {
     OK: "done",
     FAILED: "it failed; the message says why",
     USAGE: "the command line is wrong",
-    NO_TABLE: "there is no such table, or it is not one of ours",
-    DENIED: "the credentials are missing, expired or not allowed to do this",
-    UNAVAILABLE: "the table did not answer, or kept asking for fewer requests",
-    FINDINGS: "`doctor` found something that needs attention, or what was compared is not the same",
-    INTERRUPTED: "stopped with Ctrl-C; what was done is kept",
+    NO_TABLE: "the table does not exist, or is not a table of this package",
+    DENIED: "the credentials are missing, expired, or do not allow this",
+    UNAVAILABLE: "the table did not answer, or was throttled too long",
+    FINDINGS: "`doctor` found something that needs attention, or a comparison found differences",
+    INTERRUPTED: "stopped with Ctrl-C; finished work is kept",
 }
 
 _CODES: tuple[tuple[tuple[type[errors.TableError], ...], int], ...] = (
@@ -43,7 +43,7 @@ _CODES: tuple[tuple[tuple[type[errors.TableError], ...], int], ...] = (
 
 
 class Failure(click.ClickException):
-    """Ends the program with a sentence and a code."""
+    """Ends the program with a sentence and an exit code."""
 
     def __init__(self, message: str, code: int = FAILED):
         super().__init__(message)
@@ -55,12 +55,12 @@ class Failure(click.ClickException):
 
 
 def code_of(error: errors.TableError) -> int:
-    """The exit code of a table's error."""
+    """The exit code for an error of a table."""
     return next((code for kinds, code in _CODES if isinstance(error, kinds)), FAILED)
 
 
 def reporting(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a command end with a sentence and a code where it would end with a traceback."""
+    """Turn the errors of a command into a sentence and an exit code."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""``explain``: the plan of a search."""
+"""``explain``: the plan of a search for runs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ VIEWS = {
 @click.command(cls=Command)
 @click.argument("filter_string", metavar="FILTER", default="")
 @click.option("--experiment", default="0", show_default=True, help="Experiment to search.")
-@click.option("--order-by", multiple=True, help="As in search_runs; may be given several times.")
+@click.option("--order-by", multiple=True, help="As in search_runs; can be repeated.")
 @click.option("--view", type=click.Choice(list(VIEWS)), default="active", show_default=True)
 @click.option("--max-results", type=click.IntRange(1, 50_000), default=100, show_default=True)
-@click.option("--path", help="Use this path, if it is able to answer.")
+@click.option("--path", help="Use this path, if it can answer.")
 @pass_table_options
 def explain(
     options: TableOptions,
@@ -58,14 +58,14 @@ def _show(plan: Explanation) -> None:
     rows = [
         ("path", f"[bold]{escape(chosen.name)}[/]: {escape(chosen.description)}"),
         ("range", escape(_range(chosen.range))),
-        ("judged on each run", escape(" AND ".join(plan.comparisons)) or "nothing"),
+        ("checked on each run", escape(" AND ".join(plan.comparisons)) or "nothing"),
         ("order", f"{escape(', '.join(plan.order))} ({_by(chosen.in_order)})"),
-        ("first page", f"{plan.runs} runs{', and there are more' if plan.more else ''}"),
-        ("requests", f"{_requests(plan.requests)}, of these for planning {_sum(plan.planning)}"),
+        ("first page", f"{plan.runs} runs{', and more follow' if plan.more else ''}"),
+        ("requests", f"{_requests(plan.requests)}, {_sum(plan.planning)} of them for planning"),
         ("read units", f"{plan.read_units:g}"),
     ]
     if plan.given_up:
-        rows.insert(1, ("begun and given up", f"{plan.given_up}, which was to read more"))
+        rows.insert(1, ("given up", f"{plan.given_up}, which would read more"))
     output.grid("Plan", ("", "value"), rows)
     ways = [
         (
@@ -77,8 +77,8 @@ def _show(plan: Explanation) -> None:
         )
         for way in plan.ways
     ]
-    heads = ("path", "reads", "brings", "requests expected", "units expected")
-    output.grid("Able to answer", heads, ways)
+    heads = ("path", "reads", "runs", "requests expected", "units expected")
+    output.grid("Paths that can answer", heads, ways)
 
 
 def _requests(counted: dict[str, int]) -> str:
@@ -96,11 +96,11 @@ def _number(value: float | None) -> str:
 
 def _range(found: tuple[str, str] | None) -> str:
     if found is None:
-        return "given by the path"
+        return "chosen by the path"
     low, high = found
-    # The upper end of a prefix is filled with the last character there is.
+    # The upper end of a prefix repeats the last character there is.
     return f"{low} .. {high.rstrip(chr(0x10FFFF))}{'…' if high.endswith(chr(0x10FFFF)) else ''}"
 
 
 def _by(in_order: bool) -> str:
-    return "as the path reads" if in_order else "sorted after reading"
+    return "in the order of the path" if in_order else "sorted after reading"

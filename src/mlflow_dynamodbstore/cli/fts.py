@@ -1,4 +1,4 @@
-"""``fts``: which texts are indexed for full-text search."""
+"""``fts``: the texts that are indexed for full-text search."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def list_(options: TableOptions, json: bool) -> None:
     type=click.Choice(LEVELS),
     default=LEVELS,
     show_default=True,
-    help="Whole words, or any three letters in a row; may be given twice.",
+    help="Whole words, or any three letters in a row; can be repeated.",
 )
 @pass_table_options
 def add(options: TableOptions, field: str, levels: tuple[str, ...], json: bool) -> None:
-    """Index a text from now on; `fts backfill` does what is there already.
+    """Index a text from now on; `fts backfill` indexes existing texts.
 
     FIELD is run.name, run.tags.KEY, experiment.name or registered_model.name.
     """
@@ -54,9 +54,9 @@ def add(options: TableOptions, field: str, levels: tuple[str, ...], json: bool) 
 @yes_option
 @pass_table_options
 def remove(options: TableOptions, field: str, yes: bool, json: bool) -> None:
-    """Stop indexing a text, and delete its entries."""
+    """Stop indexing a text, and delete its index."""
     if field not in TextIndex(options.table()).fields():
-        raise ValueError(f"{field!r} is not indexed; `fts list` shows what is")
+        raise ValueError(f"{field!r} is not indexed; `fts list` shows the indexed texts")
     output.confirm(f"Delete the full-text index of {field}?", yes=yes)
     with output.bar(f"removing {field}", quiet=json) as shown:
         index = TextIndex(options.table(), progress=lambda done: _note(shown, done))
@@ -68,9 +68,9 @@ def remove(options: TableOptions, field: str, yes: bool, json: bool) -> None:
 @click.argument("field")
 @pass_table_options
 def backfill(options: TableOptions, field: str, json: bool) -> None:
-    """Index what was there before a text was added; searches use the index from then on.
+    """Index the texts that existed before `fts add`, and let searches use the index.
 
-    Stopped with Ctrl-C, it goes on where it was when started again.
+    After Ctrl-C, run the same command again to resume.
     """
     with output.bar(f"indexing {field}", quiet=json) as shown:
         index = TextIndex(options.table(), progress=lambda done: _note(shown, done))
@@ -98,7 +98,7 @@ def _state(complete: bool) -> str:
 
 def _note(shown: Progress, done: BackfillProgress) -> None:
     if done.waiting:
-        output.note(shown, f"begins in {done.waiting:.0f} s, once every process knows the field")
+        output.note(shown, f"starts in {done.waiting:.0f} s, when every process knows the field")
     else:
         text = f"{done.entities:,} texts, {done.entries:,} entries"
         output.note(shown, text, done.places, done.places_in_all)

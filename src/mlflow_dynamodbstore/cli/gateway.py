@@ -22,14 +22,14 @@ def gateway() -> None:
     prompt=True,
     hide_input=True,
     confirmation_prompt=True,
-    help="What the secrets are to be read with from now on.",
+    help="The passphrase that servers use from now on.",
 )
 @pass_table_options
 def rotate_key_(options: TableOptions, new_passphrase: str, json: bool) -> None:
-    """Encrypt the keys of all secrets with another passphrase.
+    """Encrypt the keys of all secrets with a new passphrase.
 
-    Stop the servers first. The passphrase so far is taken from MLFLOW_CRYPTO_KEK_PASSPHRASE. A
-    rotation that was interrupted is finished by the same call.
+    Stop the servers first. The old passphrase is read from MLFLOW_CRYPTO_KEK_PASSPHRASE. After an
+    interruption, run the same command again to finish.
     """
     if not new_passphrase:
         raise ValueError("the new passphrase is empty")
@@ -38,6 +38,6 @@ def rotate_key_(options: TableOptions, new_passphrase: str, json: bool) -> None:
         output.as_json({"rotated": count, "version": version})
         return
     output.say(
-        f"[bold]{count:,}[/] secrets changed. Start the servers with the new "
+        f"[bold]{count:,}[/] secrets were changed. Start the servers with the new "
         f"{CRYPTO_KEK_PASSPHRASE_ENV_VAR} and with {CRYPTO_KEK_VERSION_ENV_VAR}={version}."
     )

@@ -32,9 +32,9 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 @click.option("--name", metavar="TABLE", help="Name of a DynamoDB table.")
 @click.option("--region", help="AWS region of the table.")
 @click.option("--endpoint-url", metavar="URL", help="Endpoint other than AWS, with --name.")
-@click.option("--uri", metavar="URI", help="Table URI instead, such as dynamodb:///mlflow.ddb.")
+@click.option("--uri", metavar="URI", help="Table URI, such as dynamodb:///mlflow.ddb.")
 @click.option(
-    "--tracking-uri", envvar="MLFLOW_TRACKING_URI", hidden=True, help="As MLflow itself knows it."
+    "--tracking-uri", envvar="MLFLOW_TRACKING_URI", hidden=True, help="MLflow's own setting."
 )
 @click.pass_context
 def main(
@@ -45,9 +45,9 @@ def main(
     uri: str | None,
     tracking_uri: str | None,
 ) -> None:
-    """Look after a table that MLflow keeps its data in.
+    """Operate a table that holds MLflow's data.
 
-    The table is the one of --name and --region, of --uri, or of the variable MLFLOW_TRACKING_URI.
+    --name and --region, --uri, or the variable MLFLOW_TRACKING_URI name the table.
     """
     ctx.obj = TableOptions(name, region, endpoint_url, uri, tracking_uri)
 

@@ -1,4 +1,4 @@
-"""What commands print: tables with colour for people, JSON for programs, bars for long work."""
+"""What commands print: tables for people, JSON for programs, and progress bars."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rich.table import Table
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people look. Made for each use, so that it follows redirected streams."""
+    """A console on the current output stream, which may be redirected between uses."""
     return Console(stderr=stderr, highlight=False)
 
 
 def say(text: str) -> None:
-    """A line for people, with rich's markup."""
+    """Print a line for people, with rich's markup."""
     console().print(text)
 
 
 def as_json(value: Any) -> None:
-    """A value for programs."""
+    """Print a value for programs."""
     click.echo(json.dumps(value, indent=2, sort_keys=True, default=_plain))
 
 
@@ -34,7 +34,7 @@ def grid(
     rows: Iterable[Sequence[object]],
     numbers: Sequence[str] = (),
 ) -> None:
-    """A table; the columns named in ``numbers`` stand to the right."""
+    """Print a table; the columns named in ``numbers`` are aligned to the right."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for column in columns:
         side: Literal["left", "right"] = "right" if column in numbers else "left"
@@ -46,7 +46,7 @@ def grid(
 
 @contextmanager
 def bar(description: str, *, quiet: bool) -> Iterator[Progress]:
-    """A progress bar on the error stream, where it does not mix with results."""
+    """A progress bar on the error stream, apart from the results."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -60,13 +60,13 @@ def bar(description: str, *, quiet: bool) -> Iterator[Progress]:
 
 
 def note(shown: Progress, text: str, done: float | None = None, total: float | None = None) -> None:
-    """What a progress bar says now."""
+    """Change the text and the state of a progress bar."""
     (task,) = shown.task_ids
     shown.update(task, note=text, total=total, completed=done)
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something is destroyed; without a terminal only ``--yes`` will do."""
+    """Ask before something is destroyed, unless ``yes``; without a terminal, abort."""
     if not yes:
         click.confirm(question, abort=True, err=True)
 

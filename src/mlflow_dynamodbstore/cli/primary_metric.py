@@ -16,13 +16,13 @@ from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
 
 @click.group(cls=Group)
 def primary_metric() -> None:
-    """The metric that has an index of its own; `config set primary_metric` chooses it."""
+    """The metric that has its own index; `config set primary_metric` chooses it."""
 
 
 @primary_metric.command()
 @pass_table_options
 def show(options: TableOptions, json: bool) -> None:
-    """Show which metric is wanted, which one the index has, and whether searches use it."""
+    """Show the wanted metric, the metric of the index, and whether searches use it."""
     primary = PrimaryMetric(options.table())
     wanted, index = primary.wanted(), primary.index() or {}
     metric, complete = index.get("metric"), bool(index.get("complete"))
@@ -40,10 +40,10 @@ def show(options: TableOptions, json: bool) -> None:
 @primary_metric.command()
 @pass_table_options
 def backfill(options: TableOptions, json: bool) -> None:
-    """Order the index by the wanted metric; searches use it from then on.
+    """Order the index by the wanted metric, and let searches use it.
 
-    It begins a minute or two after it is started, once every process knows. Stopped with Ctrl-C,
-    it goes on where it was when started again.
+    It first waits a minute or two, until every process knows. After Ctrl-C, run the same command
+    again to resume.
     """
     with output.bar("ordering runs", quiet=json) as shown:
         primary = PrimaryMetric(options.table(), progress=lambda done: _note(shown, done))
@@ -52,9 +52,9 @@ def backfill(options: TableOptions, json: bool) -> None:
     if json:
         output.as_json({"indexed": wanted, **asdict(done)})
     elif wanted is None:
-        output.say("No primary metric is set; searches by any metric read RANK items.")
+        output.say("No primary metric is set; searches by a metric read RANK items.")
     else:
-        output.say(f"{wanted} is complete: {done.entries:,} runs moved to their places.")
+        output.say(f"The index of {wanted} is complete: {done.entries:,} runs moved.")
 
 
 def _state(wanted: str | None, metric: str | None, *, complete: bool) -> str:
@@ -68,6 +68,6 @@ _WAITS = "[yellow]waits for `primary-metric backfill`[/]"
 
 def _note(shown: Progress, done: BackfillProgress) -> None:
     if done.waiting:
-        output.note(shown, f"goes on in {done.waiting:.0f} s, once every process knows the metric")
+        output.note(shown, f"continues in {done.waiting:.0f} s, when all processes know the metric")
     else:
         output.note(shown, f"{done.entries:,} runs", done.places, done.places_in_all)

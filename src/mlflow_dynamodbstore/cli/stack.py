@@ -1,4 +1,4 @@
-"""``deploy``, ``destroy`` and ``iam-policy``: a table on AWS, and who may do what with it."""
+"""``deploy``, ``destroy`` and ``iam-policy``: a table on AWS, and the permissions for it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ stack_option = click.option("--stack", help="Name of the stack. [default: the ta
 @click.option("--template", "only_template", is_flag=True, help="Only print the template.")
 @pass_table_options
 def deploy(options: TableOptions, stack: str | None, only_template: bool, json: bool) -> None:
-    """Make the table on AWS with CloudFormation, or bring its stack up to date.
+    """Create the table on AWS with CloudFormation, or update its stack.
 
-    The table outlives its stack: it is retained, and protected against deletion.
+    The table outlives its stack, and is protected against deletion.
     """
     location = _deployable(options)
     if only_template:
@@ -37,19 +37,19 @@ def deploy(options: TableOptions, stack: str | None, only_template: bool, json: 
         return
     made = _stack(location, stack)
     if not made.exists() and _is_there(options):
-        raise Failure(f"{location} is there already, and needs no stack to be used")
+        raise Failure(f"{location} already exists, and needs no stack")
     _report(made.name, made.deploy(), "up to date", json=json)
 
 
 @click.command(cls=Command)
 @stack_option
-@click.option("--delete-data", is_flag=True, help="Delete the table too, with all that is in it.")
+@click.option("--delete-data", is_flag=True, help="Also delete the table, with all its data.")
 @yes_option
 @pass_table_options
 def destroy(
     options: TableOptions, stack: str | None, delete_data: bool, yes: bool, json: bool
 ) -> None:
-    """Remove the stack of a table; the table stays, unless --delete-data is given."""
+    """Remove the stack of a table; the table stays unless --delete-data is given."""
     location = _deployable(options)
     found = _stack(location, stack)
     if not found.exists() and not delete_data:
@@ -71,20 +71,20 @@ def destroy(
 @click.argument("role", type=click.Choice(list(ROLES)))
 @click.option("--account", default="*", show_default=True, help="Number of the AWS account.")
 @stack_option
-@click.option("--xray", is_flag=True, help="Allow fetching spans from X-Ray too.")
+@click.option("--xray", is_flag=True, help="Also allow fetching spans from X-Ray.")
 @pass_table_options
 def iam_policy(
     options: TableOptions, role: str, account: str, stack: str | None, xray: bool, json: bool
 ) -> None:
-    """Print the IAM policy with the least that a role needs.
+    """Print the IAM policy with the least permissions that a role needs.
 
-    A reader only looks, a writer is MLflow's server and clients, an operator is this program. It is
-    JSON with or without --json.
+    A reader only reads, a writer is MLflow's server and clients, an operator is this program. The
+    output is JSON with or without --json.
     """
     del json
     location = options.location
     if location.kind == "file":
-        raise Failure("a file has no IAM policy: who may open it, its permissions say", USAGE)
+        raise Failure("a file has no IAM policy: its file permissions apply", USAGE)
     name = stack or location.table
     output.as_json(policy(role, location.table, location.region, name, account, xray=xray))
 
@@ -92,7 +92,7 @@ def iam_policy(
 def _deployable(options: TableOptions) -> Location:
     location = options.location
     if location.kind == "file":
-        raise Failure("a file needs no stack: it is made when it is first opened", USAGE)
+        raise Failure("a file needs no stack: it is created when it is first opened", USAGE)
     return location
 
 
@@ -111,7 +111,7 @@ def _stack(location: Location, stack: str | None) -> Stack:
 
 
 def _report(stack: str, events: Iterable[Event], done: str, *, json: bool) -> None:
-    """Print what happens while it happens, and how it ended."""
+    """Print the events of a stack as they happen, and the result."""
     seen: list[Event] = []
     for event in events:
         seen.append(event)

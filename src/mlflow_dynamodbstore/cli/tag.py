@@ -1,4 +1,4 @@
-"""``tag``: which tags of experiments stand on the experiments' own items."""
+"""``tag``: the tags of experiments that are repeated on the experiments' own items."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_(options: TableOptions, json: bool) -> None:
 @click.argument("pattern")
 @pass_table_options
 def add(options: TableOptions, pattern: str, json: bool) -> None:
-    """Repeat tags that match a pattern, from now on; `tag backfill` does those that are there."""
+    """Repeat tags that match a pattern from now on; `tag backfill` repeats existing ones."""
     index = TagIndex(options.table())
     index.add(pattern)
     _show(index, json=json)
@@ -39,7 +39,7 @@ def add(options: TableOptions, pattern: str, json: bool) -> None:
 @click.argument("pattern")
 @pass_table_options
 def remove(options: TableOptions, pattern: str, json: bool) -> None:
-    """Repeat tags that match a pattern no longer; their values stay in items of their own."""
+    """Stop repeating tags that match a pattern; their own items stay."""
     index = TagIndex(options.table())
     index.remove(pattern)
     _show(index, json=json)
@@ -48,7 +48,7 @@ def remove(options: TableOptions, pattern: str, json: bool) -> None:
 @tag.command()
 @pass_table_options
 def backfill(options: TableOptions, json: bool) -> None:
-    """Bring the items of all experiments in line with the patterns."""
+    """Make the items of all experiments match the patterns."""
     with output.bar("rewriting experiments", quiet=json) as shown:
 
         def progress(done: TagProgress) -> None:
@@ -70,4 +70,4 @@ def _show(index: TagIndex, *, json: bool) -> None:
             "Tags on experiments' own items", ("pattern",), [(escape(p),) for p in patterns]
         )
     else:
-        output.say("No tag is repeated: listing experiments reads the tags of each.")
+        output.say("No tag is repeated: listing experiments reads the tags of each one.")

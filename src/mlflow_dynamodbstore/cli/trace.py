@@ -1,4 +1,4 @@
-"""``trace``: keeping the spans of traces."""
+"""``trace``: fetching the spans of traces from X-Ray."""
 
 from __future__ import annotations
 
@@ -20,25 +20,23 @@ def trace() -> None:
 
 
 @trace.command()
-@click.option(
-    "--experiment-id", multiple=True, help="Experiment; may be given twice. [default: all]"
-)
+@click.option("--experiment-id", multiple=True, help="Experiment; can be repeated. [default: all]")
 @click.option(
     "--days",
     type=click.IntRange(1, XRAY_DAYS),
     default=XRAY_DAYS,
     show_default=True,
-    help="How far to go back.",
+    help="How many days to go back.",
 )
 @pass_table_options
 def cache(options: TableOptions, experiment_id: tuple[str, ...], days: int, json: bool) -> None:
-    """Fetch spans from X-Ray, which forgets them after 30 days, and keep them here.
+    """Fetch spans from X-Ray, which deletes them after 30 days, and keep them in the table.
 
-    Needs the setting xray_region. What is kept is not fetched again.
+    Needs the setting xray_region. Spans that are in the table are not fetched again.
     """
     upkeep = XRaySpans.on(options.table())
     if not upkeep.asks_xray:
-        raise ValueError("X-Ray is off: `config set xray_region us-east-1` names its region")
+        raise ValueError("X-Ray is off: set its region with `config set xray_region us-east-1`")
     with output.bar("fetching spans", quiet=json) as shown:
 
         def progress(done: CacheProgress) -> None:

@@ -1,4 +1,4 @@
-"""Letting traces that are there follow a changed policy, for the commands that change it."""
+"""Changing how long traces are kept, for the commands that do it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mlflow_dynamodbstore.traces.retention import Renewal, TraceRetention
 def change_trace_retention(
     options: TableOptions, policies: Policies, days: int, *, wait: bool, json: bool
 ) -> Renewal:
-    """Change how long traces are kept, and let those of all workspaces live as long.
+    """Change how long traces are kept, and prolong the existing traces of all workspaces.
 
-    Not before every process knows, unless told not to ``wait``: what they write by the policy they
-    knew would keep its date. There is nothing to wait for when traces are kept for less.
+    If ``wait``, a longer retention is applied to existing traces when every process knows it:
+    before, processes still write traces with the old date.
     """
     table, before = options.table(), policies.stored(TRACE_RETENTION)
     if before != days:
@@ -23,7 +23,7 @@ def change_trace_retention(
     with output.bar("prolonging traces", quiet=json) as shown:
 
         def waiting(left: float) -> None:
-            output.note(shown, f"goes on in {left:.0f} s, once every server knows the policy")
+            output.note(shown, f"continues in {left:.0f} s, when every server knows the policy")
 
         def progress(done: Renewal) -> None:
             output.note(shown, f"{done.looked_at:,} traces, {done.prolonged:,} prolonged")
@@ -35,12 +35,10 @@ def change_trace_retention(
 
 
 def _is_less(days: int, before: int) -> bool:
-    """Whether a retention is shorter than another; 0 is for good."""
+    """Whether a retention is shorter than another; 0 means forever."""
     return days > 0 and (before == 0 or days < before)
 
 
 def say_renewed(renewed: Renewal) -> None:
-    """Tell a person what became of the traces."""
-    output.say(
-        f"{renewed.looked_at:,} traces looked at, [bold]{renewed.prolonged:,}[/] live longer."
-    )
+    """Print how many traces were prolonged."""
+    output.say(f"{renewed.looked_at:,} traces checked, [bold]{renewed.prolonged:,}[/] prolonged.")

@@ -1,4 +1,4 @@
-"""``ttl``: retention policies, and cleaning up what they leave behind."""
+"""``ttl``: retention policies, and the cleanup of orphans."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ DAYS = click.IntRange(0, MOST_DAYS)
 
 @click.group(cls=Group)
 def ttl() -> None:
-    """Retention policies, and cleaning up what expiry leaves behind."""
+    """Retention policies, and the cleanup of orphans."""
 
 
 @ttl.command()
 @pass_table_options
 def show(options: TableOptions, json: bool) -> None:
-    """Show the retention policies in force."""
+    """Show the retention policies."""
     _show(options.policies(), json=json)
 
 
@@ -42,29 +42,29 @@ def show(options: TableOptions, json: bool) -> None:
     "--soft-deleted-retention-days",
     SOFT_DELETED_RETENTION,
     type=DAYS,
-    help="Days that deleted runs and experiments can be restored; 0: for good.",
+    help="Days that deleted runs and experiments can be restored; 0: forever.",
 )
 @click.option(
     "--trace-retention-days",
     TRACE_RETENTION,
     type=DAYS,
-    help="Days that traces are kept from their creation; 0: for good.",
+    help="Days that traces are kept from their creation; 0: forever.",
 )
 @click.option(
     "--metric-history-retention-days",
     METRIC_HISTORY_RETENTION,
     type=DAYS,
-    help="Days that the history of metrics is kept; 0: for good.",
+    help="Days that the history of metrics is kept; 0: forever.",
 )
 @click.option("--no-wait", is_flag=True, help="Prolong traces before every server knows.")
 @pass_table_options
 def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None) -> None:
     """Change retention policies.
 
-    A change counts for what is deleted or written from now on; a server sees it within half a
-    minute. Traces that are there live longer too, or for good, when trace-retention-days grows or
-    becomes 0; none is made to expire earlier. That begins when every server knows, so that none
-    is missed. Stopped with Ctrl-C, the same command given again does the rest.
+    A change applies to what is deleted or written from now on; servers see it within half a
+    minute. A longer --trace-retention-days also prolongs existing traces, a shorter one leaves
+    them alone. This begins when every server knows, so that no trace is missed. After Ctrl-C, run
+    the same command again to finish.
     """
     chosen = {name: value for name, value in days.items() if value is not None}
     if not chosen:
@@ -82,15 +82,17 @@ def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None
 
 
 @ttl.command()
-@click.option("--dry-run", is_flag=True, help="Only count what belongs to nothing.")
-@click.option("--restart", is_flag=True, help="Begin anew, not where the last cleanup stopped.")
-@click.option("--segments", type=click.IntRange(1, 64), help="Parts of the table read at once.")
+@click.option("--dry-run", is_flag=True, help="Only count orphans.")
+@click.option("--restart", is_flag=True, help="Start over, not where the last cleanup stopped.")
+@click.option(
+    "--segments", type=click.IntRange(1, 64), help="Segments of the table to read at once."
+)
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
     default=GRACE_SECONDS,
     show_default=True,
-    help="Seconds between the two looks at what may be just being written.",
+    help="Seconds between the two checks of what may be an unfinished write.",
 )
 @pass_table_options
 def cleanup(
@@ -101,15 +103,15 @@ def cleanup(
     grace: float,
     json: bool,
 ) -> None:
-    """Find what belongs to nothing any more, and let it expire.
+    """Find orphans, items that belong to nothing, and remove them.
 
-    Safe beside live traffic. Stopped with Ctrl-C, it goes on where it was when started again.
+    Safe while servers run. After Ctrl-C, run the same command again to resume.
     """
     table = options.table()
     with output.bar("looking for orphans", quiet=json) as shown:
 
         def progress(report: Report) -> None:
-            waiting = f", second look in {report.waiting:.0f} s" if report.waiting else ""
+            waiting = f", second check in {report.waiting:.0f} s" if report.waiting else ""
             output.note(shown, f"{report.read:,} read, {report.orphans:,} orphans{waiting}")
 
         job = Cleanup(

@@ -61,7 +61,7 @@ def create(
     type=click.Choice(sorted(MODES)),
     default="restrict",
     show_default=True,
-    help="Refuse when it is not empty, delete what is in it, or move that to the default one.",
+    help="Refuse unless it is empty, delete its contents, or move them to the default workspace.",
 )
 @yes_option
 @pass_table_options

@@ -1,1 +1,1 @@
-"""Making and removing a table on AWS: the stack, and who may do what with the table."""
+"""Creating and removing a table on AWS: the CloudFormation stack and the IAM policies."""

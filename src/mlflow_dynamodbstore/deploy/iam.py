@@ -1,4 +1,4 @@
-"""IAM policies with the least that each role needs."""
+"""IAM policies with the least permissions that each role needs."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "writer": (*READ, *WRITE),
     "operator": (*READ, *WRITE, *UPKEEP, *SETUP),
 }
-"""Reader: those who only look. Writer: MLflow's server and clients. Operator: this program."""
+"""Reader: those who only read. Writer: MLflow's server and clients. Operator: this program."""
 
 
 def policy(
     role: str, name: str, region: str, stack: str, account: str = "*", *, xray: bool = False
 ) -> dict[str, Any]:
-    """The policy document of a role for one table; ``xray`` for those who fetch spans from there.
+    """The policy document of a role for one table; ``xray`` allows fetching spans from X-Ray.
 
-    Spans that are fetched are kept, so that a reader fetches none.
+    Fetched spans are written to the table, so a reader cannot fetch any.
     """
     aws = _partition(region)
     table = f"arn:{aws}:dynamodb:{region}:{account}:table/{name}"
@@ -65,15 +65,13 @@ def policy(
             }
         )
     if xray and role != "reader":
-        # X-Ray knows no resources that this action could be bounded to.
-        statements.append(
-            {"Sid": "Spans", "Effect": "Allow", "Action": [XRAY], "Resource": ["*"]},
-        )
+        # X-Ray has no resources that could limit this action.
+        statements.append({"Sid": "Spans", "Effect": "Allow", "Action": [XRAY], "Resource": ["*"]})
     return {"Version": "2012-10-17", "Statement": statements}
 
 
 def _partition(region: str) -> str:
-    """The part of AWS that a region belongs to, as its resource names begin."""
+    """The partition of AWS that a region belongs to, which begins its resource names."""
     if region.startswith("cn-"):
         return "aws-cn"
     return "aws-us-gov" if region.startswith("us-gov-") else "aws"

@@ -1,4 +1,4 @@
-"""Stacks of AWS CloudFormation: made, changed, removed, and watched while that goes on."""
+"""CloudFormation stacks: creating, updating and removing them, and watching their events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DENIED = {
 
 
 class StackFailed(TableError):
-    """A stack could not be made, changed or removed."""
+    """A stack could not be created, updated or removed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Event:
 
 
 class Stack:
-    """The stack of one table. Every method yields events until the work has ended."""
+    """The stack of one table. ``deploy`` and ``destroy`` yield events until they have ended."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class Stack:
         self._sleep = sleep
 
     def exists(self) -> bool:
-        """Whether there is such a stack."""
+        """Whether the stack exists."""
         return self._status() is not None
 
     def deploy(self) -> Iterator[Event]:
-        """Make the stack, or bring it up to date."""
+        """Create the stack, or update it."""
         body, seen = json.dumps(template(self._table)), self._seen()
         if self.exists():
             if self._update(body):
@@ -90,8 +90,8 @@ class Stack:
                 return False
             if "ROLLBACK_COMPLETE state" in str(error) and self._status() == "ROLLBACK_COMPLETE":
                 raise StackFailed(
-                    f"{error} It failed while it was made: `destroy` removes the stack, then "
-                    "`deploy` makes it anew"
+                    f"{error} Its creation failed: run `destroy` to remove the stack, then "
+                    "`deploy` again"
                 ) from error
             raise
         return True
@@ -133,7 +133,7 @@ class Stack:
         return [] if answer is None else list(answer["StackEvents"])
 
     def _ask(self, function: Callable[..., Any]) -> dict[str, Any] | None:
-        """What is known of the stack; None when there is none."""
+        """The answer to a question about the stack; None if it does not exist."""
         try:
             return self._call(function)
         except StackFailed as error:

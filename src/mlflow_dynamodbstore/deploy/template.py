@@ -1,4 +1,4 @@
-"""The CloudFormation template of a table, from the same description the engine creates it by."""
+"""The CloudFormation template of a table, made from the definition that the engine uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RESOURCE = "Table"
 
 
 def template(name: str, schema: Schema = MLFLOW_TABLE) -> dict[str, Any]:
-    """A stack with one table, which outlives it and is protected against deletion."""
+    """A stack with one table, which outlives the stack and is protected against deletion."""
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": f"The table {name} that MLflow keeps its data in",
