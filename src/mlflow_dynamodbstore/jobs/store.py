@@ -31,6 +31,7 @@ from mlflow_dynamodbstore.jobs.running import Running
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.mlflow_errors import translated, translates_errors
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.table.contract import Delete, Query
@@ -38,7 +39,6 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking.lookups import batched
 
 PAGE = 100
 
