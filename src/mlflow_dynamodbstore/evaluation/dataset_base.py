@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import EvaluationDataset
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
@@ -19,8 +18,6 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.values import Item
-
-PRESENT = Attr("PK").exists()
 
 
 class DatasetReader:

@@ -10,11 +10,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetReader
+from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed

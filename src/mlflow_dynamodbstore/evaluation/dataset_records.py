@@ -21,11 +21,7 @@ from mlflow.entities.dataset_record import DatasetRecord
 from mlflow.store.tracking import LOAD_DATASET_RECORDS_MAX_RESULTS
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import (
-    PRESENT,
-    DatasetReader,
-    dataset_not_found,
-)
+from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader, dataset_not_found
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     CONTENTS,
     RECORDS,
@@ -39,7 +35,7 @@ from mlflow_dynamodbstore.evaluation.records import Given, Record, input_hash, u
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.search.ordering import bad_token
 from mlflow_dynamodbstore.table.contract import (
@@ -216,7 +212,7 @@ class DatasetRecords:
             self.table.transact([*batch.writes, *count])
         except TransactionCancelled as error:
             self.table.write([Delete(self.table.schema.key_of(put.item)) for put in batch.parts])
-            refused = [r is not None and r.code == "ConditionFailed" for r in error.reasons]
+            refused = [error.refused(n) for n in range(len(error.reasons))]
             if count and refused[-1]:
                 raise dataset_not_found(dataset_id) from error
             if not any(refused):

@@ -11,7 +11,7 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import MLFLOW_USER
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetReader
+from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_experiments import DatasetExperiments
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     RECORDS,
@@ -25,7 +25,7 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items, remove_dataset
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import LONG_TAGS, inline_tags
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse

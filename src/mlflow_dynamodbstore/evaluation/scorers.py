@@ -312,7 +312,7 @@ class Scorers:
         try:
             self.table.transact(writes)
         except TransactionCancelled as error:
-            if not any(r is not None and r.code == "ConditionFailed" for r in error.reasons):
+            if not error.any_refused:
                 raise
             return False
         return True

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import (
     INVALID_PARAMETER_VALUE,
@@ -25,8 +24,9 @@ from mlflow.protos.databricks_pb2 import (
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -72,7 +72,7 @@ class GatewayItems:
     def update_found(self, key: Key, update: Update, missing: MlflowException) -> Item:
         """Change an item that must be there, and return it as it is then."""
         try:
-            item = self.table.update(key, update, condition=Attr("PK").exists(), returns="new")
+            item = self.table.update(key, update, condition=PRESENT, returns="new")
         except ConditionFailed as refused:
             raise missing from refused
         assert item is not None
@@ -93,12 +93,6 @@ def _reach(start: Key, items: Mapping[Key, Item], links: Links) -> tuple[list[Ke
         leads_to.update(following)
         ahead += following
     return list(reached), leads_to
-
-
-def is_refused(cancelled: TransactionCancelled, operation: int | None = None) -> bool:
-    """Whether a transaction was cancelled by a condition, of one operation or of any."""
-    reasons = cancelled.reasons if operation is None else [cancelled.reasons[operation]]
-    return any(reason is not None and reason.code == "ConditionFailed" for reason in reasons)
 
 
 def is_at(key: Key, item: Item) -> bool:

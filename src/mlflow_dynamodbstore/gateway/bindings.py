@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import GatewayEndpointBinding
 from mlflow.entities.gateway_endpoint import GatewayResourceType
 from mlflow.exceptions import MlflowException
@@ -11,7 +10,6 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
     exists_already,
-    is_refused,
     made,
     not_found,
 )
@@ -19,6 +17,7 @@ from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.endpoint_items import ENTITY
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
@@ -45,9 +44,9 @@ class Bindings:
         try:
             self._bind_to_endpoint(item)
         except TransactionCancelled as cancelled:
-            if is_refused(cancelled, 0):
+            if cancelled.refused(0):
                 raise not_found(ENTITY, endpoint_id=endpoint_id) from cancelled
-            if not is_refused(cancelled):
+            if not cancelled.any_refused:
                 raise
             raise exists_already(
                 f"Endpoint '{endpoint_id}' is already bound to {resource_type} '{resource_id}'"
@@ -60,7 +59,7 @@ class Bindings:
         workspace = self.context.workspace()
         key = gateway_keys.binding_key(resource_type, resource_id, endpoint_id, workspace)
         try:
-            self.table.delete(key, condition=Attr("PK").exists())
+            self.table.delete(key, condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(
                 "GatewayEndpointBinding",
@@ -94,7 +93,7 @@ class Bindings:
         try:
             self._bind_to_endpoint({**item, "display_name": display_name}, anew=True)
         except TransactionCancelled as cancelled:
-            if not is_refused(cancelled, 0):
+            if not cancelled.refused(0):
                 raise
             return False
         others = [other for other in old if other["endpoint_id"] != endpoint_id]
@@ -127,8 +126,8 @@ class Bindings:
         endpoint = gateway_keys.endpoint_key(item["endpoint_id"], self.context.workspace())
         self.table.transact(
             [
-                Patch(endpoint, Update(add={REVISION: 1}), condition=Attr("PK").exists()),
-                Put(item, condition=None if anew else Attr("PK").not_exists()),
+                Patch(endpoint, Update(add={REVISION: 1}), condition=PRESENT),
+                Put(item, condition=None if anew else ABSENT),
             ]
         )
         self.endpoint_config_cache.invalidate()

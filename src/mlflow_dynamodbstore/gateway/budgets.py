@@ -20,11 +20,12 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import is_refused, made, not_found
+from mlflow_dynamodbstore.gateway.base import made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import Check, Patch, Put, Write
@@ -105,7 +106,7 @@ class Budgets:
 
     def delete_budget_policy(self, budget_policy_id: str) -> None:
         try:
-            self.table.delete(self._budget_key(budget_policy_id), condition=Attr("PK").exists())
+            self.table.delete(self._budget_key(budget_policy_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(ENTITY, budget_policy_id=budget_policy_id) from refused
 
@@ -158,9 +159,9 @@ class Budgets:
             return
         endpoint = gateway_keys.endpoint_key(item["target"], self.context.workspace())
         try:
-            self.table.transact([Check(endpoint, Attr("PK").exists()), write])
+            self.table.transact([Check(endpoint, PRESENT), write])
         except TransactionCancelled as cancelled:
-            if not is_refused(cancelled, 0):
+            if not cancelled.refused(0):
                 raise
             raise not_found(endpoint_items.ENTITY, endpoint_id=item["target"]) from cancelled
 

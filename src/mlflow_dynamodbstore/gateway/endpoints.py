@@ -55,6 +55,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
@@ -314,7 +315,7 @@ class Endpoints:
             Patch(
                 self.model_definitions.definition_key(n),
                 Update(add={USES: by}),
-                condition=Attr("PK").exists(),
+                condition=PRESENT,
             )
             for n, by in sorted(changed.items())
         ]
@@ -382,7 +383,7 @@ def _is_fallback(config: GatewayEndpointModelConfig) -> bool:
 
 def _name(guard: Key, endpoint_id: str) -> Put:
     item: Item = {"PK": guard.pk, "SK": guard.sk, "endpoint_id": endpoint_id}
-    return Put(item, condition=Attr("PK").not_exists())
+    return Put(item, condition=ABSENT)
 
 
 def _name_taken(name: str) -> MlflowException:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities.gateway_guardrail import GatewayGuardrailConfig
 from mlflow.exceptions import MlflowException
 from mlflow.utils.time import get_current_time_millis
@@ -20,6 +19,7 @@ from mlflow_dynamodbstore.gateway.endpoint_items import GUARDRAILS
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 from mlflow_dynamodbstore.gateway.guardrails import Guardrails, action_endpoint, to_guardrail
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import Check, TransactWrite
@@ -136,7 +136,7 @@ class GuardrailConfigs:
             if before is None:
                 raise missing
             entries = changed(found, self._existing_guardrails(found, before[GUARDRAILS]))
-            exists: list[TransactWrite] = [Check(guardrail_key, Attr("PK").exists())]
+            exists: list[TransactWrite] = [Check(guardrail_key, PRESENT)]
             after = self.gateway_endpoints.change_endpoint(before, {GUARDRAILS: entries}, exists)
             known = {one["guardrail_id"]: one for one in [*before[GUARDRAILS], *entries]}
             return self._to_guardrail_config(after, known[guardrail_id], found)

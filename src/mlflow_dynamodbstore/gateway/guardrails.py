@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities.gateway_guardrail import (
     GatewayGuardrail,
     GuardrailAction,
@@ -21,12 +20,13 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
 from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import is_refused, made, not_found
+from mlflow_dynamodbstore.gateway.base import made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Check, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
@@ -74,11 +74,11 @@ class Guardrails:
         writes: list[TransactWrite] = [Put(item)]
         if action_endpoint_id is not None:
             endpoint = gateway_keys.endpoint_key(action_endpoint_id, workspace)
-            writes.append(Check(endpoint, Attr("PK").exists()))
+            writes.append(Check(endpoint, PRESENT))
         try:
             self.table.transact(writes)
         except TransactionCancelled as cancelled:
-            if not is_refused(cancelled):
+            if not cancelled.any_refused:
                 raise
             raise not_found(endpoint_items.ENTITY, endpoint_id=action_endpoint_id) from cancelled
         return self._to_guardrails([item])[0]
@@ -92,7 +92,7 @@ class Guardrails:
     def delete_gateway_guardrail(self, guardrail_id: str) -> None:
         """Delete a guardrail; endpoints that name it are not held up by it any more."""
         try:
-            self.table.delete(self.guardrail_key(guardrail_id), condition=Attr("PK").exists())
+            self.table.delete(self.guardrail_key(guardrail_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(ENTITY, guardrail_id=guardrail_id) from refused
 

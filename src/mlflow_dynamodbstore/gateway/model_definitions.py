@@ -24,6 +24,7 @@ from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
@@ -220,12 +221,12 @@ def _reference(secret_id: str, secret: Item | None) -> Item:
 
 def _referred_to(secret_key: Key) -> Patch:
     """Tell a secret that somebody refers to it from now on."""
-    return Patch(secret_key, Update(add={REVISION: 1}), condition=Attr("PK").exists())
+    return Patch(secret_key, Update(add={REVISION: 1}), condition=PRESENT)
 
 
 def _name(guard: Key, definition_id: str) -> Put:
     item: Item = {"PK": guard.pk, "SK": guard.sk, "definition_id": definition_id}
-    return Put(item, condition=Attr("PK").not_exists())
+    return Put(item, condition=ABSENT)
 
 
 def _still_named(item: Item) -> ConditionBase:

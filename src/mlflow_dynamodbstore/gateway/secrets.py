@@ -14,7 +14,6 @@ from mlflow_dynamodbstore.gateway.base import (
     GatewayItems,
     check_one_of,
     exists_already,
-    is_refused,
     later,
     made,
     not_found,
@@ -24,6 +23,7 @@ from mlflow_dynamodbstore.gateway.encryption import decrypted, encrypted
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY, remember_key
 from mlflow_dynamodbstore.shared.optimistic import optimistically
@@ -79,12 +79,12 @@ class Secrets:
         }
         taken = Put(
             {"PK": guard.pk, "SK": guard.sk, "secret_id": secret_id},
-            condition=Attr("PK").not_exists(),
+            condition=ABSENT,
         )
         try:
             self.table.transact([taken, Put(item)])
         except TransactionCancelled as cancelled:
-            if not is_refused(cancelled):
+            if not cancelled.any_refused:
                 raise
             raise exists_already(f"Secret with name '{secret_name}' already exists") from cancelled
         return to_secret_info(item)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.genai.label_schemas.label_schemas import (
     InputText,
@@ -45,6 +44,7 @@ from mlflow_dynamodbstore.reviews.label_records import (
 )
 from mlflow_dynamodbstore.reviews.listing import Page, listed
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.pages import validate_max_results
@@ -54,7 +54,6 @@ from mlflow_dynamodbstore.table.values import Item, Key
 _logger = logging.getLogger(__name__)
 
 ID_PREFIX = "ls-"
-_THERE = Attr("PK").exists()
 
 
 class LabelSchemas:
@@ -175,7 +174,9 @@ class LabelSchemas:
         guards = name_guard(item, str(item["name"])), name_guard(item, name)
         update = Update(set={**changes, "updated": get_current_time_millis()})
         try:
-            return naming.change(self.table, item, update, guards, label_schema_id_of(item), _THERE)
+            return naming.change(
+                self.table, item, update, guards, label_schema_id_of(item), PRESENT
+            )
         except naming.NameTaken as error:
             raise _name_is_taken(name, experiment_id_of(item)) from error
 

@@ -100,7 +100,7 @@ def _transact(table: Table, *writes: TransactWrite) -> list[bool]:
     try:
         table.transact(writes)
     except TransactionCancelled as error:
-        refused = [r is not None and r.code == "ConditionFailed" for r in error.reasons]
+        refused = [error.refused(n) for n in range(len(error.reasons))]
         if not any(refused):
             raise
         return refused

@@ -38,7 +38,7 @@ from mlflow_dynamodbstore.reviews.queue_records import (
 )
 from mlflow_dynamodbstore.reviews.queues import QueueNotFound, ReviewQueues, page_of
 from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
@@ -47,7 +47,6 @@ from mlflow_dynamodbstore.table.values import TTL, Item, Key
 
 _AT_ONCE = MAX_TRANSACTION - 1  # and the queue itself
 _ONE_MORE = Update(add={ATTACHED: 1})
-_THERE = Attr("PK").exists()
 
 
 class ReviewItems:
@@ -101,9 +100,9 @@ class ReviewItems:
         """Attach some items together; False when the queue or one of them is not as it was."""
         puts = [Put(item, condition=ABSENT) for item in items]
         try:
-            self.table.transact([Patch(queue, _ONE_MORE, condition=_THERE), *puts])
+            self.table.transact([Patch(queue, _ONE_MORE, condition=PRESENT), *puts])
         except TransactionCancelled as error:
-            if any(r is not None and r.code == "ConditionFailed" for r in error.reasons):
+            if error.any_refused:
                 return False
             raise
         return True

@@ -45,6 +45,7 @@ from mlflow_dynamodbstore.reviews.queue_records import (
     queue_of,
 )
 from mlflow_dynamodbstore.shared.bulk import empty_partition
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.pages import validate_max_results
@@ -216,7 +217,7 @@ class ReviewQueues:
         name = str(changes.get("name", item["name"]))
         guards = name_guard(item, str(item["name"])), name_guard(item, name)
         update = Update(set={**changes, "updated": get_current_time_millis()})
-        same: ConditionBase = Attr("PK").exists()
+        same: ConditionBase = PRESENT
         if "schema_ids" in changes:
             same = Attr(ATTACHED).eq(item[ATTACHED])
         try:

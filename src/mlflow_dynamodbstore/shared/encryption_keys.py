@@ -26,6 +26,7 @@ from mlflow_dynamodbstore.gateway.encryption import key_manager
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, Range
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
@@ -126,7 +127,7 @@ def remember_key(table: Table, kind: SecretKind) -> None:
     try:
         table.put(
             {"PK": key.pk, "SK": key.sk, "digest": digest},
-            condition=Attr("PK").not_exists() | Attr("digest").eq(digest),
+            condition=ABSENT | Attr("digest").eq(digest),
         )
     except ConditionFailed as refused:
         if any(_secrets(table, kind)):

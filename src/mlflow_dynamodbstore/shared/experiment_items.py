@@ -23,6 +23,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.places import NAME, experiment_id_of
 from mlflow_dynamodbstore.shared.search.filters import TAG
 from mlflow_dynamodbstore.table.contract import Query
@@ -213,7 +214,7 @@ def same_tags(meta: Item) -> ConditionBase:
     revision = Attr(TAGS_REVISION)
     if TAGS_REVISION in meta:
         return revision.eq(meta[TAGS_REVISION])
-    return Attr("PK").exists() & revision.not_exists()
+    return PRESENT & revision.not_exists()
 
 
 def all_tags(table: Table, meta: Item) -> Tags:

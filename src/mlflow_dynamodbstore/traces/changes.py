@@ -123,9 +123,9 @@ class TraceChanges:
             try:
                 self.table.transact([Patch(place.key, update, unchanged), *made.together])
             except TransactionCancelled as error:
-                if (reason := error.reasons[0]) is None or reason.code != "ConditionFailed":
+                if not error.refused(0):
                     raise
-                raise ConditionFailed(str(error), reason.old) from error
+                raise ConditionFailed(str(error), error.old(0)) from error
             self.trace_lookup.forget_image(place.trace_id)  # what others have set is not in it
             return after
         whole = self.table.update(place.key, update, condition=unchanged, returns="new")

@@ -18,6 +18,7 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
@@ -118,7 +119,7 @@ class TraceDeletion:
 def _unlocated(place: TracePlace) -> Delete:
     """How to remove what tells where a trace lay, unless it tells of another place by now."""
     key = trace_keys.trace_locator_key(place.trace_id)
-    here = Attr("experiment_id").eq(place.experiment_id) | Attr("PK").not_exists()
+    here = Attr("experiment_id").eq(place.experiment_id) | ABSENT
     return Delete(key, condition=here)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_info_v2 import TraceInfoV2
 from mlflow.entities.trace_state import TraceState
@@ -14,6 +13,7 @@ from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.tracing.utils import generate_request_id_v2
 from mlflow.utils.validation import _parse_experiment_ids
 
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
 from mlflow_dynamodbstore.table.contract import Put
@@ -93,7 +93,7 @@ class TraceInfos:
         started = _started(place, info, tags, int(self.table.clock()), ttl)
         if started.before:
             self.table.write(list(started.before))
-        claim = Put(started.after, condition=Attr("PK").not_exists())
+        claim = Put(started.after, condition=ABSENT)
         home = self.trace_creation.locate_trace(place, ttl, [claim])
         if home is None:
             return self.trace_lookup.note(started.after), True

@@ -18,6 +18,7 @@ from mlflow.tracing.constant import TraceMetadataKey
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Patch, Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
@@ -146,7 +147,7 @@ def expiring(ttl: int | None) -> Update:
 
 def dated(some: Iterable[Key], ttl: int | None) -> list[Patch]:
     """How to give items another expiry, or none; those that are gone stay so."""
-    return [Patch(key, expiring(ttl), condition=Attr("PK").exists()) for key in some]
+    return [Patch(key, expiring(ttl), condition=PRESENT) for key in some]
 
 
 class TagWrites(NamedTuple):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
@@ -117,7 +117,7 @@ class TraceLookup:
         """Make sure that a trace which is there has a locator; gives where that says it is."""
         while (found := self.table.get(trace_keys.trace_locator_key(place.trace_id))) is None:
             with suppress(ConditionFailed):
-                self.table.put(items.locator(place, ttl), condition=Attr("PK").not_exists())
+                self.table.put(items.locator(place, ttl), condition=ABSENT)
                 return place.experiment_id
         return str(found["experiment_id"])
 

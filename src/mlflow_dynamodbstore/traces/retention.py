@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from boto3.dynamodb.conditions import Attr
-
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import FAMILY, OLD_TRACES
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
@@ -30,8 +29,6 @@ from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 from mlflow_dynamodbstore.traces.paths import Traces
 
 AT_ONCE = 50
-
-_EXISTS = Attr("PK").exists()
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ class TraceRetention:
         modern = Update(set={VERSION: newest}, remove=(OLD_TRACES,))
         try:
             self.table.update(
-                experiment_keys.experiment_key(experiment_id), modern, condition=_EXISTS
+                experiment_keys.experiment_key(experiment_id), modern, condition=PRESENT
             )
         except ConditionFailed:
             return  # removed meanwhile

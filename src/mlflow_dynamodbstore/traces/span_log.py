@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Span
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
@@ -135,7 +135,7 @@ class SpanLog:
             spans, parts = batch.stored(place.more_spans(number), ttl)
             self.table.write(parts)
             try:
-                self.table.put(spans.item, condition=Attr("PK").not_exists())
+                self.table.put(spans.item, condition=ABSENT)
             except ConditionFailed:
                 self.table.write(large_values.removal(spans.item, span_batches.SPANS))
                 number += 1

@@ -101,9 +101,9 @@ class TraceTags:
         try:
             self.table.transact([changed, tag])
         except TransactionCancelled as error:
-            if (reason := error.reasons[0]) is None or reason.code != "ConditionFailed":
+            if not error.refused(0):
                 raise
-            return reason
+            return error.reasons[0]
         return None
 
     def delete_trace_tag(self, trace_id: str, key: str) -> None:

@@ -17,6 +17,7 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, TEMPORARILY_UN
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
@@ -30,7 +31,6 @@ from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
 T = TypeVar("T")
 
-_FREE = Attr("PK").not_exists()
 
 COPIED = "copied"
 """Attribute of what belongs to a trace that was moved: by which move it came."""
@@ -56,7 +56,7 @@ class TraceCreation:
 
         Gives the experiment where the trace already is, when it is located, and None otherwise.
         """
-        claim = Put(items.locator(place, ttl), condition=_FREE)
+        claim = Put(items.locator(place, ttl), condition=ABSENT)
         try:
             self.table.transact([claim, *with_it])
         except TransactionCancelled as error:
@@ -68,7 +68,7 @@ class TraceCreation:
 
     def _home_unless_free(self, error: TransactionCancelled, place: TracePlace) -> str:
         """Where a trace is that could not be written beside its locator."""
-        if any(reason is not None and reason.code == "ConditionFailed" for reason in error.reasons):
+        if error.any_refused:
             return place.experiment_id  # its own item is there, without a locator
         raise error
 
@@ -76,7 +76,7 @@ class TraceCreation:
         """The trace at a located place, and whether it was begun by this call."""
         new = fresh(place)
         try:
-            self.table.put(new, condition=_FREE)
+            self.table.put(new, condition=ABSENT)
         except ConditionFailed as refused:
             if refused.old is None:
                 raise
@@ -151,12 +151,12 @@ class TraceCreation:
 
     def _clear(self, place: TracePlace, belongings: Sequence[Item]) -> None:
         """Remove what belonged to a trace that has moved away, unless it is on its way back."""
-        gone = Check(place.key, _FREE)
+        gone = Check(place.key, ABSENT)
         for some in batched(belongings, MAX_TRANSACTION - 1):
             try:
                 self.table.transact([gone, *(self._uncopied(child) for child in some)])
             except TransactionCancelled as error:
-                if all(one is None or one.code != "ConditionFailed" for one in error.reasons):
+                if not error.any_refused:
                     raise
 
     def _uncopied(self, child: Item) -> Delete:
@@ -168,7 +168,7 @@ class TraceCreation:
     def _handed_over(self, current: Item, moved: Item) -> bool:
         """Let a trace lie elsewhere from now on; False when it has changed since it was read."""
         old, new = trace_place_of(current), trace_place_of(moved)
-        here = Attr("experiment_id").eq(old.experiment_id) | _FREE
+        here = Attr("experiment_id").eq(old.experiment_id) | ABSENT
         try:
             self.table.transact(
                 [
@@ -178,7 +178,7 @@ class TraceCreation:
                 ]
             )
         except TransactionCancelled as error:
-            if any(one is not None and one.code == "ConditionFailed" for one in error.reasons):
+            if error.any_refused:
                 return False
             raise
         return True

@@ -10,12 +10,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Span
 from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import trace_place_of
@@ -102,7 +102,7 @@ class XRaySpans:
         head, parts = batch.stored(trace_place_of(item).spans, ttl_of(item))
         self.table.write(parts)
         try:
-            self.table.put(head.item, condition=Attr("PK").not_exists())
+            self.table.put(head.item, condition=ABSENT)
         except ConditionFailed:
             # Another process has kept them already.
             self.table.write(large_values.removal(head.item, span_batches.SPANS))

@@ -15,6 +15,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.shared.bulk import batched, empty_partition
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import (
     entry_key,
@@ -199,7 +200,7 @@ class ExperimentDeletion:
         key = self.table.schema.key_of(meta)
         # The experiment last: until then a second try finds it and goes on.
         empty_partition(self.table, key.pk, keep=frozenset({key.sk}))
-        own = Attr("experiment_id").eq(experiment_id_of(meta)) | Attr("PK").not_exists()
+        own = Attr("experiment_id").eq(experiment_id_of(meta)) | ABSENT
         self.table.transact(
             [
                 Delete(key, condition=Attr("lifecycle").eq(DELETED)),

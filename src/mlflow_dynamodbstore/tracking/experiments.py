@@ -28,6 +28,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import (
     NewExperiment,
@@ -139,7 +140,7 @@ class Experiments:
 
     def _write_new(self, new: NewExperiment) -> bool:
         """Write an experiment; False when its number is in use. Raises when its name is."""
-        free = Attr("PK").not_exists()
+        free = ABSENT
         tags = new.tag_items()
         self.experiment_names.enter(new.workspace, new.experiment_id, new.name)
         # The tags first: until the experiment itself is there, nobody sees them.
@@ -203,7 +204,7 @@ class Experiments:
                 ),
                 condition=Attr("name").eq(meta["name"]) & Attr("lifecycle").eq(ACTIVE),
             ),
-            Put(entry, condition=Attr("PK").not_exists() | own),
+            Put(entry, condition=ABSENT | own),
             Put(name_rev_item(experiment_id, new_name)),
         ]
         if new_name != meta["name"]:
@@ -237,7 +238,7 @@ class Experiments:
         while True:
             meta = self.experiment_lookup.get_active(experiment_id)
             place = Key(str(meta["PK"]), experiment_keys.experiment_tag(key))
-            removal = Delete(place, condition=Attr("PK").exists())
+            removal = Delete(place, condition=PRESENT)
             try:
                 if _changed(self.table, meta, tag_removal(key), removal):
                     return

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import (
     Dataset,
     DatasetInput,
@@ -34,6 +33,7 @@ from mlflow.utils.validation import (
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
@@ -101,7 +101,7 @@ class Inputs:
         stored = [use.stored() for use in new]
         parts = [part for value in stored for part in value.parts]
         heads = [
-            Put({**use.head, **value.attributes}, condition=Attr("PK").not_exists())
+            Put({**use.head, **value.attributes}, condition=ABSENT)
             for use, value in zip(new, stored, strict=True)
         ]
         outcomes = self.table.write(parts, then=heads)[len(parts) :]
@@ -192,7 +192,7 @@ class Use:
         name, digest = self.dataset.name, self.dataset.digest
         attributes: Item = {"dataset": self._place, **self._names, "tags": {**self.tags}}
         sk = run_keys.run_input(self.run.run_id, name, digest)
-        return Put(self.run.child(sk, name, attributes), condition=Attr("PK").not_exists())
+        return Put(self.run.child(sk, name, attributes), condition=ABSENT)
 
     def is_in(self, outcome: Outcome) -> bool:
         """Whether the run has the dataset in this context now, by this write or by an earlier."""

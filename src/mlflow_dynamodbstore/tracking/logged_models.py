@@ -28,6 +28,7 @@ from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, experiment_id_of
@@ -114,7 +115,7 @@ class LoggedModels:
         # The model last: a crash leaves items of a model that does not exist, never half a model.
         self.table.write(
             [*texts.children, *self._model_entry_of_run(source_run_id, item)],
-            then=[Put(item, condition=Attr("PK").not_exists())],
+            then=[Put(item, condition=ABSENT)],
         )
         return ModelRecord(item, [put.item for put in texts.children]).to_entity()
 
@@ -205,7 +206,7 @@ class LoggedModels:
         if ttl is not None:
             expiry = Update(set={TTL: ttl})
             for chunk in batched(self._below_model(item), WRITE_PAGE):
-                self.table.write([Patch(k, expiry, condition=Attr("PK").exists()) for k in chunk])
+                self.table.write([Patch(k, expiry, condition=PRESENT) for k in chunk])
 
     def hard_delete_logged_model(self, model_id: str) -> None:
         """Remove a logged model and all that belongs to it, for good."""

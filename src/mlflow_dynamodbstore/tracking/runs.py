@@ -19,6 +19,7 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
@@ -88,7 +89,7 @@ class Runs:
             # without its tags.
             self.table.write(
                 [Put(tag) for tag in tag_items],
-                then=[Put(item, condition=Attr("PK").not_exists())],
+                then=[Put(item, condition=ABSENT)],
             )
             # Whoever deletes the experiment marks it first and then looks for its runs, so that
             # one of the two sees the other. Only after the run was written it counts that the
@@ -186,10 +187,9 @@ class Runs:
         try:
             self.table.transact([Patch(run.key, update, condition=active), tag])
         except TransactionCancelled as error:
-            reason = error.reasons[0]
-            if reason is None or reason.code != "ConditionFailed":
+            if not error.refused(0):
                 raise
-            refused = ConditionFailed(str(error), reason.old)
+            refused = ConditionFailed(str(error), error.old(0))
             check_run_is_active(run.run_id, self._in_the_way(run, refused))
             raise
         item = self.table.get(run.key)
