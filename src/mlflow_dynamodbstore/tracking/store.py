@@ -29,6 +29,7 @@ from mlflow_dynamodbstore.gateway.guardrails import Guardrails
 from mlflow_dynamodbstore.gateway.mappings import ModelMappings
 from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
 from mlflow_dynamodbstore.gateway.resolving import EndpointConfigs
+from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.gateway.secrets import Secrets
 from mlflow_dynamodbstore.mcp.base import ServerReader
 from mlflow_dynamodbstore.mcp.endpoints import AccessEndpoints
@@ -43,8 +44,8 @@ from mlflow_dynamodbstore.reviews.label_schemas import LabelSchemas
 from mlflow_dynamodbstore.reviews.queue_items import ReviewItems
 from mlflow_dynamodbstore.reviews.queues import ReviewQueues
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY, check_key
-from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.encryption_keys import check_key
+from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID, ExperimentLookup
 from mlflow_dynamodbstore.shared.face import answered_by
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
@@ -312,6 +313,8 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
 
     It makes the parts; the table of contents says which of them answers which call.
     """
+
+    DEFAULT_EXPERIMENT_ID = DEFAULT_EXPERIMENT_ID
 
     def __init__(
         self, store_uri: str, artifact_uri: str | None = None, *, table: Table | None = None
