@@ -8,9 +8,10 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
-from mlflow_dynamodbstore.registry import search, search_terms
-from mlflow_dynamodbstore.registry.items import Place
+from mlflow_dynamodbstore.registry import search
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace
 from mlflow_dynamodbstore.shared.names.claims import LEASE_SECONDS, Claim
+from mlflow_dynamodbstore.shared.names.search import Names
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME
@@ -35,9 +36,7 @@ def indexed(store):
 @pytest.fixture
 def only_words(monkeypatch):
     """A search that lists all names fails."""
-    monkeypatch.setattr(
-        search_terms.Names, "_guarded", lambda *_: pytest.fail("listed all the names")
-    )
+    monkeypatch.setattr(Names, "_guarded", lambda *_: pytest.fail("listed all the names"))
 
 
 def found(store, filter_string):
@@ -174,7 +173,7 @@ def test_entries_of_a_name_that_was_never_taken_are_cleaned_up(indexed, time):
 def test_entries_go_with_the_claim_of_somebody_who_is_gone(indexed, time):
     """A deletion that stopped after the model was gone is finished by whoever wants the name."""
     indexed.create_registered_model("night owls")
-    place = Place("night owls", "default")
+    place = RegisteredModelPlace("night owls", "default")
     indexed.table.put(Claim(indexed.table, place).item())
     indexed.table.delete(access_keys.model_name_guard("night owls"))
     time.sleep(LEASE_SECONDS + 1)

@@ -25,7 +25,7 @@ class McpBase(WorkspaceMode):
     """The ground the entity modules stand on.
 
     Every change of a server, and of anything that belongs to it, raises the revision in META:
-    see ``registry.revisions``. A decision may therefore read versions, too: it holds only if
+    see ``names.revisions``. A decision may therefore read versions, too: it holds only if
     nothing of the server has changed since.
     """
 

@@ -6,8 +6,8 @@ from mlflow_dynamodbstore.mcp.errors import invalid, missing, no_server, version
 from mlflow_dynamodbstore.mcp.items import ALIAS, LATEST_ALIAS
 from mlflow_dynamodbstore.mcp.latest import LatestVersions
 from mlflow_dynamodbstore.mcp.records import Server
-from mlflow_dynamodbstore.registry.items import TagChange, as_texts
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.names.tags import TagChange, as_texts
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key

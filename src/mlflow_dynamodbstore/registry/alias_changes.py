@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.base import RegistryBase
-from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, Place, Target
+from mlflow_dynamodbstore.registry.current_user import current_user
+from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, RegisteredModelPlace, Target
 from mlflow_dynamodbstore.registry.records import Model
-from mlflow_dynamodbstore.registry.who import current_user
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -116,7 +116,7 @@ def recent_changes(model: Model) -> Iterator[AliasChange]:
         yield AliasChange.of(revision.zfill(CHANGE_DIGITS), alias, stored)
 
 
-def _history_item(place: Place, changes: list[AliasChange]) -> Item:
+def _history_item(place: RegisteredModelPlace, changes: list[AliasChange]) -> Item:
     """Changes of one alias as an item."""
     first = changes[0]
     return {
@@ -131,7 +131,7 @@ def _target(stored: Value) -> Target | None:
     return None if stored is None else Target.of(stored)
 
 
-def alias_item(place: Place, alias: str, target: Target) -> Item:
+def alias_item(place: RegisteredModelPlace, alias: str, target: Target) -> Item:
     """The item of an alias."""
     item: Item = {"PK": place.pk, "SK": registry_keys.model_alias(alias), "version": target.version}
     if target.secondary is not None:

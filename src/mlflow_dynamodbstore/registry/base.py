@@ -20,9 +20,9 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.copies import copying
 from mlflow_dynamodbstore.registry.errors import model_not_found, too_busy, version_not_found
-from mlflow_dynamodbstore.registry.items import Place, listed_facts, name_of_guard
-from mlflow_dynamodbstore.registry.memory import Memory
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, listed_facts, name_of_guard
 from mlflow_dynamodbstore.registry.records import Model, Version, tag_key
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.names.revisions import Change, Revisions
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex
@@ -59,15 +59,17 @@ class RegistryBase(WorkspaceAwareMixin):
         self.table = table
         self.policies = Policies(table)
         self._words = NameIndex(table, self.policies, MODEL_NAME)
-        self._models: Revisions[Place, Model] = Revisions(table, Model, too_busy, _kept_true)
-        self._versions: Memory[Key, KnownVersion] = Memory(VERSIONS_KEPT)
+        self._models: Revisions[RegisteredModelPlace, Model] = Revisions(
+            table, Model, too_busy, _kept_true
+        )
+        self._versions: BoundedCache[Key, KnownVersion] = BoundedCache(VERSIONS_KEPT)
         self._noted_workspaces = {DEFAULT_WORKSPACE}
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _place(self, name: str) -> Place:
+    def _place(self, name: str) -> RegisteredModelPlace:
         _validate_model_name(name)
-        return Place(name, self._get_active_workspace())
+        return RegisteredModelPlace(name, self._get_active_workspace())
 
     def _model(self, name: str) -> Model:
         model = self._models.find(self._place(name))
@@ -81,9 +83,9 @@ class RegistryBase(WorkspaceAwareMixin):
 
     def _versions_of_many(
         self, wanted: Iterable[tuple[Model, Iterable[int]]]
-    ) -> dict[tuple[Place, int], Version]:
+    ) -> dict[tuple[RegisteredModelPlace, int], Version]:
         """Versions of several models, in as few requests as they take."""
-        found: dict[tuple[Place, int], Version] = {}
+        found: dict[tuple[RegisteredModelPlace, int], Version] = {}
         missing: dict[Key, tuple[Model, int]] = {}
         copied: dict[Key, Item] = {}
         for model, numbers in wanted:
@@ -133,7 +135,7 @@ class RegistryBase(WorkspaceAwareMixin):
 
     def _change(
         self,
-        place: Place,
+        place: RegisteredModelPlace,
         decide: Decision,
         missing: Callable[[str], MlflowException] = model_not_found,
     ) -> Model:

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mlflow.entities.model_registry.model_version_stages import STAGE_NONE
@@ -26,44 +25,38 @@ from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.shared.names.attributes import (
+    NAME,
+    REVISION,
+    UID,
+    VERSIONS_REVISION,
+    named,
+)
+from mlflow_dynamodbstore.shared.names.tags import LONG_TAG, TAG, Tags, TagStore
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex, entries_left
-from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("RM/M")
 
-TAG = "t:"
-LONG_TAG = "T:"
 ALIAS = "a:"
 LATEST = "l:"
 COPY = "c:"
 CHANGE = "h:"
 _PREFIXES = (TAG, LONG_TAG, ALIAS, LATEST, COPY, CHANGE)
 
-NAME = "name"
-UID = "uid"
-"""Attribute of META: told apart from a model of the same name that was there before."""
-REVISION = "rev"
-"""Attribute of META: counts the changes of the model and of everything below it."""
-VERSIONS_REVISION = "vrev"
-"""Attribute of META: the revision in which one of the versions last changed."""
 LAST_VERSION = "last_version"
 PROMPT_VERSIONS = "prompt_versions"
 """Attribute of META: how many versions were ever marked as prompts."""
 
-MAX_INLINE_TAG = 1024
 # META is written with every change of the model, so it should stay small.
 MAX_INLINE_MODEL_TAGS = 16 * 1024
 MAX_INLINE_VERSION_TAGS = 128 * 1024
 
-Tags = Mapping[str, "str | None"]
 
-
-class Place(NamedTuple):
+class RegisteredModelPlace(NamedTuple):
     """Where a registered model lies."""
 
     name: str
@@ -114,7 +107,7 @@ class Place(NamedTuple):
         )
         return named(key, NAME, self.name)
 
-    # What claims need to know: see ``claims.Holder``.
+    # What claims need to know: see ``claims.NamedPartition``.
 
     def links(self, items: Iterable[Item]) -> list[Item]:
         """The items by which the versions among these are found by their runs."""
@@ -168,64 +161,7 @@ class Target(NamedTuple):
         return cls(stored) if isinstance(stored, int) else cls(*stored)
 
 
-@dataclass
-class TagChange:
-    """What setting or removing tags does to an item and beside it."""
-
-    set: Item = field(default_factory=dict)
-    remove: list[str] = field(default_factory=list)
-    writes: list[Put | Delete] = field(default_factory=list)
-
-
-class TagStore(NamedTuple):
-    """How the tags of one item are laid out: as its attributes, and as items of their own.
-
-    ``limit`` is how many bytes of tags may be attributes. What is long or beyond it is an item;
-    with ``all_apart`` the others are, too.
-    """
-
-    key_of: Callable[[str], Key]
-    limit: int
-    all_apart: bool
-
-    def setting(self, item: Item, tags: Tags) -> TagChange:
-        """What it takes to set tags on an item as it stands."""
-        change = TagChange()
-        size = sum(_size(n, v) for n, v in item.items() if n.startswith(TAG) and n[2:] not in tags)
-        for key, value in tags.items():
-            own = _size(TAG + key, value)
-            # Whether something is a prompt must be known without another read.
-            has_room = size + own <= self.limit or key == IS_PROMPT_TAG_KEY
-            inline = has_room and _size("", value) <= MAX_INLINE_TAG
-            if inline:
-                size += own
-                change.set[TAG + key] = value
-            else:
-                change.set[LONG_TAG + key] = True
-            other = (LONG_TAG if inline else TAG) + key
-            if other in item:
-                change.remove.append(other)
-            if not inline or self.all_apart:
-                change.writes.append(Put(self._item(key, value)))
-            elif other in item:
-                change.writes.append(Delete(self.key_of(key)))
-        return change
-
-    def removing(self, item: Item, key: str) -> TagChange | None:
-        """What it takes to remove a tag, or None when there is none."""
-        found = [name for name in (TAG + key, LONG_TAG + key) if name in item]
-        if not found:
-            return None
-        change = TagChange(remove=found)
-        if self.all_apart or LONG_TAG + key in found:
-            change.writes.append(Delete(self.key_of(key)))
-        return change
-
-    def _item(self, key: str, value: str | None) -> Item:
-        return {**named(self.key_of(key), "key", key), "value": value}
-
-
-def new_meta(place: Place, now: int, description: str | None) -> Item:
+def new_meta(place: RegisteredModelPlace, now: int, description: str | None) -> Item:
     """The own item of a new model, without its tags."""
     item: Item = {
         "PK": place.pk,
@@ -246,7 +182,7 @@ def new_meta(place: Place, now: int, description: str | None) -> Item:
 
 
 def new_version(
-    place: Place,
+    place: RegisteredModelPlace,
     number: int,
     now: int,
     *,
@@ -338,22 +274,5 @@ def linked_version(link: Item) -> tuple[str, int]:
     return (str(link[NAME]) if name is None else name), number
 
 
-def as_texts(tags: Iterable[tuple[str, object]]) -> dict[str, str | None]:
-    """Tags by key, the last of equal ones; values that are no text are written as such."""
-    return {key: None if value is None else str(value) for key, value in tags}
-
-
 def _is_version(item: Item) -> bool:
     return item["SK"] in registry_keys.MODEL_VERSIONS and "stage" in item
-
-
-def named(key: Key, attribute: str, text: str) -> Item:
-    """An item at a key; a text too long for the key stands in an attribute."""
-    item: Item = {"PK": key.pk, "SK": key.sk}
-    if is_cut(key.sk):
-        item[attribute] = text
-    return item
-
-
-def _size(name: str, value: Value) -> int:
-    return len(name.encode()) + (0 if value is None else len(value.encode()))

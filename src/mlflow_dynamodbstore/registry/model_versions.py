@@ -28,13 +28,13 @@ from mlflow_dynamodbstore.registry.items import (
     LAST_VERSION,
     LATEST,
     PROMPT_VERSIONS,
-    Place,
-    as_texts,
+    RegisteredModelPlace,
     marks_prompt,
     new_version,
 )
 from mlflow_dynamodbstore.registry.records import Model, Version
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.names.tags import as_texts
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -215,7 +215,9 @@ class ModelVersions(AliasChanges):
 
         self._change(place, decide, lambda _: version_not_found(name, version))
 
-    def _changed_version(self, place: Place, number: int, decide: Decision) -> ModelVersion:
+    def _changed_version(
+        self, place: RegisteredModelPlace, number: int, decide: Decision
+    ) -> ModelVersion:
         """Do a change of a version, and return it as it is then."""
         model = self._change(place, decide, lambda name: version_not_found(name, number))
         return self._version(model, number).entity(model.aliases_of(number))
@@ -245,7 +247,7 @@ class ModelVersions(AliasChanges):
         others = (n for n in self._numbers_in(model.place, stage) if n not in leaving)
         return next(others, 0)
 
-    def _numbers_in(self, place: Place, stage: str) -> Iterable[int]:
+    def _numbers_in(self, place: RegisteredModelPlace, stage: str) -> Iterable[int]:
         """The versions in a stage, the newest first."""
         query = Query(
             place.pk,

@@ -23,19 +23,15 @@ from mlflow_dynamodbstore.registry.items import (
     COPY,
     LAST_VERSION,
     LATEST,
-    LONG_TAG,
     PROMPT_VERSIONS,
-    REVISION,
     SCHEMA_VERSION,
-    TAG,
-    UID,
-    VERSIONS_REVISION,
-    Place,
-    Tags,
+    RegisteredModelPlace,
     Target,
     by_prefix,
     marks_prompt,
 )
+from mlflow_dynamodbstore.shared.names.attributes import REVISION, UID, VERSIONS_REVISION
+from mlflow_dynamodbstore.shared.names.tags import LONG_TAG, TAG, Tags
 from mlflow_dynamodbstore.shared.search import filters
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -48,7 +44,7 @@ READY = ModelVersionStatus.to_string(ModelVersionStatus.READY)
 class Model:
     """A registered model, as its META says."""
 
-    place: Place
+    place: RegisteredModelPlace
     item: Item
     long_tags: Tags = field(default_factory=dict)
     """Values of the tags that META only names, once they have been read."""
@@ -143,7 +139,7 @@ class Model:
 class Version:
     """A version of a registered model."""
 
-    place: Place
+    place: RegisteredModelPlace
     number: int
     item: Item
     long_tags: Tags = field(default_factory=dict)
@@ -215,7 +211,9 @@ _ATTRIBUTES = {
 }
 
 
-def read_with_versions(table: Table, place: Place) -> tuple[Item | None, list[Version]]:
+def read_with_versions(
+    table: Table, place: RegisteredModelPlace
+) -> tuple[Item | None, list[Version]]:
     """A model's META and all of its versions, in one query."""
     query = Query(place.pk, where=registry_keys.MODEL_AND_VERSIONS.on())
     meta: Item | None = None

@@ -12,16 +12,14 @@ from mlflow.utils.validation import _validate_model_renaming, _validate_register
 from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.errors import model_not_found, name_taken
 from mlflow_dynamodbstore.registry.items import (
-    LONG_TAG,
-    TAG,
-    Place,
-    as_texts,
+    RegisteredModelPlace,
     new_meta,
 )
 from mlflow_dynamodbstore.registry.records import Model, read_with_versions
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.names.tags import LONG_TAG, TAG, as_texts
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
@@ -101,7 +99,7 @@ class RegisteredModels(RegistryBase):
             raise name_taken(new_name) from taken
         return self._entity(self._models.remembered(target, meta))
 
-    def _move(self, source: Place, target: Place, now: int) -> Item:
+    def _move(self, source: RegisteredModelPlace, target: RegisteredModelPlace, now: int) -> Item:
         self._models.forget(source)
         if self._models.find(source) is None:
             raise model_not_found(source.name)

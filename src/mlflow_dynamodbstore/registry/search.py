@@ -28,22 +28,21 @@ from mlflow.store.model_registry import (
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.base import RegistryBase
-from mlflow_dynamodbstore.registry.items import Place, linked_version, listed_meta
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, linked_version, listed_meta
 from mlflow_dynamodbstore.registry.records import Model, Version, read_with_versions
 from mlflow_dynamodbstore.registry.search_terms import (
-    NAME,
+    MODELS,
     RUN_ID,
-    Filter,
-    Listed,
-    Names,
+    ModelFilter,
     model_filter,
     model_ordering,
-    position_after,
     version_filter,
     version_ordering,
 )
+from mlflow_dynamodbstore.shared.names.attributes import NAME
+from mlflow_dynamodbstore.shared.names.search import Listed, Names
 from mlflow_dynamodbstore.shared.search.filters import all_hold
-from mlflow_dynamodbstore.shared.search.ordering import Ordering
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, position_after
 from mlflow_dynamodbstore.shared.search.pages import in_order, page
 from mlflow_dynamodbstore.table.contract import Query
 
@@ -55,6 +54,8 @@ PARTITIONS_AT_ONCE = 16
 MOST_BY_WORDS = 50
 """Reading a model by its name costs as much as listing dozens of them."""
 TRIES = 5
+LEAST_GUARDS = 50
+"""Prompts stand among the models, so a page of fewer might show nothing."""
 
 
 class VanishedError(Exception):
@@ -81,7 +82,7 @@ class RegistrySearch(RegistryBase):
         def search(strict: bool, by_words: bool) -> PagedList[RegisteredModel]:
             size = min(max_results + 1, MODELS_AT_ONCE)
             by_name = ordering.keys[0].name == NAME
-            names = self._names(wanted, by_words, size if by_name else None)
+            names = self._names(wanted, by_words, max(size, LEAST_GUARDS) if by_name else None)
             chunks = _batched(names.entries(ordering, after), size)
             groups = (self._matching(chunk, wanted, strict) for chunk in chunks)
             found, token = page(_in_order(groups, ordering), ordering, after, max_results)
@@ -89,10 +90,10 @@ class RegistrySearch(RegistryBase):
 
         return _settled(search)
 
-    def _matching(self, names: list[Listed], wanted: Filter, strict: bool) -> list[Model]:
+    def _matching(self, names: list[Listed], wanted: ModelFilter, strict: bool) -> list[Model]:
         """The models of these names that satisfy a filter."""
         workspace = self._get_active_workspace()
-        places = {Place(name, workspace): guard for name, guard in names}
+        places = {RegisteredModelPlace(name, workspace): guard for name, guard in names}
         told = {
             place: Model(place, meta)
             for place, guard in places.items()
@@ -113,7 +114,7 @@ class RegistrySearch(RegistryBase):
         versions = self._versions_of_many((model, model.latest.values()) for model in models)
         if strict and len(versions) < sum(len({*model.latest.values()}) for model in models):
             raise VanishedError
-        latest: dict[Place, list[Version]] = {}
+        latest: dict[RegisteredModelPlace, list[Version]] = {}
         for (place, _), version in versions.items():
             latest.setdefault(place, []).append(version)
         return [m.entity(latest.get(m.place, [])) for m in self._with_long_tags(models)]
@@ -153,12 +154,12 @@ class RegistrySearch(RegistryBase):
         return _settled(search)
 
     def _versions_by_model(
-        self, names: Iterator[str], wanted: Filter, strict: bool
+        self, names: Iterator[str], wanted: ModelFilter, strict: bool
     ) -> Iterator[list[Version]]:
         """The versions of models of these names, model by model."""
         workspace = self._get_active_workspace()
         for chunk in _batched(names, PARTITIONS_AT_ONCE):
-            places = [Place(name, workspace) for name in chunk]
+            places = [RegisteredModelPlace(name, workspace) for name in chunk]
             read = self.table.map(lambda place: read_with_versions(self.table, place), places)
             for place, (meta, versions) in zip(places, read, strict=True):
                 model = self._models.seen(place, meta)
@@ -167,14 +168,16 @@ class RegistrySearch(RegistryBase):
                 elif strict and wanted.exact(NAME) is None:
                     raise VanishedError
 
-    def _versions_of_runs(self, run_ids: list[str], wanted: Filter, strict: bool) -> list[Version]:
+    def _versions_of_runs(
+        self, run_ids: list[str], wanted: ModelFilter, strict: bool
+    ) -> list[Version]:
         """The versions that runs produced."""
         workspace = self._get_active_workspace()
         partitions = [registry_keys.model_run_pk(run_id, workspace) for run_id in run_ids]
         links = self.table.map(lambda pk: list(self.table.items(Query(pk))), partitions)
-        numbers: dict[Place, list[int]] = {}
+        numbers: dict[RegisteredModelPlace, list[int]] = {}
         for name, number in map(linked_version, chain.from_iterable(links)):
-            numbers.setdefault(Place(name, workspace), []).append(number)
+            numbers.setdefault(RegisteredModelPlace(name, workspace), []).append(number)
         metas = self.table.get_many(place.key for place in numbers)
         models = [self._models.seen(place, metas.get(place.key)) for place in numbers]
         found = [m for m in models if m and (wanted.prompts or not m.prompt_versions)]
@@ -183,7 +186,7 @@ class RegistrySearch(RegistryBase):
             raise VanishedError
         return list(versions.values())
 
-    def _names(self, wanted: Filter, by_words: bool, shown: int | None = None) -> Names:
+    def _names(self, wanted: ModelFilter, by_words: bool, shown: int | None = None) -> Names:
         """The names to look at: by the words in them, where those are indexed and say enough.
 
         ``shown`` is how many of them will do where they come in order and none is left out.
@@ -192,7 +195,7 @@ class RegistrySearch(RegistryBase):
         if by_words and wanted.needs_list_of_names:
             known = self._words.ids_having(workspace, wanted.on(NAME))
         few = known if known is not None and len(known) <= MOST_BY_WORDS else None
-        return Names(self.table, workspace, wanted, known=few, shown=shown)
+        return Names(self.table, workspace, wanted, MODELS, few, shown)
 
 
 def _settled(search: Callable[[bool, bool], T]) -> T:

@@ -14,13 +14,11 @@ from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.errors import version_not_found
 from mlflow_dynamodbstore.registry.items import (
     PROMPT_VERSIONS,
-    TagChange,
-    Tags,
-    as_texts,
     marks_prompt,
 )
 from mlflow_dynamodbstore.registry.records import Model, Version
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.names.tags import TagChange, Tags, as_texts
 from mlflow_dynamodbstore.table.contract import Patch, Write
 from mlflow_dynamodbstore.table.update import Update
 

@@ -34,10 +34,9 @@ from mlflow.utils.validation import (
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.registry.base import RegistryBase
-from mlflow_dynamodbstore.registry.search_terms import position_after
 from mlflow_dynamodbstore.shared.encryption_keys import WEBHOOK, remember_key
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
-from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey, position_after
 from mlflow_dynamodbstore.shared.search.pages import page
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed

@@ -26,7 +26,7 @@ from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, Range
 from mlflow_dynamodbstore.mcp import places as mcp_places
-from mlflow_dynamodbstore.registry.items import Place, name_of_guard
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, name_of_guard
 from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.shared.policies import Policies
@@ -112,7 +112,7 @@ class Named(Kind):
     """Things that have a partition whose key names the workspace: moving is copying."""
 
     @abstractmethod
-    def place(self, name: str, workspace: str) -> claims.Holder:
+    def place(self, name: str, workspace: str) -> claims.NamedPartition:
         """Where a thing of a name lies."""
 
     def remove(self, table: Table, workspace: str, item: Item) -> None:
@@ -140,8 +140,8 @@ class Models(Named):
     def name(self, item: Item) -> str:
         return name_of_guard(item)
 
-    def place(self, name: str, workspace: str) -> Place:
-        return Place(name, workspace)
+    def place(self, name: str, workspace: str) -> RegisteredModelPlace:
+        return RegisteredModelPlace(name, workspace)
 
 
 class McpServers(Named):

@@ -11,15 +11,14 @@ emptied.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 
-from mlflow_dynamodbstore.mcp.places import ServerPlace
-from mlflow_dynamodbstore.registry.items import REVISION, UID, Place
-from mlflow_dynamodbstore.table.contract import Delete, Page, Put, Query, Scan
+from mlflow_dynamodbstore.shared.names.attributes import REVISION, UID
+from mlflow_dynamodbstore.table.contract import Delete, Page, Put, Query
 from mlflow_dynamodbstore.table.errors import (
     ConditionFailed,
     TableError,
@@ -36,7 +35,7 @@ LEASE_SECONDS = 60
 PAGE = 250
 
 
-class Holder(Protocol):
+class NamedPartition(Protocol):
     """Where a named thing lies: in a partition of its own, and listed by a guard elsewhere."""
 
     @property
@@ -75,10 +74,6 @@ class Holder(Protocol):
         """META from another place as it is at this one."""
 
 
-HOLDERS: Mapping[str, Callable[[str, str], Holder]] = {"RM": Place, "MCP": ServerPlace}
-"""Whatever can be claimed, by the first word of its partition key."""
-
-
 class NameTakenError(Exception):
     """There is something live of this name; ``meta`` is its own item."""
 
@@ -113,7 +108,7 @@ def nothing_there() -> ConditionBase:
 class Claim:
     """The right to fill or empty one partition."""
 
-    def __init__(self, table: Table, place: Holder):
+    def __init__(self, table: Table, place: NamedPartition):
         self._table = table
         self._place = place
         self._token = secrets.token_hex(8)
@@ -185,7 +180,7 @@ class Claim:
         return int(self._table.clock()) + LEASE_SECONDS
 
 
-def make_room(table: Table, place: Holder, standing: Item | None) -> None:
+def make_room(table: Table, place: NamedPartition, standing: Item | None) -> None:
     """Empty a partition whose claim has run out. Raises ``NameTakenError`` for a live thing.
 
     A claim that holds is left alone: the caller waits and looks again.
@@ -200,24 +195,7 @@ def make_room(table: Table, place: Holder, standing: Item | None) -> None:
             claim.empty()
 
 
-def sweep(table: Table) -> int:
-    """Finish what others left half done: empty every partition whose claim has run out.
-
-    Reads the whole table, so it is upkeep. Returns how many claims it found.
-    """
-    found = 0
-    scan = Scan(filter=Attr(CLAIM).exists() & Attr(UNTIL).lte(int(table.clock())))
-    while True:
-        page = table.scan(scan)
-        for standing in page.items:
-            make_room(table, place_of(standing), standing)
-            found += 1
-        if page.cursor is None:
-            return found
-        scan = replace(scan, cursor=page.cursor)
-
-
-def remove(table: Table, place: Holder, meta: Item) -> None:
+def remove(table: Table, place: NamedPartition, meta: Item) -> None:
     """Remove something for good; it is gone at once. Raises ``OutdatedError``."""
     claim = Claim(table, place)
     try:
@@ -229,7 +207,9 @@ def remove(table: Table, place: Holder, meta: Item) -> None:
     claim.empty()
 
 
-def move(table: Table, source: Holder, target: Holder, now: int | None) -> Item | None:
+def move(
+    table: Table, source: NamedPartition, target: NamedPartition, now: int | None
+) -> Item | None:
     """Move something to another name or workspace; readers see it at one place at a time.
 
     ``now`` becomes the time of the last change of a model and its versions. Returns the new
@@ -247,7 +227,7 @@ def move(table: Table, source: Holder, target: Holder, now: int | None) -> Item 
     return meta
 
 
-def _abandon(table: Table, target: Holder, claim: Claim) -> None:
+def _abandon(table: Table, target: NamedPartition, claim: Claim) -> None:
     """Take the copies away again, unless the move has taken place after all.
 
     The answer to the last step may have been lost, and it may even be on its way still. Under
@@ -259,7 +239,7 @@ def _abandon(table: Table, target: Holder, claim: Claim) -> None:
 
 
 def _copy_and_switch(
-    table: Table, source: Holder, target: Holder, claim: Claim, now: int | None
+    table: Table, source: NamedPartition, target: NamedPartition, claim: Claim, now: int | None
 ) -> Item | None:
     for _ in table.retry.attempts():
         meta = table.get(source.key)
@@ -288,7 +268,9 @@ def _copy_and_switch(
     raise Unavailable(f"{source.name!r} keeps changing while it is being moved")
 
 
-def _copy(table: Table, source: Holder, target: Holder, claim: Claim, now: int | None) -> None:
+def _copy(
+    table: Table, source: NamedPartition, target: NamedPartition, claim: Claim, now: int | None
+) -> None:
     for page in pages(table, source):
         claim.renew()
         copies = [target.moved(item, now) for item in page.items]
@@ -297,7 +279,7 @@ def _copy(table: Table, source: Holder, target: Holder, claim: Claim, now: int |
         table.write([Put(copy) for copy in copies], then=[Put(link) for link in links])
 
 
-def pages(table: Table, place: Holder) -> Iterator[Page]:
+def pages(table: Table, place: NamedPartition) -> Iterator[Page]:
     """What lies in a partition beside META."""
     query = Query(place.pk, limit=PAGE)
     while True:
@@ -306,11 +288,6 @@ def pages(table: Table, place: Holder) -> Iterator[Page]:
         if page.cursor is None:
             return
         query = replace(query, cursor=page.cursor)
-
-
-def place_of(claim: Item) -> Holder:
-    """What a claim is on."""
-    return HOLDERS[claim["PK"].partition("#")[0]](claim["name"], claim["workspace"])
 
 
 def is_refused(cancelled: TransactionCancelled, write: int) -> bool:

@@ -14,11 +14,11 @@ from typing import Generic, Protocol, TypeVar
 from boto3.dynamodb.conditions import ConditionBase
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.registry.items import REVISION, VERSIONS_REVISION
-from mlflow_dynamodbstore.registry.memory import Memory
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.names import claims
+from mlflow_dynamodbstore.shared.names.attributes import REVISION, VERSIONS_REVISION
 from mlflow_dynamodbstore.shared.names.claims import (
-    Holder,
+    NamedPartition,
     OutdatedError,
     is_live,
     is_refused,
@@ -43,7 +43,7 @@ KEPT = 1_000
 # What the transaction writes to META counts too, and an item is at most 400 KB.
 ROOM_IN_BYTES = MAX_TRANSACTION_BYTES - 512 * 1024
 
-P = TypeVar("P", bound=Holder)
+P = TypeVar("P", bound=NamedPartition)
 
 
 class Thing(Protocol):
@@ -102,7 +102,7 @@ class Revisions(Generic[P, T]):
         self._made_of = made_of
         self._busy = busy
         self._beside = beside
-        self._known: Memory[str, T] = Memory(KEPT)
+        self._known: BoundedCache[str, T] = BoundedCache(KEPT)
 
     def find(self, place: P) -> T | None:
         """What is at a place, or None."""
