@@ -292,7 +292,7 @@ def test_a_long_history_of_several_aliases_is_whole(store, other, model):
     assert [(c.alias, c.before, c.after) for c in found] == made[::-1]
     assert [c.change_id for c in found] == sorted((c.change_id for c in found), reverse=True)
     assert len([sk for sk in items_at(store, "RM#m") if "ALIASHIST" in sk]) < len(made)
-    assert len(store._model("m").recent_changes) <= MOST_RECENT
+    assert len(store.model_reader.model("m").recent_changes) <= MOST_RECENT
     check_repeats(store)
 
 
@@ -305,7 +305,7 @@ def test_deleting_a_version_with_many_aliases_records_them_all(store, model):
     assert {(c.alias, c.before, c.after) for c in changes} == {
         (alias, Target(2), None) for alias in aliases
     }
-    assert len(store._model("m").recent_changes) <= MOST_RECENT
+    assert len(store.model_reader.model("m").recent_changes) <= MOST_RECENT
     for alias in aliases:
         assert store.rollback_registered_model_alias("m", alias, changes[0].change_id) is None
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.current_user import current_user
 from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, RegisteredModelPlace, Target
 from mlflow_dynamodbstore.registry.records import Model
@@ -51,48 +50,45 @@ class AliasChange:
         return cls(change_id, alias, timestamp, user, _target(before), _target(after))
 
 
-class AliasChanges(RegistryBase):
-    """What changing an alias writes."""
+def redirect(model: Model, alias: str, after: Target | None, change: Change, now: int) -> None:
+    """Let an alias lead somewhere else, or nowhere, as part of a change."""
+    place, before = model.place, model.aliases.get(alias)
+    if after is None:
+        change.remove.append(ALIAS + alias)
+        change.writes.append(Delete(Key(place.pk, registry_keys.model_alias(alias))))
+    else:
+        change.set[ALIAS + alias] = after.stored()
+        change.writes.append(Put(alias_item(place, alias, after)))
+    made = AliasChange(
+        f"{model.revision + 1:0{CHANGE_DIGITS}d}", alias, now, current_user(), before, after
+    )
+    if sum(name.startswith(CHANGE) for name in change.set) >= MOST_RECENT:
+        change.writes.append(Put(_history_item(place, [made])))
+        return
+    change.set[f"{CHANGE}{model.revision + 1}:{alias}"] = made.stored()
+    _make_room_for_changes(model, change)
 
-    def _redirect(
-        self, model: Model, alias: str, after: Target | None, change: Change, now: int
-    ) -> None:
-        """Let an alias lead somewhere else, or nowhere, as part of a change."""
-        place, before = model.place, model.aliases.get(alias)
-        if after is None:
-            change.remove.append(ALIAS + alias)
-            change.writes.append(Delete(Key(place.pk, registry_keys.model_alias(alias))))
-        else:
-            change.set[ALIAS + alias] = after.stored()
-            change.writes.append(Put(alias_item(place, alias, after)))
-        made = AliasChange(
-            f"{model.revision + 1:0{CHANGE_DIGITS}d}", alias, now, current_user(), before, after
-        )
-        if sum(name.startswith(CHANGE) for name in change.set) >= MOST_RECENT:
-            change.writes.append(Put(_history_item(place, [made])))
-            return
-        change.set[f"{CHANGE}{model.revision + 1}:{alias}"] = made.stored()
-        self._make_room_for_changes(model, change)
 
-    def _make_room_for_changes(self, model: Model, change: Change) -> None:
-        """Move the changes that META has to items of their own when they are too many."""
-        names = [CHANGE + name for name in model.recent_changes]
-        new = sum(name.startswith(CHANGE) for name in change.set)
-        if not names or len(names) + new <= MOST_RECENT or names[0] in change.remove:
-            return
-        change.remove += names
-        by_alias: dict[str, list[AliasChange]] = {}
-        for made in recent_changes(model):
-            by_alias.setdefault(made.alias, []).append(made)
-        change.writes += [Put(_history_item(model.place, some)) for some in by_alias.values()]
+def _make_room_for_changes(model: Model, change: Change) -> None:
+    """Move the changes that META has to items of their own when they are too many."""
+    names = [CHANGE + name for name in model.recent_changes]
+    new = sum(name.startswith(CHANGE) for name in change.set)
+    if not names or len(names) + new <= MOST_RECENT or names[0] in change.remove:
+        return
+    change.remove += names
+    by_alias: dict[str, list[AliasChange]] = {}
+    for made in recent_changes(model):
+        by_alias.setdefault(made.alias, []).append(made)
+    change.writes += [Put(_history_item(model.place, some)) for some in by_alias.values()]
 
-    def _forget_in_aliases(self, model: Model, number: int, change: Change, now: int) -> None:
-        """Let no alias lead to a version that is being deleted."""
-        for alias, target in model.aliases.items():
-            if target.version == number:
-                self._redirect(model, alias, None, change, now)
-            elif target.secondary == number:
-                self._redirect(model, alias, Target(target.version), change, now)
+
+def forget_version(model: Model, number: int, change: Change, now: int) -> None:
+    """Let no alias lead to a version that is being deleted."""
+    for alias, target in model.aliases.items():
+        if target.version == number:
+            redirect(model, alias, None, change, now)
+        elif target.secondary == number:
+            redirect(model, alias, Target(target.version), change, now)
 
 
 def recorded_changes(table: Table, model: Model, alias: str | None) -> list[AliasChange]:

@@ -21,9 +21,8 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_model_version, _validate_model_version_tag
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.registry.alias_changes import AliasChanges
-from mlflow_dynamodbstore.registry.base import Decision
-from mlflow_dynamodbstore.registry.errors import version_not_found
+from mlflow_dynamodbstore.registry.alias_changes import forget_version
+from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
 from mlflow_dynamodbstore.registry.items import (
     LAST_VERSION,
     LATEST,
@@ -32,7 +31,9 @@ from mlflow_dynamodbstore.registry.items import (
     marks_prompt,
     new_version,
 )
+from mlflow_dynamodbstore.registry.model_reader import Decision, ModelReader
 from mlflow_dynamodbstore.registry.records import Model, Version
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.shared.names.tags import as_texts
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
@@ -48,10 +49,14 @@ class Move(NamedTuple):
     target: str | None
 
 
-class ModelVersions(AliasChanges):
+class ModelVersions:
     """The versions of a model."""
 
-    tracking_uri: str | None
+    def __init__(self, context: Context, reader: ModelReader, tracking_uri: str | None) -> None:
+        self.table = context.table
+        self.reader = reader
+        self.models = reader.models
+        self.tracking_uri = tracking_uri
 
     # --- creating -------------------------------------------------------------------------------
 
@@ -66,7 +71,7 @@ class ModelVersions(AliasChanges):
         local_model_path: str | None = None,  # noqa: ARG002 - used by remote registries only
         model_id: str | None = None,
     ) -> ModelVersion:
-        place = self._place(name)
+        place = self.reader.place(name)
         for tag in tags or []:
             _validate_model_version_tag(tag.key, tag.value)
         values = as_texts((tag.key, tag.value) for tag in tags or [])
@@ -101,9 +106,9 @@ class ModelVersions(AliasChanges):
                 change.set[PROMPT_VERSIONS] = model.prompt_versions + 1
             return change
 
-        model = self._change(place, decide)
+        model = self.models.change(place, decide, model_not_found)
         version = Version(place, model.last_version, item, values)
-        self._know(model, version)
+        self.reader.remember_version(model, version)
         return version.entity()
 
     def _origin(self, source: str, run_id: str | None) -> tuple[str | None, str | None]:
@@ -127,9 +132,6 @@ class ModelVersions(AliasChanges):
         """A client of the tracking store that goes with this registry."""
         return MlflowClient(tracking_uri=self.tracking_uri)
 
-    def _await_model_version_creation(self, mv: ModelVersion, await_creation_for: int) -> None:
-        """Nothing to wait for: a version is ready once it is there."""
-
     # --- reading --------------------------------------------------------------------------------
 
     def get_model_version(self, name: str, version: str | int) -> ModelVersion:
@@ -141,12 +143,12 @@ class ModelVersions(AliasChanges):
         return found.storage_location
 
     def _model_and_version(self, name: str, version: str | int) -> tuple[Model, Version]:
-        place = self._place(name)
+        place = self.reader.place(name)
         number = _validate_model_version(version)
-        model = self._models.find(place)
+        model = self.models.find(place)
         if model is None:
             raise version_not_found(name, version)
-        return model, self._version(model, number)
+        return model, self.reader.version(model, number)
 
     # --- changing -------------------------------------------------------------------------------
 
@@ -158,11 +160,11 @@ class ModelVersions(AliasChanges):
             update = Update(set={"updated": now}, remove=("description",))
         else:
             update = Update(set={"updated": now, "description": description})
-        place = self._place(name)
+        place = self.reader.place(name)
         number = _validate_model_version(version)
 
         def decide(model: Model) -> Change:
-            self._version(model, number)
+            self.reader.version(model, number)
             return Change(writes=[Patch(place.version(number), update)], touches_versions=True)
 
         return self._changed_version(place, number, decide)
@@ -177,12 +179,12 @@ class ModelVersions(AliasChanges):
                 f"because '{stage}' is not an Active stage. Valid stages are "
                 f"{DEFAULT_STAGES_FOR_GET_LATEST_VERSIONS}"
             )
-        place = self._place(name)
+        place = self.reader.place(name)
         number = _validate_model_version(version)
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change:
-            moves = [Move(number, self._version(model, number).stage, target)]
+            moves = [Move(number, self.reader.version(model, number).stage, target)]
             if archive_existing_versions:
                 others = self._numbers_in(place, target)
                 moves += [Move(n, target, STAGE_ARCHIVED) for n in others if n != number]
@@ -197,30 +199,30 @@ class ModelVersions(AliasChanges):
         return self._changed_version(place, number, decide)
 
     def delete_model_version(self, name: str, version: str | int) -> None:
-        place = self._place(name)
+        place = self.reader.place(name)
         number = _validate_model_version(version)
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change:
-            gone = self._version(model, number)
+            gone = self.reader.version(model, number)
             change = self._latest_after(model, [Move(number, gone.stage, None)])
             change.set["updated"] = now
             change.writes.append(Delete(place.version(number)))
             if gone.run_id:
                 link = place.run_link(gone.run_id, number)
                 change.writes.append(Delete(Key(link["PK"], link["SK"])))
-            self._forget_in_aliases(model, number, change, now)
+            forget_version(model, number, change, now)
             change.writes += [Delete(key) for key in gone.long_tag_keys]
             return change
 
-        self._change(place, decide, lambda _: version_not_found(name, version))
+        self.models.change(place, decide, lambda _: version_not_found(name, version))
 
     def _changed_version(
         self, place: RegisteredModelPlace, number: int, decide: Decision
     ) -> ModelVersion:
         """Do a change of a version, and return it as it is then."""
-        model = self._change(place, decide, lambda name: version_not_found(name, number))
-        return self._version(model, number).entity(model.aliases_of(number))
+        model = self.models.change(place, decide, lambda name: version_not_found(name, number))
+        return self.reader.version(model, number).entity(model.aliases_of(number))
 
     # --- the latest version in each stage -------------------------------------------------------
 

@@ -27,8 +27,8 @@ from mlflow.store.model_registry import (
 )
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, linked_version, listed_meta
+from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model, Version, read_with_versions
 from mlflow_dynamodbstore.registry.search_terms import (
     MODELS,
@@ -39,9 +39,11 @@ from mlflow_dynamodbstore.registry.search_terms import (
     version_filter,
     version_ordering,
 )
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.attributes import NAME
 from mlflow_dynamodbstore.shared.names.search import Listed, Names
 from mlflow_dynamodbstore.shared.search.filters import all_hold
+from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, position_after
 from mlflow_dynamodbstore.shared.search.pages import in_order, page
 from mlflow_dynamodbstore.table.contract import Query
@@ -62,8 +64,15 @@ class VanishedError(Exception):
     """Something that was listed is not there any more."""
 
 
-class RegistrySearch(RegistryBase):
+class RegistrySearch:
     """Finding models and versions by filters."""
+
+    def __init__(self, context: Context, reader: ModelReader, name_index: NameIndex) -> None:
+        self.context = context
+        self.table = context.table
+        self.reader = reader
+        self.models = reader.models
+        self.name_index = name_index
 
     def search_registered_models(
         self,
@@ -92,7 +101,7 @@ class RegistrySearch(RegistryBase):
 
     def _matching(self, names: list[Listed], wanted: ModelFilter, strict: bool) -> list[Model]:
         """The models of these names that satisfy a filter."""
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         places = {RegisteredModelPlace(name, workspace): guard for name, guard in names}
         told = {
             place: Model(place, meta)
@@ -101,23 +110,23 @@ class RegistrySearch(RegistryBase):
         }
         metas = self.table.get_many(place.key for place in places if place not in told)
         found = [
-            told.get(place) or self._models.seen(place, metas.get(place.key)) for place in places
+            told.get(place) or self.models.seen(place, metas.get(place.key)) for place in places
         ]
         if strict and None in found and wanted.exact(NAME) is None:
             raise VanishedError
         models = [m for m in found if m is not None and (wanted.prompts or not m.is_prompt)]
         if wanted.has_tags:
-            models = self._with_long_tags(models)
+            models = self.reader.with_long_tags(models)
         return list(filter(all_hold(wanted.terms), models))
 
     def _entities(self, models: list[Model], strict: bool) -> list[RegisteredModel]:
-        versions = self._versions_of_many((model, model.latest.values()) for model in models)
+        versions = self.reader.versions_of_many((model, model.latest.values()) for model in models)
         if strict and len(versions) < sum(len({*model.latest.values()}) for model in models):
             raise VanishedError
         latest: dict[RegisteredModelPlace, list[Version]] = {}
         for (place, _), version in versions.items():
             latest.setdefault(place, []).append(version)
-        return [m.entity(latest.get(m.place, [])) for m in self._with_long_tags(models)]
+        return [m.entity(latest.get(m.place, [])) for m in self.reader.with_long_tags(models)]
 
     # --- versions -------------------------------------------------------------------------------
 
@@ -157,12 +166,12 @@ class RegistrySearch(RegistryBase):
         self, names: Iterator[str], wanted: ModelFilter, strict: bool
     ) -> Iterator[list[Version]]:
         """The versions of models of these names, model by model."""
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         for chunk in _batched(names, PARTITIONS_AT_ONCE):
             places = [RegisteredModelPlace(name, workspace) for name in chunk]
             read = self.table.map(lambda place: read_with_versions(self.table, place), places)
             for place, (meta, versions) in zip(places, read, strict=True):
-                model = self._models.seen(place, meta)
+                model = self.models.seen(place, meta)
                 if model is not None:
                     yield versions if wanted.prompts or not model.prompt_versions else []
                 elif strict and wanted.exact(NAME) is None:
@@ -172,16 +181,16 @@ class RegistrySearch(RegistryBase):
         self, run_ids: list[str], wanted: ModelFilter, strict: bool
     ) -> list[Version]:
         """The versions that runs produced."""
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         partitions = [registry_keys.model_run_pk(run_id, workspace) for run_id in run_ids]
         links = self.table.map(lambda pk: list(self.table.items(Query(pk))), partitions)
         numbers: dict[RegisteredModelPlace, list[int]] = {}
         for name, number in map(linked_version, chain.from_iterable(links)):
             numbers.setdefault(RegisteredModelPlace(name, workspace), []).append(number)
         metas = self.table.get_many(place.key for place in numbers)
-        models = [self._models.seen(place, metas.get(place.key)) for place in numbers]
+        models = [self.models.seen(place, metas.get(place.key)) for place in numbers]
         found = [m for m in models if m and (wanted.prompts or not m.prompt_versions)]
-        versions = self._versions_of_many((model, numbers[model.place]) for model in found)
+        versions = self.reader.versions_of_many((model, numbers[model.place]) for model in found)
         if strict and (None in models or len(versions) < sum(len(numbers[m.place]) for m in found)):
             raise VanishedError
         return list(versions.values())
@@ -191,9 +200,9 @@ class RegistrySearch(RegistryBase):
 
         ``shown`` is how many of them will do where they come in order and none is left out.
         """
-        workspace, known = self._get_active_workspace(), None
+        workspace, known = self.context.workspace(), None
         if by_words and wanted.needs_list_of_names:
-            known = self._words.ids_having(workspace, wanted.on(NAME))
+            known = self.name_index.ids_having(workspace, wanted.on(NAME))
         few = known if known is not None and len(known) <= MOST_BY_WORDS else None
         return Names(self.table, workspace, wanted, MODELS, few, shown)
 

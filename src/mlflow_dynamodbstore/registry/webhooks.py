@@ -33,11 +33,12 @@ from mlflow.utils.validation import (
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.registry.base import RegistryBase
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import WEBHOOK, remember_key
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey, position_after
 from mlflow_dynamodbstore.shared.search.pages import page
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -61,8 +62,13 @@ class Row:
         return (self.item[name],)
 
 
-class Webhooks(RegistryBase):
+class Webhooks:
     """The webhooks of a workspace."""
+
+    def __init__(self, context: Context, workspaces: WorkspacesInUse) -> None:
+        self.context = context
+        self.table = context.table
+        self.workspaces = workspaces
 
     def create_webhook(
         self,
@@ -76,7 +82,7 @@ class Webhooks(RegistryBase):
         _validate_webhook_name(name)
         _validate_webhook_url(url)
         _validate_webhook_events(events)
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         webhook_id = str(uuid.UUID(ids.new_id()))
         key = access_keys.webhook_key(webhook_id, workspace)
         now = get_current_time_millis()
@@ -88,7 +94,7 @@ class Webhooks(RegistryBase):
             "updated": now,
             **_fields(name, url, events, description, secret, status or WebhookStatus.ACTIVE),
         }
-        self._note_workspace(workspace)
+        self.workspaces.note(workspace)
         if secret is not None:
             remember_key(self.table, WEBHOOK)
         self.table.put(item, condition=Attr("PK").not_exists())
@@ -154,7 +160,7 @@ class Webhooks(RegistryBase):
     # --- reading --------------------------------------------------------------------------------
 
     def _webhook_key(self, webhook_id: str) -> Key:
-        return access_keys.webhook_key(webhook_id, self._get_active_workspace())
+        return access_keys.webhook_key(webhook_id, self.context.workspace())
 
     def _webhook_item(self, webhook_id: str) -> Item:
         item = self.table.get(self._webhook_key(webhook_id))
@@ -171,7 +177,7 @@ class Webhooks(RegistryBase):
                 f"max_results must be between 1 and {LONGEST_PAGE}.", INVALID_PARAMETER_VALUE
             )
         after = position_after(NEWEST_FIRST, page_token)
-        partition = access_keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self.context.workspace())
         items = filter(wanted, self.table.items(Query(partition, where=access_keys.WEBHOOKS.on())))
         rows: Iterator[Row] = iter(
             sorted(

@@ -12,7 +12,6 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.alias_changes import alias_item
-from mlflow_dynamodbstore.registry.base import LAST_POSSIBLE_VERSION, with_long_tags
 from mlflow_dynamodbstore.registry.copies import copying
 from mlflow_dynamodbstore.registry.errors import too_busy
 from mlflow_dynamodbstore.registry.items import (
@@ -27,6 +26,7 @@ from mlflow_dynamodbstore.registry.items import (
     new_meta,
     new_version,
 )
+from mlflow_dynamodbstore.registry.model_reader import LAST_POSSIBLE_VERSION, with_long_tags
 from mlflow_dynamodbstore.registry.records import READY, Model, Version, read_with_versions
 from mlflow_dynamodbstore.shared.names.claims import CLAIM, Claim, is_live
 from mlflow_dynamodbstore.shared.names.revisions import Revisions, fitting
