@@ -9,7 +9,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.registry.alias_changes import MOST_RECENT
-from mlflow_dynamodbstore.registry.alias_routing import place_of_key, routing_key
+from mlflow_dynamodbstore.registry.alias_routing import bucket_of, routing_key
 from mlflow_dynamodbstore.registry.items import Target
 from mlflow_dynamodbstore.table.sizes import item_size
 from tests.registry.helpers import check_repeats, items_at
@@ -63,18 +63,18 @@ def test_without_a_key_chance_decides(store, model):
 
 
 def test_raising_the_weight_takes_nobody_back_to_the_first_version():
-    places = [place_of_key(f"user-{n}", "m", "champion") for n in range(300)]
-    assert all(0 <= place < 100 for place in places)
-    low, high = ({n for n, p in enumerate(places) if p < weight} for weight in (10, 60))
+    buckets = [bucket_of(f"user-{n}", "m", "champion") for n in range(300)]
+    assert all(0 <= bucket < 100 for bucket in buckets)
+    low, high = ({n for n, b in enumerate(buckets) if b < weight} for weight in (10, 60))
     assert low < high
 
 
 @pytest.mark.parametrize(
-    ("weight", "place", "version"), [(0, 0, 1), (1, 0, 2), (98, 98, 1), (99, 98, 2), (99, 99, 1)]
+    ("weight", "bucket", "version"), [(0, 0, 1), (1, 0, 2), (98, 98, 1), (99, 98, 2), (99, 99, 1)]
 )
-def test_a_key_below_the_weight_gets_the_second_version(store, model, weight, place, version):
+def test_a_key_below_the_weight_gets_the_second_version(store, model, weight, bucket, version):
     keys = (f"user-{n}" for n in range(10_000))
-    key = next(key for key in keys if place_of_key(key, "m", "champion") == place)
+    key = next(key for key in keys if bucket_of(key, "m", "champion") == bucket)
     store.split_registered_model_alias("m", "champion", 2, weight)
     assert asked(store, key) == {version}
 

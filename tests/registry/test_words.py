@@ -203,7 +203,7 @@ def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(indexed):
 
 
 def test_too_many_matches_are_listed_instead(indexed, monkeypatch):
-    monkeypatch.setattr(search, "MOST_BY_WORDS", 2)
+    monkeypatch.setattr(search, "MOST_BY_INDEX", 2)
     for n in range(4):
         indexed.create_registered_model(f"owl {n}")
     assert found(indexed, "name LIKE '%owl%'") == [f"owl {n}" for n in range(4)]

@@ -76,12 +76,12 @@ class ServerPlace(NamedTuple):
             if item["SK"] in mcp_keys.SERVER_ENDPOINTS
         ]
 
-    def words(self, table: Table) -> list[Item]:
+    def text_entries(self, table: Table) -> list[Item]:
         """None: names of servers are not indexed."""
         del table
         return []
 
-    def words_left(self, table: Table) -> list[Key]:
+    def stored_text_entries(self, table: Table) -> list[Key]:
         """None, then."""
         del table
         return []

@@ -1,7 +1,7 @@
-"""Every change of an alias, whoever makes it, is recorded.
+"""The recorded changes of aliases.
 
-META is written with every change, and carries the last few. When they are too many, they become
-one item for each alias.
+META is written with every change, and carries the last few changes of aliases. When there are too
+many, they become items, one for each alias.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 CHANGE_DIGITS = 12
 MOST_RECENT = 4
-"""Changes that META carries, where they cost nothing; more become items of their own at once."""
+"""How many changes META carries, where they cost nothing."""
 
 
 @dataclass(frozen=True)
 class AliasChange:
-    """A recorded change of an alias; None stands for an alias that is not there.
+    """A recorded change of an alias; ``before`` or ``after`` is None where there is no alias.
 
-    ``change_id`` counts the changes of the model, so that it tells which of two came first
-    whatever the clocks of their authors said.
+    ``change_id`` counts the changes of the model, so it tells the order of two changes even where
+    the clocks of their authors differ.
     """
 
     change_id: str
@@ -51,7 +51,7 @@ class AliasChange:
 
 
 def redirect(model: Model, alias: str, after: Target | None, change: Change, now: int) -> None:
-    """Let an alias lead somewhere else, or nowhere, as part of a change."""
+    """Make an alias lead somewhere else, or nowhere, as part of a change."""
     place, before = model.place, model.aliases.get(alias)
     if after is None:
         change.remove.append(ALIAS + alias)
@@ -70,7 +70,7 @@ def redirect(model: Model, alias: str, after: Target | None, change: Change, now
 
 
 def _make_room_for_changes(model: Model, change: Change) -> None:
-    """Move the changes that META has to items of their own when they are too many."""
+    """Move the changes that META has to items when there are too many."""
     names = [CHANGE + name for name in model.recent_changes]
     new = sum(name.startswith(CHANGE) for name in change.set)
     if not names or len(names) + new <= MOST_RECENT or names[0] in change.remove:
@@ -83,7 +83,7 @@ def _make_room_for_changes(model: Model, change: Change) -> None:
 
 
 def forget_version(model: Model, number: int, change: Change, now: int) -> None:
-    """Let no alias lead to a version that is being deleted."""
+    """Redirect the aliases that lead to a version which is being deleted."""
     for alias, target in model.aliases.items():
         if target.version == number:
             redirect(model, alias, None, change, now)
@@ -100,9 +100,9 @@ def recorded_changes(table: Table, model: Model, alias: str | None) -> list[Alia
         for change_id, stored in item["changes"]
     )
     recent = (made for made in recent_changes(model) if alias in (None, made.alias))
-    # What META had when it was read may have become an item since.
+    # A change that META had when it was read may have become an item since.
     found = {(made.change_id, made.alias): made for made in (*recent, *older)}
-    return [found[place] for place in sorted(found, reverse=True)]
+    return [found[which] for which in sorted(found, reverse=True)]
 
 
 def recent_changes(model: Model) -> Iterator[AliasChange]:

@@ -1,4 +1,4 @@
-"""Aliases of versions, as MLflow has them; with weights, history and rollback beside that."""
+"""Aliases of versions, as MLflow has them, and beyond that weights, history and rollback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlflow.utils.validation import (
 
 from mlflow_dynamodbstore.registry.alias_changes import AliasChange, recorded_changes, redirect
 from mlflow_dynamodbstore.registry.alias_routing import chosen_version
-from mlflow_dynamodbstore.registry.errors import alias_not_found, model_not_found, version_not_found
+from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
 from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, Target
 from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model
@@ -54,14 +54,12 @@ class Aliases:
         self._redirected(place, alias, lambda _: None)
 
     def get_model_version_by_alias(self, name: str, alias: str) -> ModelVersion:
-        place = self.reader.place(name)
+        self.reader.place(name)  # raises for a wrong name before a wrong alias
         _validate_model_alias_name(alias)
         if alias.lower() == _REGISTERED_MODEL_ALIAS_LATEST:
             return self._newest(name)
-        model = self.reader.model(place.name)
-        target = model.aliases.get(alias)
-        if target is None:
-            raise alias_not_found(alias)
+        model = self.reader.model(name)
+        target = model.target_of(alias)
         version = self.reader.version(model, chosen_version(target, name, alias))
         return version.entity(model.aliases_of(version.number))
 
@@ -80,7 +78,7 @@ class Aliases:
         choose: Callable[[Model], Target | None],
         missing: Callable[[str], MlflowException] = model_not_found,
     ) -> Model:
-        """Let an alias lead where ``choose`` says; returns the model as it is then."""
+        """Make an alias lead where ``choose`` says; returns the model as it is then."""
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change | None:
@@ -98,11 +96,8 @@ class Aliases:
     # --- beyond MLflow --------------------------------------------------------------------------
 
     def get_registered_model_alias(self, name: str, alias: str) -> Target:
-        """Where an alias leads: its version, and the second one with its weight if there is one."""
-        target = self.reader.model(name).aliases.get(alias)
-        if target is None:
-            raise alias_not_found(alias)
-        return target
+        """Where an alias leads: its version, and its second one and the weight if it has one."""
+        return self.reader.model(name).target_of(alias)
 
     def list_registered_model_aliases(self, name: str) -> dict[str, Target]:
         """Where each alias of a model leads, by its name."""
@@ -111,10 +106,10 @@ class Aliases:
     def split_registered_model_alias(
         self, name: str, alias: str, version: str | int, weight: int
     ) -> Target:
-        """Let an alias answer with a second version for a share of those who ask.
+        """Make an alias lead to a second version for a share of requests.
 
-        ``weight`` is that share in percent, 0 to 99. Setting the alias in the ordinary way, to
-        either version, ends it.
+        ``weight`` is that share in percent, 0 to 99. Setting the alias to one version, either of
+        them, ends the split.
         """
         place = self.reader.place(name)
         _validate_model_alias_name(alias)
@@ -125,9 +120,7 @@ class Aliases:
             )
 
         def choose(model: Model) -> Target:
-            target = model.aliases.get(alias)
-            if target is None:
-                raise alias_not_found(alias)
+            target = model.target_of(alias)
             if target.version == number:
                 raise MlflowException.invalid_parameter_value(
                     f"Alias {alias} leads to version {number} already; "
@@ -146,10 +139,10 @@ class Aliases:
     def rollback_registered_model_alias(
         self, name: str, alias: str, change_id: str | None = None
     ) -> Target | None:
-        """Take back the last change of an alias, or return to what a recorded change had made.
+        """Undo the last change of an alias, or return to what a recorded change had made.
 
-        Returns where the alias leads then; None when that is nowhere. The return is recorded as
-        a change itself, so that it can be taken back too.
+        Returns where the alias leads then; None when that is nowhere. A rollback is recorded as
+        a change itself, so it can be undone too.
         """
         place = self.reader.place(name)
         _validate_model_alias_name(alias)

@@ -7,14 +7,14 @@ that no version has changed since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from mlflow.utils.validation import _validate_model_name
 
 from mlflow_dynamodbstore.registry.copies import copying
-from mlflow_dynamodbstore.registry.errors import model_not_found, too_busy, version_not_found
+from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
 from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, listed_facts
 from mlflow_dynamodbstore.registry.records import Model, Version, tag_key
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
@@ -28,15 +28,9 @@ R = TypeVar("R", Model, Version)
 VERSIONS_KEPT = 2_000
 LAST_POSSIBLE_VERSION = 10**10 - 1
 
-Decision = Callable[[Model], Change | None]
-"""From a model as it stands to a change, or to None when there is nothing to do.
-
-Raises ``MlflowException`` to refuse. It is called again when the model has changed meanwhile.
-"""
-
 
 class KnownVersion(NamedTuple):
-    """A version, and the state of its model in which it looked like this."""
+    """A version, and the state of its model when it was read."""
 
     uid: str
     versions_revision: int
@@ -50,7 +44,7 @@ class ModelReader:
         self.context = context
         self.table = context.table
         self.models: Revisions[RegisteredModelPlace, Model] = Revisions(
-            self.table, Model, too_busy, _kept_true
+            self.table, Model, "Registered Model", _copies_and_listing
         )
         self._versions: BoundedCache[Key, KnownVersion] = BoundedCache(VERSIONS_KEPT)
 
@@ -106,7 +100,7 @@ class ModelReader:
             version = with_long_tags(short, long_tags)
             self.remember_version(model, version)
             found[model.place, version.number] = version
-        return {place: found[place] for place in sorted(found)}
+        return {at: found[at] for at in sorted(found)}
 
     def remember_version(self, model: Model, version: Version) -> None:
         """Keep a version that was read after its model, or written with it."""
@@ -119,10 +113,10 @@ class ModelReader:
         return [with_long_tags(model, items) for model in models] if items else models
 
 
-def _kept_true(before: Model, after: Model, change: Change) -> Change:
-    """What keeps META's copies of versions and the list of models true when a model changes.
+def _copies_and_listing(before: Model, after: Model, change: Change) -> Change:
+    """What changes with a model: META's copies of versions, and the guard that repeats META.
 
-    A list that has only the name, before and after, is not written.
+    A guard that has only the name, before and after, is not written.
     """
     copies = copying(before, after, change.writes, change.known)
     listed = any(listed_facts(model.item) is not None for model in (before, after))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 from urllib.parse import urlparse
 
@@ -28,10 +28,11 @@ from mlflow_dynamodbstore.registry.items import (
     LATEST,
     PROMPT_VERSIONS,
     RegisteredModelPlace,
+    described,
     marks_prompt,
     new_version,
 )
-from mlflow_dynamodbstore.registry.model_reader import Decision, ModelReader
+from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model, Version
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
@@ -41,8 +42,8 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
-class Move(NamedTuple):
-    """A version that goes from one stage to another; None is nowhere."""
+class StageChange(NamedTuple):
+    """A version that moves from one stage to another; None stands for a deleted version."""
 
     number: int
     source: str
@@ -129,7 +130,7 @@ class ModelVersions:
         return model.artifact_location, run_id or model.source_run_id
 
     def _client(self) -> MlflowClient:
-        """A client of the tracking store that goes with this registry."""
+        """A client of the tracking server that belongs to this registry."""
         return MlflowClient(tracking_uri=self.tracking_uri)
 
     # --- reading --------------------------------------------------------------------------------
@@ -155,11 +156,7 @@ class ModelVersions:
     def update_model_version(
         self, name: str, version: str | int, description: str | None = None
     ) -> ModelVersion:
-        now = get_current_time_millis()
-        if description is None:
-            update = Update(set={"updated": now}, remove=("description",))
-        else:
-            update = Update(set={"updated": now, "description": description})
+        update = described(description, get_current_time_millis())
         place = self.reader.place(name)
         number = _validate_model_version(version)
 
@@ -184,10 +181,10 @@ class ModelVersions:
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change:
-            moves = [Move(number, self.reader.version(model, number).stage, target)]
+            moves = [StageChange(number, self.reader.version(model, number).stage, target)]
             if archive_existing_versions:
-                others = self._numbers_in(place, target)
-                moves += [Move(n, target, STAGE_ARCHIVED) for n in others if n != number]
+                others = self._versions_in_stage(place, target)
+                moves += [StageChange(n, target, STAGE_ARCHIVED) for n in others if n != number]
             change = self._latest_after(model, moves)
             change.set["updated"] = now
             change.writes += [
@@ -205,7 +202,7 @@ class ModelVersions:
 
         def decide(model: Model) -> Change:
             gone = self.reader.version(model, number)
-            change = self._latest_after(model, [Move(number, gone.stage, None)])
+            change = self._latest_after(model, [StageChange(number, gone.stage, None)])
             change.set["updated"] = now
             change.writes.append(Delete(place.version(number)))
             if gone.run_id:
@@ -218,16 +215,16 @@ class ModelVersions:
         self.models.change(place, decide, lambda _: version_not_found(name, version))
 
     def _changed_version(
-        self, place: RegisteredModelPlace, number: int, decide: Decision
+        self, place: RegisteredModelPlace, number: int, decide: Callable[[Model], Change]
     ) -> ModelVersion:
-        """Do a change of a version, and return it as it is then."""
+        """Change a version, and return it as it is then."""
         model = self.models.change(place, decide, lambda name: version_not_found(name, number))
         return self.reader.version(model, number).entity(model.aliases_of(number))
 
     # --- the latest version in each stage -------------------------------------------------------
 
-    def _latest_after(self, model: Model, moves: list[Move]) -> Change:
-        """What becomes of the latest versions of the stages when versions move."""
+    def _latest_after(self, model: Model, moves: list[StageChange]) -> Change:
+        """The change of the latest version in each stage when versions move."""
         change = Change(touches_versions=True)
         moves = [move for move in moves if move.source != move.target]
         stages = {stage for move in moves for stage in (move.source, move.target) if stage}
@@ -242,15 +239,15 @@ class ModelVersions:
         return change
 
     def _latest_without(self, model: Model, stage: str, leaving: Collection[int]) -> int:
-        """The latest version in a stage but for some; 0 when there is none."""
+        """The latest version in a stage without those that leave it; 0 when there is none."""
         latest = model.latest.get(stage, 0)
         if latest not in leaving:
             return latest
-        others = (n for n in self._numbers_in(model.place, stage) if n not in leaving)
+        others = (n for n in self._versions_in_stage(model.place, stage) if n not in leaving)
         return next(others, 0)
 
-    def _numbers_in(self, place: RegisteredModelPlace, stage: str) -> Iterable[int]:
-        """The versions in a stage, the newest first."""
+    def _versions_in_stage(self, place: RegisteredModelPlace, stage: str) -> Iterable[int]:
+        """The numbers of the versions in a stage, the newest first."""
         query = Query(
             place.pk,
             where=registry_keys.MODEL_VERSIONS.on(),

@@ -1,4 +1,4 @@
-"""Models and versions as read from the table, and as MLflow shows them."""
+"""Models and versions as the table has them, and as MLflow shows them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mlflow.entities.model_registry import (
 from mlflow.entities.model_registry.model_version_status import ModelVersionStatus
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
+from mlflow_dynamodbstore.registry.errors import alias_not_found
 from mlflow_dynamodbstore.registry.items import (
     ALIAS,
     CHANGE,
@@ -47,7 +48,7 @@ class Model:
     place: RegisteredModelPlace
     item: Item
     long_tags: Tags = field(default_factory=dict)
-    """Values of the tags that META only names, once they have been read."""
+    """Values of the tags that META only names, where they have been read."""
 
     @property
     def name(self) -> str:
@@ -84,7 +85,7 @@ class Model:
 
     @cached_property
     def copies(self) -> dict[int, Item]:
-        """What the items of some versions say."""
+        """META's copies of versions, by number."""
         found = self._parts[COPY].items()
         return {int(number): copy for number, copy in found if copy["v"] == SCHEMA_VERSION}
 
@@ -97,6 +98,12 @@ class Model:
     def aliases(self) -> dict[str, Target]:
         found = self._parts[ALIAS]
         return {alias: Target.of(found[alias]) for alias in sorted(found)}
+
+    def target_of(self, alias: str) -> Target:
+        """Where an alias leads. Raises when there is no such alias."""
+        if alias not in self.aliases:
+            raise alias_not_found(alias)
+        return self.aliases[alias]
 
     @cached_property
     def tags(self) -> Tags:
@@ -115,7 +122,7 @@ class Model:
         return [alias for alias, target in self.aliases.items() if target.version == number]
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
-        """What a search finds under a name: see ``search.filters.Searchable``."""
+        """The values that a search compares: see ``search.filters.Searchable``."""
         if kind == filters.TAG:
             value = self.tags.get(name)
             return () if value is None else (value,)
@@ -170,7 +177,7 @@ class Version:
         return self.item.get("storage") or self.item.get("source")
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
-        """What a search finds under a name: see ``search.filters.Searchable``."""
+        """The values that a search compares: see ``search.filters.Searchable``."""
         if kind == filters.TAG:
             value = self.tags.get(name)
         elif name == "name":
@@ -229,11 +236,11 @@ def read_with_versions(
                 found[number] = item
             else:
                 long_tags.setdefault(number, {})[tag_key(item)] = item["value"]
-    versions = [
-        Version(place, number, item, _named_by(item, long_tags.get(number, {})))
+    named = {
+        number: {k: v for k, v in long_tags.get(number, {}).items() if LONG_TAG + k in item}
         for number, item in found.items()
-    ]
-    return meta, versions
+    }
+    return meta, [Version(place, number, item, named[number]) for number, item in found.items()]
 
 
 def tag_key(item: Item) -> str:
@@ -245,8 +252,3 @@ def tag_key(item: Item) -> str:
         else registry_keys.model_version_tag_key(sk)
     )
     return str(item["key"]) if key is None else key
-
-
-def _named_by(item: Item, long_tags: Tags) -> Tags:
-    """The long tags that an item says it has."""
-    return {key: value for key, value in long_tags.items() if LONG_TAG + key in item}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel, RegisteredModelTag
 from mlflow.entities.model_registry.model_version_stages import ALL_STAGES, get_canonical_stage
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
@@ -12,10 +10,7 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_model_renaming, _validate_registered_model_tag
 
 from mlflow_dynamodbstore.registry.errors import model_not_found, name_taken
-from mlflow_dynamodbstore.registry.items import (
-    RegisteredModelPlace,
-    new_meta,
-)
+from mlflow_dynamodbstore.registry.items import described, new_meta
 from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model, read_with_versions
 from mlflow_dynamodbstore.shared.context import Context
@@ -27,7 +22,6 @@ from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item
 
 
 class RegisteredModels:
@@ -51,20 +45,19 @@ class RegisteredModels:
         name: str,
         tags: list[RegisteredModelTag] | None = None,
         description: str | None = None,
-        deployment_job_id: str | None = None,  # noqa: ARG002 - means something on Databricks only
+        deployment_job_id: str | None = None,  # noqa: ARG002 - used on Databricks only
     ) -> RegisteredModel:
         place = self.reader.place(name)
         for tag in tags or []:
             _validate_registered_model_tag(tag.key, tag.value)
+        values = as_texts((tag.key, tag.value) for tag in tags or [])
         meta = new_meta(place, get_current_time_millis(), description)
-        tagging = place.tagging().setting(
-            meta, as_texts((tag.key, tag.value) for tag in tags or [])
-        )
+        tagging = place.tagging().setting(meta, values)
         meta.update(tagging.set)
         self.workspaces.note(place.workspace)
         self.name_index.enter(place.workspace, name, name)
         try:
-            created = self.models.create(place, meta, [*tagging.writes])
+            created = self.models.create(place, meta, tagging.writes)
         except NameTakenError as taken:
             is_prompt = bool(
                 {TAG + IS_PROMPT_TAG_KEY, LONG_TAG + IS_PROMPT_TAG_KEY} & {*taken.meta}
@@ -92,16 +85,15 @@ class RegisteredModels:
         self,
         name: str,
         description: str | None,
-        deployment_job_id: str | None = None,  # noqa: ARG002 - means something on Databricks only
+        deployment_job_id: str | None = None,  # noqa: ARG002 - used on Databricks only
     ) -> RegisteredModel:
-        now = get_current_time_millis()
-
-        def decide(_: Model) -> Change:
-            if description is None:
-                return Change(set={"updated": now}, remove=["description"])
-            return Change(set={"updated": now, "description": description})
-
-        return self._entity(self.models.change(self.reader.place(name), decide, model_not_found))
+        update = described(description, get_current_time_millis())
+        changed = self.models.change(
+            self.reader.place(name),
+            lambda _: Change(dict(update.set), list(update.remove)),
+            model_not_found,
+        )
+        return self._entity(changed)
 
     # --- renaming and deleting ------------------------------------------------------------------
 
@@ -110,26 +102,22 @@ class RegisteredModels:
         source, target = self.reader.place(name), self.reader.place(new_name)
         now = get_current_time_millis()
         if source == target:
-            decide = functools.partial(self._touched, now=now)
-            return self._entity(self.models.change(source, decide, model_not_found))
+            touched = self.models.change(
+                source, lambda model: self._touched(model, now), model_not_found
+            )
+            return self._entity(touched)
+        is_there = self.models.find(source) is not None
         try:
-            meta = self._move(source, target, now)
+            meta = claims.move(self.table, source, target, now) if is_there else None
         except NameTakenError as taken:
             raise name_taken(new_name) from taken
+        self.models.forget(source)
+        if meta is None:
+            raise model_not_found(name)
         return self._entity(self.models.remembered(target, meta))
 
-    def _move(self, source: RegisteredModelPlace, target: RegisteredModelPlace, now: int) -> Item:
-        self.models.forget(source)
-        if self.models.find(source) is None:
-            raise model_not_found(source.name)
-        meta = claims.move(self.table, source, target, now)
-        if meta is None:
-            raise model_not_found(source.name)
-        self.models.forget(source)
-        return meta
-
     def _touched(self, model: Model, now: int) -> Change:
-        """Renaming a model to its own name: everything counts as changed, and nothing is."""
+        """Renaming a model to its own name changes the time of its last change, nothing else."""
         _, versions = read_with_versions(self.table, model.place)
         patches = [
             Patch(model.place.version(v.number), Update(set={"updated": now})) for v in versions

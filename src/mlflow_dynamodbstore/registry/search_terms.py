@@ -1,4 +1,4 @@
-"""What a filter and an order of the registry ask for, checked in MLflow's words."""
+"""The filters and orders of searches, checked in MLflow's words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from mlflow.exceptions import MlflowException
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.search_utils import SearchModelUtils, SearchModelVersionUtils, SearchUtils
 
 from mlflow_dynamodbstore.keys import access as access_keys
@@ -22,6 +21,8 @@ from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 UPDATED = "last_updated_timestamp"
 VERSION = "version_number"
 RUN_ID = "run_id"
+
+_invalid = MlflowException.invalid_parameter_value
 
 MODELS = Guards(access_keys.model_names_starting, access_keys.model_name_guard, name_of_guard)
 
@@ -59,17 +60,12 @@ def _filter(
         if term.kind == TAG and term.comparator not in ("=", "!=", "LIKE", "ILIKE"):
             raise _invalid(f"Invalid comparator for tag: {term.comparator}")
     terms = [check(term) if term.kind == ATTRIBUTE else term for term in terms]
-    prompts = _asks_for_prompts(terms)
+    marks = [t for t in terms if (t.kind, t.name) == (TAG, IS_PROMPT_TAG_KEY)]
+    first = (marks[0].comparator, marks[0].value.lower()) if marks else None
+    prompts = first in (("=", "true"), ("!=", "false"))
     if not prompts:
-        terms = [t for t in terms if (t.kind, t.name) != (TAG, IS_PROMPT_TAG_KEY)]
+        terms = [t for t in terms if t not in marks]
     return ModelFilter(tuple(terms), prompts)
-
-
-def _asks_for_prompts(terms: list[Comparison]) -> bool:
-    for term in terms:
-        if (term.kind, term.name) == (TAG, IS_PROMPT_TAG_KEY):
-            return (term.comparator, term.value.lower()) in (("=", "true"), ("!=", "false"))
-    return False
 
 
 def _check_model_term(term: Comparison) -> Comparison:
@@ -106,10 +102,6 @@ def _whole_number(name: str, value: Any) -> int:
         raise wrong from error
 
 
-def _invalid(message: str) -> MlflowException:
-    return MlflowException(message, INVALID_PARAMETER_VALUE)
-
-
 # --- order --------------------------------------------------------------------------------------
 
 
@@ -129,8 +121,7 @@ def version_ordering(order_by: tuple[str, ...]) -> Ordering:
     order_by = order_by or (f"{UPDATED} DESC", f"{NAME} ASC", f"{VERSION} DESC")
     wanted = []
     for clause in order_by:
-        parsed = SearchModelVersionUtils.parse_order_by_for_search_model_versions(clause)
-        _, key, ascending = parsed
+        _, key, ascending = SearchModelVersionUtils.parse_order_by_for_search_model_versions(clause)
         if key not in SearchModelVersionUtils.VALID_ORDER_BY_ATTRIBUTE_KEYS:
             raise _invalid(
                 f"Invalid order by key '{key}' specified. Valid keys are "

@@ -11,14 +11,11 @@ from mlflow.utils.validation import (
 )
 
 from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
-from mlflow_dynamodbstore.registry.items import (
-    PROMPT_VERSIONS,
-    marks_prompt,
-)
+from mlflow_dynamodbstore.registry.items import PROMPT_VERSIONS, marks_prompt
 from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model, Version
 from mlflow_dynamodbstore.shared.names.revisions import Change
-from mlflow_dynamodbstore.shared.names.tags import TagChange, Tags, as_texts
+from mlflow_dynamodbstore.shared.names.tags import Tags, as_texts
 from mlflow_dynamodbstore.table.contract import Patch, Write
 from mlflow_dynamodbstore.table.update import Update
 
@@ -34,24 +31,16 @@ class RegistryTags:
         place = self.reader.place(name)
         _validate_registered_model_tag(tag.key, tag.value)
         values = as_texts([(tag.key, tag.value)])
-
-        def decide(model: Model) -> Change:
-            tagging = place.tagging().setting(model.item, values)
-            return Change(tagging.set, tagging.remove, [*tagging.writes])
-
-        self.models.change(place, decide, model_not_found)
+        self.models.change(
+            place, lambda model: place.tagging().setting(model.item, values), model_not_found
+        )
 
     def delete_registered_model_tag(self, name: str, key: str) -> None:
         place = self.reader.place(name)
         _validate_tag_name(key)
-
-        def decide(model: Model) -> Change | None:
-            tagging = place.tagging().removing(model.item, key)
-            if tagging is None:
-                return None
-            return Change(tagging.set, tagging.remove, [*tagging.writes])
-
-        self.models.change(place, decide, model_not_found)
+        self.models.change(
+            place, lambda model: place.tagging().removing(model.item, key), model_not_found
+        )
 
     def set_model_version_tag(self, name: str, version: str | int, tag: ModelVersionTag) -> None:
         place = self.reader.place(name)
@@ -82,7 +71,8 @@ class RegistryTags:
         self.models.change(place, decide, lambda _: version_not_found(name, version))
 
 
-def _version_change(model: Model, before: Version, tagging: TagChange, after: Tags) -> Change:
+def _version_change(model: Model, before: Version, tagging: Change, after: Tags) -> Change:
+    """The change of a model that a change of a version's tags makes."""
     update = Update(set=tagging.set, remove=tuple(tagging.remove))
     writes: list[Write] = [Patch(model.place.version(before.number), update), *tagging.writes]
     change = Change(writes=writes, touches_versions=True)

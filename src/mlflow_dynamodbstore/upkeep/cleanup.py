@@ -16,7 +16,12 @@ from dataclasses import dataclass, field
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.registry.items import RegisteredModelPlace
-from mlflow_dynamodbstore.shared.names.claims import CLAIM, UNTIL, NamedPartition, make_room
+from mlflow_dynamodbstore.shared.names.claims import (
+    CLAIM,
+    UNTIL,
+    NamedPartition,
+    empty_if_abandoned,
+)
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
@@ -162,7 +167,8 @@ class Cleanup:
                 self.report.found[ABANDONED_CLAIM] += 1
                 if not self._dry_run:
                     claimed = CLAIMABLE[item["PK"].partition("#")[0]]
-                    make_room(self._table, claimed(item["name"], item["workspace"]), item)
+                    place = claimed(item["name"], item["workspace"])
+                    empty_if_abandoned(self._table, place, item)
                     self.report.removed += 1
 
     # --- the place ------------------------------------------------------------------------------

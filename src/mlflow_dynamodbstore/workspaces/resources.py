@@ -32,6 +32,7 @@ from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
@@ -121,8 +122,8 @@ class Named(Kind):
         while meta is not None and claims.is_live(meta):
             try:
                 claims.remove(table, place, meta)
-            except claims.OutdatedError as changed:
-                meta = changed.meta
+            except ConditionFailed as changed:
+                meta = changed.old
             else:
                 return
 

@@ -78,8 +78,8 @@ class Listed(NamedTuple):
 class Names:
     """The names that a search looks at, listed by consistent reads.
 
-    ``known`` has the only candidates, where the words in names have told them. ``shown`` is how
-    many names suffice where the filter leaves nothing out.
+    ``known`` has the only candidates, where the name index lists them. ``shown`` is how many names
+    suffice where the filter leaves nothing out.
     """
 
     table: Table

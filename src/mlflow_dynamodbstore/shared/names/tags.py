@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 
 from mlflow_dynamodbstore.shared.names.attributes import named
+from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
@@ -21,33 +21,24 @@ MAX_INLINE_TAG = 1024
 Tags = Mapping[str, "str | None"]
 
 
-@dataclass
-class TagChange:
-    """What setting or removing tags does to an item and beside it."""
-
-    set: Item = field(default_factory=dict)
-    remove: list[str] = field(default_factory=list)
-    writes: list[Put | Delete] = field(default_factory=list)
-
-
 class TagStore(NamedTuple):
     """How the tags of one item are laid out: as its attributes, and as items of their own.
 
-    ``limit`` is how many bytes of tags may be attributes. What is long or beyond it is an item;
-    with ``all_apart`` the others are, too.
+    ``limit`` is how many bytes of tags may be attributes. A tag that is long or beyond the limit is
+    an item; with ``all_apart`` the others are items too.
     """
 
     key_of: Callable[[str], Key]
     limit: int
     all_apart: bool
 
-    def setting(self, item: Item, tags: Tags) -> TagChange:
-        """What it takes to set tags on an item as it stands."""
-        change = TagChange()
+    def setting(self, item: Item, tags: Tags) -> Change:
+        """What setting tags changes of an item as it stands, and beside it."""
+        change = Change()
         size = sum(_size(n, v) for n, v in item.items() if n.startswith(TAG) and n[2:] not in tags)
         for key, value in tags.items():
             own = _size(TAG + key, value)
-            # Whether something is a prompt must be known without another read.
+            # Reading the item alone must tell whether it is a prompt.
             has_room = size + own <= self.limit or key == IS_PROMPT_TAG_KEY
             inline = has_room and _size("", value) <= MAX_INLINE_TAG
             if inline:
@@ -64,12 +55,12 @@ class TagStore(NamedTuple):
                 change.writes.append(Delete(self.key_of(key)))
         return change
 
-    def removing(self, item: Item, key: str) -> TagChange | None:
-        """What it takes to remove a tag, or None when there is none."""
+    def removing(self, item: Item, key: str) -> Change | None:
+        """What removing a tag changes, or None when there is no such tag."""
         found = [name for name in (TAG + key, LONG_TAG + key) if name in item]
         if not found:
             return None
-        change = TagChange(remove=found)
+        change = Change(remove=found)
         if self.all_apart or LONG_TAG + key in found:
             change.writes.append(Delete(self.key_of(key)))
         return change
@@ -79,7 +70,7 @@ class TagStore(NamedTuple):
 
 
 def as_texts(tags: Iterable[tuple[str, object]]) -> dict[str, str | None]:
-    """Tags by key, the last of equal ones; values that are no text are written as such."""
+    """Tags by key, with the last value of each; values of other types become text."""
     return {key: None if value is None else str(value) for key, value in tags}
 
 

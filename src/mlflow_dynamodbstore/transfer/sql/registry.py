@@ -13,7 +13,6 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.alias_changes import alias_item
 from mlflow_dynamodbstore.registry.copies import copying
-from mlflow_dynamodbstore.registry.errors import too_busy
 from mlflow_dynamodbstore.registry.items import (
     ALIAS,
     LAST_VERSION,
@@ -118,7 +117,7 @@ class ModelItems(ItemSide):
         super().__init__(shelf)
         self._words = NameIndex(shelf.table, shelf.policies, MODEL_NAME)
         self._models: Revisions[RegisteredModelPlace, Model] = Revisions(
-            shelf.table, Model, too_busy
+            shelf.table, Model, "Registered Model"
         )
 
     def count(self) -> int:
