@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from mlflow.utils.validation import _validate_model_name
 
@@ -29,14 +29,6 @@ VERSIONS_KEPT = 2_000
 LAST_POSSIBLE_VERSION = 10**10 - 1
 
 
-class KnownVersion(NamedTuple):
-    """A version, and the state of its model when it was read."""
-
-    uid: str
-    versions_revision: int
-    version: Version
-
-
 class ModelReader:
     """The models of a table; ``models`` has those seen last and changes them."""
 
@@ -46,7 +38,9 @@ class ModelReader:
         self.models: Revisions[RegisteredModelPlace, Model] = Revisions(
             self.table, Model, "Registered Model", _copies_and_listing
         )
-        self._versions: BoundedCache[Key, KnownVersion] = BoundedCache(VERSIONS_KEPT)
+        self._versions: BoundedCache[Key, tuple[tuple[str, int], Version]] = BoundedCache(
+            VERSIONS_KEPT
+        )
 
     def place(self, name: str) -> RegisteredModelPlace:
         """Where a model of the active workspace lies. Raises for what is no name."""
@@ -83,8 +77,8 @@ class ModelReader:
             for number in sorted(numbers):
                 key = model.place.version(number)
                 known = self._versions.get(key)
-                if known is not None and known[:2] == (model.uid, model.versions_revision):
-                    found[model.place, number] = known.version
+                if known is not None and known[0] == model.versions_state:
+                    found[model.place, number] = known[1]
                     continue
                 missing[key] = model, number
                 if number in model.copies:
@@ -104,8 +98,7 @@ class ModelReader:
 
     def remember_version(self, model: Model, version: Version) -> None:
         """Keep a version that was read after its model, or written with it."""
-        known = KnownVersion(model.uid, model.versions_revision, version)
-        self._versions.put(model.place.version(version.number), known)
+        self._versions.put(model.place.version(version.number), (model.versions_state, version))
 
     def with_long_tags(self, models: list[Model]) -> list[Model]:
         """Models with all of their tags."""

@@ -55,16 +55,13 @@ class Model:
         return self.place.name
 
     @property
-    def uid(self) -> str:
-        return str(self.item[UID])
-
-    @property
     def revision(self) -> int:
         return int(self.item[REVISION])
 
     @property
-    def versions_revision(self) -> int:
-        return int(self.item[VERSIONS_REVISION])
+    def versions_state(self) -> tuple[str, int]:
+        """Versions that were read in this state of the model have not changed since."""
+        return self.item[UID], self.item[VERSIONS_REVISION]
 
     @property
     def last_version(self) -> int:
