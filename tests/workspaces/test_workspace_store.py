@@ -27,7 +27,7 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.workspaces import resources
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
-from tests.stores import everything_in, open_tracking_store, refused
+from tests.stores import everything_in, open_tracking_store, refused, settle_claims
 from tests.table.fakes import FakeTime
 
 RESTRICT = WorkspaceDeletionMode.RESTRICT
@@ -355,7 +355,7 @@ def test_a_deletion_interrupted_anywhere_is_finished_by_the_next_call(
     assert allowed > 1
     assert names(store) == ["default"]
     time.sleep(claims.LEASE_SECONDS)
-    claims.sweep(table)
+    settle_claims(table)
     for pk in (access_keys.workspace_pk("team-a"), registry_keys.model_pk("iris", "team-a")):
         assert partition(table, pk) == []
     tracking._workspace_of.forget(experiment_id)

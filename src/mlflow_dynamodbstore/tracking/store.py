@@ -335,6 +335,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         """Make the parts, each from those it names, and connect those that listen to others."""
         self.table = context.table
         self.policies = context.policies
+        self.artifact_root_uri = context.artifact_root_uri  # MLflow's server reads it
         experiment_names = NameIndex(context.table, context.policies)
         self.experiment_lookup = ExperimentLookup(context)
         self.run_lookup = RunLookup(context, self.experiment_lookup)

@@ -26,13 +26,14 @@ from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, Range
 from mlflow_dynamodbstore.mcp import places as mcp_places
-from mlflow_dynamodbstore.registry.items import Place, name_of_guard
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, name_of_guard
 from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.experiment_items import name_of
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
@@ -112,7 +113,7 @@ class Named(Kind):
     """Things that have a partition whose key names the workspace: moving is copying."""
 
     @abstractmethod
-    def place(self, name: str, workspace: str) -> claims.Holder:
+    def place(self, name: str, workspace: str) -> claims.NamedPartition:
         """Where a thing of a name lies."""
 
     def remove(self, table: Table, workspace: str, item: Item) -> None:
@@ -121,8 +122,8 @@ class Named(Kind):
         while meta is not None and claims.is_live(meta):
             try:
                 claims.remove(table, place, meta)
-            except claims.OutdatedError as changed:
-                meta = changed.meta
+            except ConditionFailed as changed:
+                meta = changed.old
             else:
                 return
 
@@ -140,8 +141,8 @@ class Models(Named):
     def name(self, item: Item) -> str:
         return name_of_guard(item)
 
-    def place(self, name: str, workspace: str) -> Place:
-        return Place(name, workspace)
+    def place(self, name: str, workspace: str) -> RegisteredModelPlace:
+        return RegisteredModelPlace(name, workspace)
 
 
 class McpServers(Named):

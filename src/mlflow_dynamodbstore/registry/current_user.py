@@ -1,4 +1,4 @@
-"""Who is asking, as far as that is known."""
+"""The user who makes a change, as far as that is known."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mlflow.utils.credentials import read_mlflow_creds
 def current_user() -> str | None:
     """The user of the request that is being served; outside a server, the user of this process.
 
-    In a server without authentication nobody is known: its own user did not ask for anything.
+    In a server without authentication nobody is: the user of its process did not ask for anything.
     """
-    flask = sys.modules.get("flask")  # imported by whoever serves
+    flask = sys.modules.get("flask")  # loaded in servers only
     if flask is not None and flask.has_request_context():
         authorization = flask.request.authorization
         return None if authorization is None else authorization.username
