@@ -11,6 +11,8 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.values import Item, Key
 
+ALL = "*"
+"""The pattern of a grant for all resources of its type."""
 OWN_ROLE_PREFIX = "__user_"
 _OWN_ROLE = re.compile(r"__user_\d+__")
 

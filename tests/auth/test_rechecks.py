@@ -8,7 +8,7 @@ import pytest
 from flask import Flask, Response
 
 from mlflow_dynamodbstore.auth import cache
-from mlflow_dynamodbstore.auth.mlflow_patch import _reading_anew
+from mlflow_dynamodbstore.auth.mlflow_patch import _with_omissions_rechecked
 
 WHOLE = '{"run": 1, "model": 2}'
 CUT = '{"run": 1}'
@@ -33,7 +33,7 @@ class AfterRequest:
 def answered(hook, method="GET", path="/runs/get", *, response=None):
     with Flask("app").test_request_context(path, method=method):
         given = response or Response(WHOLE, mimetype="application/json")
-        return _reading_anew(AUTH, hook)(given)
+        return _with_omissions_rechecked(AUTH, hook)(given)
 
 
 def test_an_answer_that_stays_whole_is_looked_at_once_by_memory():
@@ -43,7 +43,7 @@ def test_an_answer_that_stays_whole_is_looked_at_once_by_memory():
 
 
 @pytest.mark.parametrize(("anew", "seen"), [(False, WHOLE), (True, CUT)])
-def test_what_memory_leaves_out_is_decided_by_reading_anew(anew, seen):
+def test_what_memory_leaves_out_is_decided_by_with_omissions_rechecked(anew, seen):
     hook = AfterRequest(by_memory=True, anew=anew)
     assert answered(hook).get_data(as_text=True) == seen
     assert hook.fresh == [False, True]
