@@ -1,15 +1,27 @@
-"""Work on whole partitions."""
+"""Work on many items at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
 
 from boto3.dynamodb.conditions import ConditionBase
 
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.table import Table
 
+V = TypeVar("V")
+
 PAGE = 500
+
+
+def batched(values: Iterable[V], size: int) -> Iterator[list[V]]:
+    """Values in lists of up to ``size``."""
+    iterator = iter(values)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
 
 
 def empty_partition(
