@@ -201,7 +201,7 @@ def test_a_workspace_that_holds_something_is_not_deleted_by_default(filled, trac
     before = everything_in(store.table)
     with refused("INVALID_STATE", "'registered_models' still contains 1 resource"):
         store.delete_workspace("team-a")
-    resources.Models().remove(store.table, "team-a", guard_of(store.table, "iris"))
+    resources.RegisteredModelKind().remove(store.table, "team-a", guard_of(store.table, "iris"))
     with refused("INVALID_STATE", "'experiments' still contains 1 resource"):
         store.delete_workspace("team-a", RESTRICT)
     assert len(everything_in(store.table)) < len(before)
@@ -303,13 +303,13 @@ def test_moving_is_refused_as_a_whole_where_names_are_taken(filled, tracking):
     assert everything_in(store.table) == before
 
 
-@pytest.mark.parametrize("kind", [resources.Models, resources.Experiments])
+@pytest.mark.parametrize("kind", [resources.RegisteredModelKind, resources.ExperimentKind])
 def test_a_name_taken_while_things_are_moved_is_a_conflict_too(filled, tracking, monkeypatch, kind):
     store, *_ = filled
     move = kind.move
 
-    def late(self: resources.Kind, *args: object) -> None:
-        if kind is resources.Models:
+    def late(self: resources.ResourceKind, *args: object) -> None:
+        if kind is resources.RegisteredModelKind:
             add_model(store, "iris", "default")
         else:
             add_experiment(tracking, "one", "default")
