@@ -1,4 +1,4 @@
-"""Users, roles and grants: what holds the moment a call returns, and what never gets mixed up."""
+"""Users, roles and grants: what holds as soon as a call returns, and what is never mixed up."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_who_takes_the_name_of_a_deleted_user_has_nothing_of_theirs(store):
 
 
 def test_what_an_interrupted_deletion_left_behind_allows_nobody_anything(lagging):
-    """Grants and roles of the last bearer of a name are of other numbers, and are passed over."""
+    """Grants and roles of the former user of a name have other numbers, and are ignored."""
     ada = lagging.create_user("ada", PASSWORD)
     role = lagging.create_role("editors", "default")
     lagging.assign_role_to_user(ada.id, role.id)

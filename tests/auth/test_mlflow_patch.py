@@ -1,4 +1,4 @@
-"""An MLflow whose auth app would not run on our store is refused, and the refusal says why."""
+"""An MLflow whose auth app does not run on our store is refused, and the refusal says why."""
 
 from __future__ import annotations
 

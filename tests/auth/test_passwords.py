@@ -1,4 +1,4 @@
-"""Passwords: what an answer and its cost may tell, how long one is remembered, when it ends."""
+"""Passwords: what an answer and its cost reveal, what is remembered, and the limit on failures."""
 
 from __future__ import annotations
 

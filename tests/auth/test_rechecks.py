@@ -1,4 +1,4 @@
-"""What is left out of an answer for what a moment's memory says, is asked for again."""
+"""What cached permissions omit from a response is decided again without the cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AUTH.AFTER_REQUEST_HANDLERS = {}  # type: ignore[attr-defined]
 
 
 class AfterRequest:
-    """MLflow's hook, which cuts answers by memory, by what is read anew, by both or not at all."""
+    """MLflow's hook, which cuts responses by cached permissions, fresh ones, both or neither."""
 
     def __init__(self, *, by_memory: bool, anew: bool):
         self._cuts = {False: by_memory, True: anew}
@@ -43,7 +43,7 @@ def test_an_answer_that_stays_whole_is_looked_at_once_by_memory():
 
 
 @pytest.mark.parametrize(("anew", "seen"), [(False, WHOLE), (True, CUT)])
-def test_what_memory_leaves_out_is_decided_by_with_omissions_rechecked(anew, seen):
+def test_what_memory_leaves_out_is_decided_by_reading_anew(anew, seen):
     hook = AfterRequest(by_memory=True, anew=anew)
     assert answered(hook).get_data(as_text=True) == seen
     assert hook.fresh == [False, True]

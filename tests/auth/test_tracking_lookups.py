@@ -1,4 +1,4 @@
-"""Where runs and experiments belong is remembered by permission checks, and nothing else is."""
+"""Permission checks cache runs and experiments, and nothing else of the tracking store."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Servers:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 10])
 def test_pages_of_servers_are_filled_up_with_what_may_be_read(size):
-    """As if the others were not there; only the last page may be short."""
+    """As if the other rows did not exist; only the last page may be short."""
     readable = {"0", "3", "4", "8", "9"}
     store = Servers()
     lookups = CachedTrackingStore(store, AnswerCache(clock=FakeTime()))

@@ -1,4 +1,4 @@
-"""Background jobs: who may run one, what becomes of it, how jobs are listed, and what it costs."""
+"""Background jobs: claims, results, lists, workspaces, and what each call costs."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ TIMES = ("creation_time", "last_update_time", "lease_expires_at", "progress_upda
 
 
 def shown(job):
-    """All that a job shows, but for its id and the hours."""
+    """All that a job shows, without its id and its times."""
     seen = {
         name: getattr(job, name)
         for name, member in inspect.getmembers(type(job))
@@ -163,9 +163,9 @@ def test_a_job_that_failed_waits_longer_each_time(store, time, monkeypatch):
         assert store.retry_job(job) == retries + 1
         store.table.update(
             store.status_changes.key(job), Update(set={"retries": retries})
-        )  # as if the last try had not been
+        )  # as before the last retry
     store.reset_job(job)
-    assert store.claim_job(job) == APPLIED  # whoever resets it does not wait
+    assert store.claim_job(job) == APPLIED  # a reset job does not wait
 
 
 def test_details_that_are_told_at_once_are_all_kept(store):

@@ -1,4 +1,4 @@
-"""Workspaces: created, listed and changed at once, and deleted with or without contents."""
+"""Workspaces: creating, listing and changing them, and deleting them with their contents."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def add_model(store: DynamoDBWorkspaceStore, name: str, workspace: str) -> None:
 def add_webhook(store: DynamoDBWorkspaceStore, name: str, workspace: str) -> None:
     event = WebhookEvent(WebhookEntity.REGISTERED_MODEL, WebhookAction.CREATED)
     with WorkspaceContext(workspace):
-        # An address, so that no name need be looked up.
+        # An IP address, so that no name is looked up.
         DynamoDBRegistryStore("", table=store.table).create_webhook(
             name, "https://93.184.215.14/hook", [event]
         )
@@ -329,7 +329,7 @@ class Interruption(Exception):
 def test_a_deletion_interrupted_anywhere_is_finished_by_the_next_call(
     filled, tracking, time, monkeypatch, mode
 ):
-    """Each try gets one write further than the one before, until one gets to the end."""
+    """Each attempt is interrupted one write later than the one before, until one succeeds."""
     store, experiment_id, run_id = filled
     table = store.table
     for allowed in range(60):

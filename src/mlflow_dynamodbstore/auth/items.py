@@ -22,7 +22,7 @@ GRANTS_OF_A_ROLE = 1 << 24
 
 
 def grant_number(role: RoleRecord, count: int) -> int:
-    """The number of the grant that a role was given as number ``count``."""
+    """The number of the grant that a role got when its count of grants was ``count``."""
     return role.id * GRANTS_OF_A_ROLE + count
 
 

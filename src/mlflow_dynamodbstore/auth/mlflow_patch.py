@@ -29,7 +29,7 @@ GET_TRACKING_STORE = "_get_tracking_store"
 FILL_MCP_PAGE = "_backfill_readable_mcp_results"
 MCP_FILTERS = ("_filter_search_mcp_servers", "_filter_search_mcp_endpoints")
 READING_POSTS = ("/search", "/batchGetInfos", "/get-latest-versions")
-"""How the paths of POST requests end that change nothing."""
+"""The ends of the paths of POST requests that change nothing."""
 BAD_REQUEST = 400
 FORBIDDEN = 403
 
@@ -105,7 +105,7 @@ def _reads(auth: ModuleType, name: str, variable: str) -> bool:
 
 
 def _names_in(auth: ModuleType) -> set[str]:
-    """All names that the functions of a module mention and that are not its own."""
+    """All names that the functions of a module use and the module does not define."""
     functions = [f for f in vars(auth).values() if isinstance(f, FunctionType)]
     own = [f.__code__ for f in functions if f.__module__ == auth.__name__]
     return {name for code in own for name in _names_of(code)} - set(vars(auth))
@@ -123,7 +123,7 @@ def _parameters(method: Callable[..., Any]) -> set[str]:
 
 
 def _with_denials_rechecked(before_request: Callable[[], Any]) -> Callable[[], Any]:
-    """Check a refused request again without the cache: the permission may be a moment old."""
+    """Check a refused request again without the cache: access may just have been granted."""
 
     @functools.wraps(before_request)
     def checked() -> Any:
@@ -148,7 +148,7 @@ def _refusal_of_body() -> Response | None:
 def _with_omissions_rechecked(
     auth: ModuleType, after_request: Callable[[Any], Any]
 ) -> Callable[[Any], Any]:
-    """Decide without the cache what a response omits: a permission may be a moment old."""
+    """Decide without the cache what a response omits: access may just have been granted."""
 
     @functools.wraps(after_request)
     def checked(response: Any) -> Any:

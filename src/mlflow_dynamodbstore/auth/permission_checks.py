@@ -110,7 +110,7 @@ class PermissionChecks:
 
 
 def best_permission(names: Collection[str]) -> Permission | None:
-    """The permission that allows most; None of none."""
+    """The permission that allows most; None if there is none."""
     return get_permission(reduce(max_permission, names)) if names else None
 
 

@@ -1,4 +1,4 @@
-"""Users, and whether they are who they say."""
+"""Users and their logins."""
 
 from __future__ import annotations
 
@@ -69,20 +69,10 @@ class Users:
             generate_password_hash(password),
             bool(is_admin),
         )
-        key, entry = access_keys.user_key(username), grant_keys.user_entry_key(user.id)
-        item = {
-            "id": user.id,
-            "username": username,
-            "password_hash": user.password_hash,
-            "is_admin": user.is_admin,
-        }
+        key = grant_keys.user_entry_key(user.id)
+        entry = {"PK": key.pk, "SK": key.sk, "username": username}
         try:
-            self.table.transact(
-                [
-                    Put({"PK": key.pk, "SK": key.sk, **item}, condition=ABSENT),
-                    Put({"PK": entry.pk, "SK": entry.sk, "username": username}),
-                ]
-            )
+            self.table.transact([Put(user.to_item(), condition=ABSENT), Put(entry)])
         except TransactionCancelled as cancelled:
             if not cancelled.refused(0):
                 raise

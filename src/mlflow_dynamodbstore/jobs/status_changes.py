@@ -26,12 +26,12 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 RUN_ATTRIBUTES = ("lease_until", "message", "progress", "progress_at", "next_attempt")
-"""What a job has only while it runs or waits for its next try."""
+"""What a job has only while it runs or waits for its next attempt."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a job, allowed in these statuses and, if there is one, on a condition."""
+    """A change of a job, allowed only in some statuses, and on a further condition if given."""
 
     statuses: Sequence[JobStatus]
     update: Update
@@ -117,7 +117,7 @@ def status_at_refusal(refused: ConditionFailed) -> JobStatus:
 
 
 def to_pending(job_id: str, **more: Value) -> Update:
-    """The change after which a job waits to run, without the attributes of an earlier try."""
+    """The change after which a job waits to run, without the attributes of an earlier run."""
     changes = {**in_status(job_id, JobStatus.PENDING), **more}
     return Update(
         set=changes,

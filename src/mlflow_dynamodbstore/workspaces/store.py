@@ -201,9 +201,8 @@ class DynamoDBWorkspaceStore(AbstractStore):
                 try:
                     kind.move(self.table, workspace_name, item)
                 except (TransactionCancelled, NameTakenError):
-                    self._check_names_are_free(
-                        workspace_name
-                    )  # a name was taken since the first check
+                    # A name may have been taken since the first check.
+                    self._check_names_are_free(workspace_name)
                     raise
 
 
