@@ -11,7 +11,8 @@ from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.target import Place, pass_place
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
-from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress, XRaySpans
+from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 
 @click.group(cls=Group)
@@ -36,7 +37,7 @@ def cache(place: Place, experiment_id: tuple[str, ...], days: int, json: bool) -
 
     Needs the setting xray_region. What is kept is not fetched again.
     """
-    upkeep = XRaySpans.on(place.table())
+    upkeep = DynamoDBTrackingStore.on(place.table()).xray_spans
     if not upkeep.asks_xray:
         raise ValueError("X-Ray is off: `config set xray_region us-east-1` names its region")
     with output.bar("fetching spans", quiet=json) as shown:

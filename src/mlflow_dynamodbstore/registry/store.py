@@ -7,8 +7,9 @@ from mlflow.store.model_registry.abstract_store import AbstractStore
 from mlflow_dynamodbstore.registry.aliases import Aliases
 from mlflow_dynamodbstore.registry.search import RegistrySearch
 from mlflow_dynamodbstore.registry.tags import RegistryTags
+from mlflow_dynamodbstore.registry.webhook_key import WEBHOOK
 from mlflow_dynamodbstore.registry.webhooks import Webhooks
-from mlflow_dynamodbstore.shared.encryption_keys import WEBHOOK, check_key
+from mlflow_dynamodbstore.shared.encryption_keys import check_key
 from mlflow_dynamodbstore.shared.mlflow_errors import translates_errors
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.table.table import Table

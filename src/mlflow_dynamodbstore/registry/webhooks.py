@@ -35,7 +35,8 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.registry.base import RegistryBase
 from mlflow_dynamodbstore.registry.search_terms import position_after
-from mlflow_dynamodbstore.shared.encryption_keys import WEBHOOK, remember_key
+from mlflow_dynamodbstore.registry.webhook_key import WEBHOOK
+from mlflow_dynamodbstore.shared.encryption_keys import remember_key
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 from mlflow_dynamodbstore.shared.search.pages import page

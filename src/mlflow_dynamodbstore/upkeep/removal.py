@@ -14,6 +14,7 @@ from itertools import groupby
 from boto3.dynamodb.conditions import Attr, ConditionBase
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
@@ -26,7 +27,6 @@ from mlflow_dynamodbstore.table.errors import IncompleteWrite, TransactionCancel
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Key, Value
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.tracking.records import SEALED
 from mlflow_dynamodbstore.upkeep.judging import Judged
 

@@ -28,6 +28,7 @@ from mlflow_dynamodbstore.mcp import places as mcp_places
 from mlflow_dynamodbstore.registry.items import Place, name_of_guard
 from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.experiment_items import name_of
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
@@ -35,7 +36,6 @@ from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.experiment_items import name_of
 
 
 class ResourceKind(ABC):

@@ -20,10 +20,10 @@ from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord, is_own_role_name
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.items import ABSENT
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.transfer.sql.database import Row, Writing
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf

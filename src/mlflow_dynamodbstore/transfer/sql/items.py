@@ -12,6 +12,7 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -19,7 +20,6 @@ from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, Side
 
 AT_ONCE = 100

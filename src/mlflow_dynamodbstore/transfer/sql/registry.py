@@ -29,12 +29,12 @@ from mlflow_dynamodbstore.registry.items import (
     new_version,
 )
 from mlflow_dynamodbstore.registry.records import READY, Model, Version, read_with_versions
+from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.names.claims import CLAIM, Claim, is_live
 from mlflow_dynamodbstore.shared.names.revisions import Revisions, fitting
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import Put, Query, Write
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemSide, Shelf, too_large

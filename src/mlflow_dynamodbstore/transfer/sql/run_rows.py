@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import sqlalchemy as sa
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
+from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.table.values import Value
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.tracking.points import Point
 from mlflow_dynamodbstore.transfer.sql.database import Database, Row, Writing
 from mlflow_dynamodbstore.transfer.sql.datasets import dataset_uuid

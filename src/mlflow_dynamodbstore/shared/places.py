@@ -1,17 +1,18 @@
-"""The items that make up a run, built and read in one place."""
+"""Where runs and traces lie, and whose an item of an experiment's partition is."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from boto3.dynamodb.conditions import Attr
-
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.encoding import CUT
+from mlflow_dynamodbstore.keys.traces import trace_issue
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
-ABSENT = Attr("PK").not_exists()
+ARTIFACTS_FOLDER = "artifacts"
+"""Folder of a run, logged model or trace that holds its artifacts."""
 NAME = "key"
 """Attribute with a name that was too long to be read back from the item's sort key."""
 
@@ -44,9 +45,51 @@ class RunPlace(NamedTuple):
         return self.child(run_keys.run_param(self.run_id, name), name, {"value": value})
 
 
-def place_of(item: Item) -> RunPlace:
+class TracePlace(NamedTuple):
+    """Where a trace lies."""
+
+    experiment_id: str
+    trace_id: str
+
+    @property
+    def pk(self) -> str:
+        return experiment_keys.experiment_pk(self.experiment_id)
+
+    @property
+    def key(self) -> Key:
+        return trace_keys.trace_key(self.experiment_id, self.trace_id)
+
+    @property
+    def spans(self) -> Key:
+        return Key(self.pk, trace_keys.trace_spans(self.trace_id))
+
+    def more_spans(self, number: int) -> Key:
+        """The item of a later batch of spans."""
+        return Key(self.pk, trace_keys.trace_spans_part(self.trace_id, number))
+
+    def tag(self, key: str) -> Key:
+        return Key(self.pk, trace_keys.trace_tag(self.trace_id, key))
+
+    def assessment(self, assessment_id: str) -> Key:
+        return Key(self.pk, trace_keys.trace_assessment(self.trace_id, assessment_id))
+
+    def issue_note(self, assessment_id: str) -> Key:
+        return Key(self.pk, trace_issue(self.trace_id, assessment_id))
+
+    @property
+    def session_note(self) -> Key:
+        return Key(self.pk, trace_keys.session_assessed(self.trace_id))
+
+
+def run_place_of(item: Item) -> RunPlace:
     """The run that an item of an experiment's partition belongs to."""
     return RunPlace(experiment_id_of(item), run_id_of(item))
+
+
+def trace_place_of(item: Item) -> TracePlace:
+    """Where a trace's own item lies."""
+    trace_id = trace_keys.trace_id_of(str(item["SK"])) or str(item["trace_id"])
+    return TracePlace(experiment_id_of(item), trace_id)
 
 
 def experiment_id_of(item: Item) -> str:

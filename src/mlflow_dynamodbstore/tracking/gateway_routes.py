@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from mlflow_dynamodbstore.gateway.resolving import Resolving
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 _logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def _replace(module: ModuleType, name: str, replacement: Callable[..., Any]) -> 
 
 
 def _validate_store(theirs: Callable[..., None], store: object) -> None:
-    if not isinstance(store, Resolving):
+    if not isinstance(store, DynamoDBTrackingStore):
         theirs(store)
 
 
@@ -59,7 +59,7 @@ def _endpoint_config(
     theirs: Callable[..., Any], endpoint_name: str, store: object | None = None
 ) -> Any:
     found = _current(store)
-    if isinstance(found, Resolving):
+    if isinstance(found, DynamoDBTrackingStore):
         return found.gateway_endpoint_config(endpoint_name)
     return theirs(endpoint_name=endpoint_name, store=store)
 
@@ -71,7 +71,7 @@ def _resource_configs(
     store: object | None = None,
 ) -> Any:
     found = _current(store)
-    if isinstance(found, Resolving):
+    if isinstance(found, DynamoDBTrackingStore):
         return found.gateway_resource_configs(resource_type, resource_id)
     return theirs(resource_type=resource_type, resource_id=resource_id, store=store)
 

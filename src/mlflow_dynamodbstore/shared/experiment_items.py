@@ -23,6 +23,8 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.places import NAME, experiment_id_of
 from mlflow_dynamodbstore.shared.search.filters import TAG
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
@@ -30,7 +32,6 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.table.versions import VERSION, upgrade_of
-from mlflow_dynamodbstore.tracking.items import NAME, experiment_id_of
 
 FAMILY = "EXP/E"
 """An experiment and its tags, to whoever asks for the version of an item."""
@@ -213,7 +214,7 @@ def same_tags(meta: Item) -> ConditionBase:
     revision = Attr(TAGS_REVISION)
     if TAGS_REVISION in meta:
         return revision.eq(meta[TAGS_REVISION])
-    return Attr("PK").exists() & revision.not_exists()
+    return PRESENT & revision.not_exists()
 
 
 def all_tags(table: Table, meta: Item) -> Tags:
