@@ -267,7 +267,7 @@ def test_moving_brings_everything_to_the_default_workspace(filled, tracking):
     store, experiment_id, run_id = filled
     store.delete_workspace("team-a", SET_DEFAULT)
     assert names(store) == ["default"]
-    tracking._workspace_of.forget(experiment_id)
+    tracking.experiment_lookup._workspace_of.forget(experiment_id)
     with WorkspaceContext("default"):
         found = tracking.get_experiment_by_name("one")
         assert (found.experiment_id, found.workspace) == (experiment_id, "default")
@@ -358,7 +358,7 @@ def test_a_deletion_interrupted_anywhere_is_finished_by_the_next_call(
     claims.sweep(table)
     for pk in (access_keys.workspace_pk("team-a"), registry_keys.model_pk("iris", "team-a")):
         assert partition(table, pk) == []
-    tracking._workspace_of.forget(experiment_id)
+    tracking.experiment_lookup._workspace_of.forget(experiment_id)
     registry = DynamoDBRegistryStore("", table=table)
     with WorkspaceContext("default"):
         if mode == CASCADE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -64,19 +64,20 @@ class AuthContext:
     """The surroundings that the parts of one auth store share.
 
     Writes to ``table`` clear the cached ``answers``; writes that change no permission may go to
-    ``plain_table``. ``workspace`` gives the workspace that the current call works in.
+    ``plain_table``.
     """
 
     table: CacheClearingTable
     plain_table: Table
     answers: AnswerCache
-    workspace: Callable[[], str]
+
+    workspace = staticmethod(Context.workspace)
 
     @classmethod
     def on(cls, table: Table) -> AuthContext:
         """The context of an auth store, or of a part used alone; reads and writes nothing."""
         answers = cache_of(table)
-        return cls(CacheClearingTable(table, answers), table, answers, Context.on(table).workspace)
+        return cls(CacheClearingTable(table, answers), table, answers)
 
     def next_number(self, sequence: str) -> int:
         """The next number of a sequence; none is given twice."""
