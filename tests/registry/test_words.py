@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, Simulated
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from mlflow_dynamodbstore.upkeep.text_index import TextIndex
-from mlflow_dynamodbstore.workspaces.resources import Models
+from mlflow_dynamodbstore.workspaces.resources import RegisteredModelKind
 from tests.registry.helpers import engine_of, registry_on
 from tests.stores import everything_in
 
@@ -188,8 +188,8 @@ def test_a_model_that_moves_to_the_default_workspace_is_found_there(indexed, mon
     monkeypatch.setenv("MLFLOW_ENABLE_WORKSPACES", "true")
     with WorkspaceContext("team"):
         indexed.create_registered_model("night owls")
-    (guard,) = Models().items(indexed.table, "team")
-    Models().move(indexed.table, "team", guard)
+    (guard,) = RegisteredModelKind().items(indexed.table, "team")
+    RegisteredModelKind().move(indexed.table, "team", guard)
     with WorkspaceContext("default"):
         assert found(indexed, "name LIKE '%owl%'") == ["night owls"]
     assert not [i for i in everything_in(indexed.table) if i["PK"] == "WORKSPACE#team"]

@@ -1,11 +1,11 @@
 """The tracking store as MLflow's auth app sees it.
 
-To check a call on a run MLflow's app reads the run, for the sake of its experiment, and the
-experiment for the sake of its workspace. Neither changes, so both are remembered for the moment
-for which permissions are: a check whose answers are remembered reads nothing at all.
+To check a call on a run, MLflow's app reads the run to learn its experiment, and the experiment to
+learn its workspace. Neither changes, so both are cached as long as permissions are: a check whose
+answers are cached reads nothing.
 
-Searches of MCP servers are filtered where ``auth/filtered_lists.py`` does not reach.
-MLflow fills their pages up by counting rows; :func:`fill_readable` does it with our page tokens.
+``auth/filtered_lists.py`` does not filter searches of MCP servers. MLflow fills their pages by
+counting rows; :func:`fill_mcp_page` does it with our page tokens.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from typing import Any
 from mlflow.entities import Experiment, RunInfo
 from mlflow.utils.workspace_context import get_request_workspace
 
-from mlflow_dynamodbstore.auth.cache import Recent
+from mlflow_dynamodbstore.auth.cache import AnswerCache
 
-_rows: ContextVar[int | None] = ContextVar("rows", default=None)
+_max_rows: ContextVar[int | None] = ContextVar("max_rows", default=None)
 
 
 @dataclass(frozen=True)
-class RunOwner:
-    """Of a run only what tells where it belongs."""
+class RunWithInfo:
+    """A run without its data: all that a check needs of it."""
 
     info: RunInfo
 
 
-class Lookups:
-    """A tracking store whose runs and experiments are remembered; all else is the store's own."""
+class CachedTrackingStore:
+    """A tracking store whose runs and experiments are cached."""
 
-    def __init__(self, store: Any, recent: Recent):
+    def __init__(self, store: Any, answers: AnswerCache):
         self._store = store
-        self._recent = recent
+        self._answers = answers
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def get_run(self, run_id: str) -> RunOwner:
-        return self._recent.answer(
+    def get_run(self, run_id: str) -> RunWithInfo:
+        return self._answers.answer(
             ("run", get_request_workspace(), run_id),
-            lambda: RunOwner(self._store.get_run(run_id).info),
+            lambda: RunWithInfo(self._store.get_run(run_id).info),
         )
 
     def get_experiment(self, experiment_id: str) -> Experiment:
-        found: Experiment = self._recent.answer(
+        found: Experiment = self._answers.answer(
             ("experiment", get_request_workspace(), experiment_id),
             lambda: self._store.get_experiment(experiment_id),
         )
@@ -61,7 +61,7 @@ class Lookups:
         return self._store.search_mcp_access_endpoints(**_limited(arguments))
 
 
-def fill_readable(
+def fill_mcp_page(
     can_read: Callable[[str], bool],
     readable: list[dict[str, Any]],
     max_results: int,
@@ -70,7 +70,7 @@ def fill_readable(
     get_name: Callable[[Any], str],
     to_dict: Callable[[Any], dict[str, Any]],
 ) -> str | None:
-    """Fill a page up with what a caller may read, in place of MLflow's own function."""
+    """Fill a page with rows that the caller may read; replaces MLflow's own function."""
     while len(readable) < max_results and next_token:
         page = fetch_page(next_token)
         seen = 0
@@ -82,26 +82,21 @@ def fill_readable(
                 readable.append(to_dict(row))
         if seen < len(page):
             with _at_most(seen):
-                page = fetch_page(next_token)  # for the token behind the last row seen
+                page = fetch_page(next_token)  # for the token after the last row seen
         next_token = page.token
     return next_token or None
 
 
 @contextmanager
 def _at_most(rows: int) -> Iterator[None]:
-    """Let searches within give no more than so many rows."""
-    token = _rows.set(rows)
+    """Limit the searches within this block to so many rows."""
+    token = _max_rows.set(rows)
     try:
         yield
     finally:
-        _rows.reset(token)
+        _max_rows.reset(token)
 
 
 def _limited(arguments: dict[str, Any]) -> dict[str, Any]:
-    rows = _rows.get()
+    rows = _max_rows.get()
     return arguments if rows is None else arguments | {"max_results": rows}
-
-
-def remembering(get_store: Callable[[], Any], recent: Recent) -> Callable[[], Lookups]:
-    """What gives a tracking store, so that it gives one that remembers."""
-    return lambda: Lookups(get_store(), recent)

@@ -15,7 +15,7 @@ from tests.table.fakes import FakeTime
 
 @pytest.fixture
 def cheap(monkeypatch):
-    """Hashes that cost next to nothing, and the names of those that were computed."""
+    """Hashes that cost next to nothing, and a list of those that were computed."""
     computed = []
 
     def check(stored, password):
@@ -40,14 +40,14 @@ def processes(tmp_path, cheap):
     made[0].create_user("ada", PASSWORD)
     yield made, time
     for store in made:
-        store.table._table.close()
+        store.table.close()
 
 
 @pytest.mark.parametrize("name", ["ada", "nobody", "n" * 5000, "a#U#META"])
 def test_the_limit_on_wrong_passwords_holds_over_all_processes(processes, cheap, name):
-    """Half of the tries in each: together they are no more than in one, for nobody's name too."""
+    """Each process tries half as often, also for a name that nobody has."""
     stores, time = processes
-    for n in range(passwords.FAILURES):
+    for n in range(passwords.MOST_FAILURES):
         assert not stores[n % 2].authenticate_user(name, "wrong")
     tried = len(cheap)
     for store in stores:
@@ -55,7 +55,7 @@ def test_the_limit_on_wrong_passwords_holds_over_all_processes(processes, cheap,
     assert len(cheap) == tried  # no more hashes are computed
     time.sleep(passwords.WINDOW_SECONDS + 1)
     for store in stores:
-        store.passwords._failures.clear()  # this process counts by a clock of its own
+        store.users.passwords._failures.clear()  # this process counts by its own clock
     for store in stores:
         assert store.authenticate_user(name, PASSWORD) == (name == "ada")
     assert len(cheap) == tried + 2
@@ -63,7 +63,7 @@ def test_the_limit_on_wrong_passwords_holds_over_all_processes(processes, cheap,
 
 def test_a_right_password_ends_the_count_in_all_processes(processes):
     stores, _ = processes
-    for _ in range(passwords.FAILURES - 1):
+    for _ in range(passwords.MOST_FAILURES - 1):
         assert not stores[0].authenticate_user("ada", "wrong")
     assert stores[1].authenticate_user("ada", PASSWORD)
     assert not stores[1].authenticate_user("ada", "wrong")
@@ -71,9 +71,9 @@ def test_a_right_password_ends_the_count_in_all_processes(processes):
 
 
 def test_logging_in_costs_one_read_and_a_wrong_password_one_write(processes):
-    """The same for a name that nobody has, so that the time tells nothing."""
+    """A name that nobody has costs the same, so that the time tells nothing."""
     (store, _), _ = processes
-    meter = store.table._table.engine.meter
+    meter = store.table.engine.meter
 
     def requests(name, password):
         with meter.measure() as used:
@@ -86,13 +86,13 @@ def test_logging_in_costs_one_read_and_a_wrong_password_one_write(processes):
     assert requests("ada", PASSWORD) == {"BatchGetItem": 1, "DeleteItem": 1}
     assert requests("ada", PASSWORD) == {"GetItem": 1}
     assert requests("ada", PASSWORD) == {}
-    assert requests("ada", "wrong") == wrong  # though much is remembered of her by now
+    assert requests("ada", "wrong") == wrong  # although much about her is cached by now
 
 
 def test_wrong_passwords_leave_the_memory_of_checks_alone(processes):
     (store, _), _ = processes
-    for _ in range(2):  # the second time by memory
+    for _ in range(2):  # the second time from the cache
         assert store.authenticate_user("ada", PASSWORD)
-    known = len(store.recent)
+    known = len(store.answers)
     assert not store.authenticate_user("nobody", "wrong")
-    assert len(store.recent) == known > 0
+    assert len(store.answers) == known > 0

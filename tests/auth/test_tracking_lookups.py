@@ -1,4 +1,4 @@
-"""Where runs and experiments belong is remembered by permission checks, and nothing else is."""
+"""Permission checks cache runs and experiments, and nothing else of the tracking store."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.auth.cache import Recent, fresh_answers
-from mlflow_dynamodbstore.auth.lookups import fill_readable, remembering
+from mlflow_dynamodbstore.auth.cache import AnswerCache, fresh_answers
+from mlflow_dynamodbstore.auth.tracking_lookups import CachedTrackingStore, fill_mcp_page
 from tests.table.fakes import FakeTime
 
 
@@ -46,8 +46,7 @@ def store():
 
 @pytest.fixture
 def lookups(store):
-    get_store = remembering(lambda: store, Recent(seconds=2, clock=FakeTime()))
-    return get_store()
+    return CachedTrackingStore(store, AnswerCache(seconds=2, clock=FakeTime()))
 
 
 def test_a_run_and_an_experiment_are_read_once(store, lookups):
@@ -102,10 +101,10 @@ class Servers:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 10])
 def test_pages_of_servers_are_filled_up_with_what_may_be_read(size):
-    """As if the others were not there; only the last page may be short."""
+    """As if the other rows did not exist; only the last page may be short."""
     readable = {"0", "3", "4", "8", "9"}
     store = Servers()
-    lookups = remembering(lambda: store, Recent(clock=FakeTime()))()
+    lookups = CachedTrackingStore(store, AnswerCache(clock=FakeTime()))
 
     def fetch(token):
         return lookups.search_mcp_servers(max_results=size, page_token=token)
@@ -114,7 +113,7 @@ def test_pages_of_servers_are_filled_up_with_what_may_be_read(size):
     token: str | None = "after -1"
     while token:
         page: list[dict[str, Any]] = []
-        token = fill_readable(
+        token = fill_mcp_page(
             readable.__contains__, page, size, token, fetch, str, lambda row: {"name": str(row)}
         )
         pages.append(page)

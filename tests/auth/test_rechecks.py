@@ -1,4 +1,4 @@
-"""What is left out of an answer for what a moment's memory says, is asked for again."""
+"""What cached permissions omit from a response is decided again without the cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from flask import Flask, Response
 
 from mlflow_dynamodbstore.auth import cache
-from mlflow_dynamodbstore.auth.mlflow_patch import _reading_anew
+from mlflow_dynamodbstore.auth.mlflow_patch import _with_omissions_rechecked
 
 WHOLE = '{"run": 1, "model": 2}'
 CUT = '{"run": 1}'
@@ -17,7 +17,7 @@ AUTH.AFTER_REQUEST_HANDLERS = {}  # type: ignore[attr-defined]
 
 
 class AfterRequest:
-    """MLflow's hook, which cuts answers by memory, by what is read anew, by both or not at all."""
+    """MLflow's hook, which cuts responses by cached permissions, fresh ones, both or neither."""
 
     def __init__(self, *, by_memory: bool, anew: bool):
         self._cuts = {False: by_memory, True: anew}
@@ -33,7 +33,7 @@ class AfterRequest:
 def answered(hook, method="GET", path="/runs/get", *, response=None):
     with Flask("app").test_request_context(path, method=method):
         given = response or Response(WHOLE, mimetype="application/json")
-        return _reading_anew(AUTH, hook)(given)
+        return _with_omissions_rechecked(AUTH, hook)(given)
 
 
 def test_an_answer_that_stays_whole_is_looked_at_once_by_memory():

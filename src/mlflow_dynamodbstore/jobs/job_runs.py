@@ -1,9 +1,10 @@
-"""Running a job: claiming it, leases, retries, and its end."""
+"""Running jobs: claims, leases, retries and results."""
 
 from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities._job import Job
@@ -17,8 +18,9 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.jobs.abstract_store import JobUpdateStatus
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.jobs.base import JobsBase, waiting
-from mlflow_dynamodbstore.jobs.records import OPEN, in_status
+from mlflow_dynamodbstore.jobs.records import OPEN, in_status, job_of
+from mlflow_dynamodbstore.jobs.status_changes import Change, StatusChanges, to_pending
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.update import Update
 
 _logger = logging.getLogger(__name__)
@@ -27,59 +29,66 @@ PENDING, RUNNING = JobStatus.PENDING, JobStatus.RUNNING
 LOST = JobStatus.NEEDS_RECOVERY
 
 
-class Running(JobsBase):
-    """What the runners of jobs do with them."""
+class JobRuns:
+    """Claiming jobs, retrying them and reporting their results."""
+
+    def __init__(self, context: Context, changes: StatusChanges) -> None:
+        self.context = context
+        self.table = context.table
+        self.changes = changes
 
     # --- beginning ------------------------------------------------------------------------------
 
     def claim_job(self, job_id: str, lease_duration: float | None = None) -> JobUpdateStatus:
-        return self._try(job_id, [PENDING], _run(job_id, lease_duration), self._is_due())
+        change = Change([PENDING], _to_running(job_id, lease_duration), self._is_due())
+        return self.changes.try_change(job_id, change)
 
     def start_job(self, job_id: str) -> None:
-        self._must(job_id, "start", [PENDING], _run(job_id, None), self._is_due())
+        change = Change([PENDING], _to_running(job_id, None), self._is_due())
+        self.changes.must_change(job_id, "start", change)
 
     def renew_job_lease(self, job_id: str, lease_duration: float) -> JobUpdateStatus:
         if lease_duration is None:
             raise MlflowException.invalid_parameter_value(
                 "`lease_duration` must be provided when renewing a job lease."
             )
-        until = _lease_end(lease_duration)
-        return self._try(job_id, [RUNNING], Update(set={"lease_until": until}))
+        update = Update(set={"lease_until": _lease_end(lease_duration)})
+        return self.changes.try_change(job_id, Change([RUNNING], update))
 
     def _is_due(self) -> ConditionBase:
-        """That a job which failed is not tried again before its time."""
-        now = int(self.table.clock() * 1000)
+        """A job that failed is not tried again before its next attempt is due."""
+        now = self.context.now_ms()
         return Attr("next_attempt").not_exists() | Attr("next_attempt").lte(now)
 
-    # --- again ----------------------------------------------------------------------------------
+    # --- trying again ---------------------------------------------------------------------------
 
     def mark_job_needs_recovery(self, job_id: str) -> JobUpdateStatus:
         update = Update(set=in_status(job_id, LOST), remove=("lease_until",))
-        return self._try(job_id, [RUNNING], update)
+        return self.changes.try_change(job_id, Change([RUNNING], update))
 
     def reattach_job(self, job_id: str, lease_duration: float | None = None) -> JobUpdateStatus:
-        return self._try(job_id, [LOST], _run(job_id, lease_duration))
+        change = Change([LOST], _to_running(job_id, lease_duration))
+        return self.changes.try_change(job_id, change)
 
     def requeue_job(self, job_id: str) -> JobUpdateStatus:
-        return self._try(job_id, [LOST], waiting(job_id))
+        return self.changes.try_change(job_id, Change([LOST], to_pending(job_id)))
 
     def reset_job(self, job_id: str) -> None:
-        self._must(job_id, "reset", OPEN, waiting(job_id))
+        self.changes.must_change(job_id, "reset", Change(OPEN, to_pending(job_id)))
 
     def retry_job(self, job_id: str) -> int:
-        again = waiting(job_id)
-        update = Update(set=again.set, add={"retries": 1}, remove=again.remove)
-        return int(self._must(job_id, "retry", [RUNNING], update)["retries"])
+        change = Change([RUNNING], replace(to_pending(job_id), add={"retries": 1}))
+        return int(self.changes.must_change(job_id, "retry", change)["retries"])
 
     def retry_or_fail_job(self, job_id: str, error: str) -> int | None:
-        most = MLFLOW_SERVER_JOB_TRANSIENT_ERROR_MAX_RETRIES.get()
-        retries = int(self._job_item(job_id)["retries"]) + 1
-        if retries > most:
-            self._end(job_id, "fail", [RUNNING], JobStatus.FAILED, error)
+        retries = int(self.changes.existing_job(job_id)["retries"]) + 1
+        if retries > MLFLOW_SERVER_JOB_TRANSIENT_ERROR_MAX_RETRIES.get():
+            self.changes.end(job_id, "fail", [RUNNING], JobStatus.FAILED, error)
             return None
         due = int((self.table.clock() + _delay(retries)) * 1000)
-        # Only who runs a job retries it, so nobody counts beside us.
-        self._must(job_id, "fail", [RUNNING], waiting(job_id, retries=retries, next_attempt=due))
+        # Only the runner of a job retries it, so no other call changes this count.
+        update = to_pending(job_id, retries=retries, next_attempt=due)
+        self.changes.must_change(job_id, "fail", Change([RUNNING], update))
         return retries
 
     # --- ending ---------------------------------------------------------------------------------
@@ -92,25 +101,26 @@ class Running(JobsBase):
         error_message: str | None = None,
         is_transient_error: bool = False,
     ) -> None:
-        del is_transient_error  # whoever reports it decides on a retry
+        del is_transient_error  # the caller decides on a retry
         payload = _payload(job_id, status, result, error_message)
-        self._end(job_id, "report result", [RUNNING, LOST], status, payload)
+        self.changes.end(job_id, "report result", [RUNNING, LOST], status, payload)
 
     def finish_job(self, job_id: str, result: str) -> None:
-        self._end(job_id, "finish", OPEN, JobStatus.SUCCEEDED, result)
+        self.changes.end(job_id, "finish", OPEN, JobStatus.SUCCEEDED, result)
 
     def fail_job(self, job_id: str, error: str) -> None:
-        self._end(job_id, "fail", OPEN, JobStatus.FAILED, error)
+        self.changes.end(job_id, "fail", OPEN, JobStatus.FAILED, error)
 
     def mark_job_timed_out(self, job_id: str) -> None:
-        self._end(job_id, "time out", OPEN, JobStatus.TIMEOUT, None)
+        self.changes.end(job_id, "time out", OPEN, JobStatus.TIMEOUT, None)
 
     def cancel_job(self, job_id: str) -> Job:
-        return self._job(self._end(job_id, "cancel", OPEN, JobStatus.CANCELED, None))
+        item = self.changes.end(job_id, "cancel", OPEN, JobStatus.CANCELED, None)
+        return job_of(self.table, item)
 
 
-def _run(job_id: str, lease_duration: float | None) -> Update:
-    """The change by which a job runs, with a lease or without."""
+def _to_running(job_id: str, lease_duration: float | None) -> Update:
+    """The change after which a job runs, with a lease or without."""
     if lease_duration is None:
         return Update(set=in_status(job_id, RUNNING), remove=("lease_until",))
     return Update(set={**in_status(job_id, RUNNING), "lease_until": _lease_end(lease_duration)})
@@ -134,7 +144,7 @@ def _delay(retries: int) -> float:
 def _payload(
     job_id: str, status: JobStatus, result: str | None, error_message: str | None
 ) -> str | None:
-    """What is kept of a report, which must fit the status it reports."""
+    """The result or error to keep; raises when it does not fit the reported status."""
     if not JobStatus.is_finalized(status):
         raise MlflowException.invalid_parameter_value(
             "`report_job_result()` requires a terminal JobStatus."
