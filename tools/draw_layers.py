@@ -60,8 +60,10 @@ def picture(contracts: str) -> str:
     allowed = exceptions(contracts)
     height = TOP + len(rows) * ROW + NOTE * (len(allowed) + 2)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" font-family="sans-serif">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+            f'width="{WIDTH}" height="{height}" font-family="sans-serif">'
+        ),
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
     for number, layer in enumerate(rows):
