@@ -27,8 +27,8 @@ class Endpoint:
 @pytest.fixture
 def endpoint(store, monkeypatch):
     one = Endpoint("chat")
-    monkeypatch.setattr(store, "get_gateway_endpoint", lambda **_: one)
-    monkeypatch.setattr(store, "list_gateway_endpoints", lambda: [one])
+    monkeypatch.setattr(store.gateway_endpoints, "get_gateway_endpoint", lambda **_: one)
+    monkeypatch.setattr(store.gateway_endpoints, "list_gateway_endpoints", lambda: [one])
     return one
 
 
@@ -170,9 +170,9 @@ def test_scorers_are_listed_while_they_are_at_work(store, experiment, endpoint):
 def test_the_gateway_finds_versions_by_the_id_of_their_scorer(store, experiment):
     scorer = store.register_scorer(experiment, "s", '{"n": 1}')
     store.register_scorer(experiment, "s", '{"n": 2}')
-    assert store._scorer_version_by_id(scorer.scorer_id).scorer_version == 2
-    assert store._scorer_version_by_id(scorer.scorer_id, 1)._serialized_scorer == '{"n": 1}'
+    assert store.scorers.scorer_version_by_id(scorer.scorer_id).scorer_version == 2
+    assert store.scorers.scorer_version_by_id(scorer.scorer_id, 1)._serialized_scorer == '{"n": 1}'
     with refused("RESOURCE_DOES_NOT_EXIST", "and version 9 not found"):
-        store._scorer_version_by_id(scorer.scorer_id, 9)
+        store.scorers.scorer_version_by_id(scorer.scorer_id, 9)
     with refused("RESOURCE_DOES_NOT_EXIST", "Scorer with ID 'unknown' not found"):
-        store._scorer_version_by_id("unknown", 1)
+        store.scorers.scorer_version_by_id("unknown", 1)

@@ -141,12 +141,12 @@ def test_a_resource_is_bound_once_to_an_endpoint_that_exists(store):
 
 def test_a_scorer_is_bound_to_one_endpoint_at_a_time_under_its_name(store):
     first, second = an_endpoint(store, "one").endpoint_id, an_endpoint(store, "two").endpoint_id
-    assert store._rebind_resource(first, "scorer", "5d1c", "fluency")
-    assert store._rebind_resource(second, "scorer", "5d1c", "fluency")
+    assert store.gateway_bindings.rebind_resource(first, "scorer", "5d1c", "fluency")
+    assert store.gateway_bindings.rebind_resource(second, "scorer", "5d1c", "fluency")
     (bound,) = store.list_endpoint_bindings(resource_type="scorer", resource_id="5d1c")
     assert (bound.endpoint_id, bound.display_name) == (second, "fluency")
-    assert not store._rebind_resource("e-none", "scorer", "5d1c", "fluency")
-    store._unbind_resource("scorer", "5d1c")
+    assert not store.gateway_bindings.rebind_resource("e-none", "scorer", "5d1c", "fluency")
+    store.gateway_bindings.unbind_resource("scorer", "5d1c")
     assert store.list_endpoint_bindings() == []
 
 

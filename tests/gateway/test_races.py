@@ -9,7 +9,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.gateway.making import a_definition, a_secret, an_endpoint, config
-from tests.stores import ARTIFACTS, refused
+from tests.stores import refused
 
 MISSING = "RESOURCE_DOES_NOT_EXIST"
 
@@ -89,8 +89,7 @@ def test_a_deletion_that_died_anywhere_can_be_finished(store, time, when, what):
     deaths, done = 0, False
     while not done:
         engine = CrashingEngine(store.table.engine, at=deaths + 1, when=when)
-        dying = DynamoDBTrackingStore.__new__(DynamoDBTrackingStore)
-        dying._open(Table(engine, clock=time), ARTIFACTS)
+        dying = DynamoDBTrackingStore.on(Table(engine, clock=time))
         try:
             if what == "secret":
                 dying.delete_gateway_secret(secret_id)

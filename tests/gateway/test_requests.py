@@ -50,7 +50,7 @@ def test_a_call_finds_its_configuration_in_one_request_and_in_none_for_a_minute(
     resolve = lambda: store.gateway_endpoint_config("chat")  # noqa: E731
     assert measured.requests(resolve) == 4  # name, endpoint, models, secrets
     assert measured.requests(resolve) == 0
-    store._invalidate_secret_cache()
+    store.endpoint_config_cache.invalidate()
     assert measured.requests(resolve) == 1
     assert len(resolve().models) == 3
     assert resolve().experiment_id is not None
@@ -59,7 +59,7 @@ def test_a_call_finds_its_configuration_in_one_request_and_in_none_for_a_minute(
 def test_what_has_changed_meanwhile_is_seen_by_the_one_request(measured, endpoint):
     store = measured.fresh()
     store.gateway_endpoint_config("chat")
-    store._invalidate_secret_cache()
+    store.endpoint_config_cache.invalidate()
     definition_id = store.get_gateway_endpoint(endpoint).model_mappings[0].model_definition_id
     secret_id = measured.store.get_gateway_model_definition(definition_id).secret_id
     measured.store.update_gateway_secret(secret_id, {"api_key": "sk-new"})
@@ -69,7 +69,7 @@ def test_what_has_changed_meanwhile_is_seen_by_the_one_request(measured, endpoin
     assert (model.model_name, model.secret_value) == ("newer", {"api_key": "sk-new"})
     added = a_definition(measured.store, "added")
     measured.store.attach_model_to_endpoint(endpoint, config(added))
-    store._invalidate_secret_cache()
+    store.endpoint_config_cache.invalidate()
     assert measured.requests(lambda: store.gateway_endpoint_config("chat")) == 3
     assert len(store.gateway_endpoint_config("chat").models) == 4
 

@@ -15,8 +15,8 @@ from mlflow.gateway.schemas import chat
 from mlflow.server import gateway_api, handlers
 from mlflow.store.tracking.gateway import config_resolver
 
-from mlflow_dynamodbstore.gateway.server import RESOLVER, ROUTES, serve_gateway_calls
 from mlflow_dynamodbstore.plugin import tracking_store
+from mlflow_dynamodbstore.tracking.gateway_routes import RESOLVER, ROUTES, serve_gateway_calls
 from tests.gateway.making import an_endpoint
 
 routes: Any = gateway_api

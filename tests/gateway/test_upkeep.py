@@ -16,7 +16,9 @@ from tests.stores import everything_in
 def made(store):
     things = Made(store)
     experiment_id = store.create_experiment("calls")
-    store._note_trace_metadata(experiment_id, {"mlflow.gateway.endpointId": things.endpoint})
+    store.gateway_costs.note_trace_metadata(
+        experiment_id, {"mlflow.gateway.endpointId": things.endpoint}
+    )
     return things
 
 

@@ -134,7 +134,9 @@ def team(store):
     with WorkspaceContext("team"):
         made = Made(store)
         experiment_id = store.create_experiment("calls")
-        store._note_trace_metadata(experiment_id, {"mlflow.gateway.endpointId": made.endpoint})
+        store.gateway_costs.note_trace_metadata(
+            experiment_id, {"mlflow.gateway.endpointId": made.endpoint}
+        )
     return workspaces, made, experiment_id
 
 
@@ -176,7 +178,7 @@ def test_things_moved_to_the_default_workspace_work_as_before(store, team):
         assert model.secret_value == {"api_key": "sk-very-secret"}
         (guard,) = store.list_endpoint_guardrail_configs(made.endpoint)
         assert guard.guardrail_id == made.guardrail
-        assert store._traced_experiments("default") == [experiment_id]
+        assert store.gateway_costs._traced_experiments("default") == [experiment_id]
         store.delete_gateway_endpoint(made.endpoint)
         store.delete_gateway_model_definition(made.definition)
         store.delete_gateway_secret(made.secret)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pytest
 from mlflow.genai.review_queues import ReviewQueue
 
-from mlflow_dynamodbstore.reviews.attachments import detach
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import Meter, MeteredEngine
@@ -134,9 +133,9 @@ def test_deleting_traces_asks_once_whether_there_are_queues(costs):
     for experiment in (store.create_experiment("traced"), reviewed):
         for n in range(10):
             store.start_trace(make_info(trace_id(5000 + n), experiment))
-        places = [store._find_trace_place(trace_id(5000 + n)) for n in range(10)]
+        places = [store.trace_lookup.find_place(trace_id(5000 + n)) for n in range(10)]
         with meter.measure() as spent:
-            detach(store.table, places)
+            store.queue_attachments.detach(places)
         used[experiment] = spent.total_requests
         store.delete_traces(experiment, trace_ids=[trace_id(5000 + n) for n in range(10)])
     assert list(used.values()) == [1, 11]

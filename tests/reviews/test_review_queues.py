@@ -72,13 +72,13 @@ def test_questions_are_locked_by_what_is_attached_while_they_are_changed(store, 
     """An item that comes in after the look at the empty queue refuses the change all the same."""
     old, new = ask(store, experiment, "old"), ask(store, experiment, "new")
     queue = line_up(store, experiment, schema_ids=[old.schema_id])
-    check = store._check_questions
+    check = store.review_queues._check_questions
 
     def attaching(*arguments):
         check(*arguments)
         other.add_items_to_review_queue(queue.queue_id, item_ids=["tr-1"])
 
-    store._check_questions = attaching
+    store.review_queues._check_questions = attaching
     with refused("INVALID_PARAMETER_VALUE", "locked once items are assigned"):
         store.update_review_queue(queue.queue_id, schema_ids=[new.schema_id])
     assert store.get_review_queue(queue.queue_id) == queue
@@ -86,27 +86,27 @@ def test_questions_are_locked_by_what_is_attached_while_they_are_changed(store, 
 
 def test_a_change_of_users_does_not_mind_what_is_attached_meanwhile(store, other, experiment):
     queue = line_up(store, experiment)
-    found = store._queue_item
+    found = store.review_queues.queue_item
 
     def attaching(queue_id):
         item = found(queue_id)
         other.add_items_to_review_queue(queue_id, item_ids=["tr-1"])
         return item
 
-    store._queue_item = attaching
+    store.review_queues.queue_item = attaching
     assert store.update_review_queue(queue.queue_id, users=["bo", "ada"]).users == ["ada", "bo"]
 
 
 def test_a_deleted_queue_leaves_nothing_and_takes_nothing(store, other, experiment):
     queue = line_up(store, experiment, *(f"tr-{n}" for n in range(120)), users=["ada"])
-    read = store._home_of_queue
+    read = store.review_queues.home_of_queue
 
     def deleting(queue_id):
         home = read(queue_id)
         other.delete_review_queue(queue_id)
         return home
 
-    store._home_of_queue = deleting
+    store.review_queues.home_of_queue = deleting
     for call in (
         lambda: store.add_items_to_review_queue(queue.queue_id, item_ids=["tr-x"]),
         lambda: store.set_review_queue_item_status(
@@ -248,7 +248,7 @@ def test_what_is_attached_expires_with_its_trace(store, other, experiment, time)
     assert left() == [trace_id(2), "tr-none"]
     assert list(other.list_review_queues(experiment, item_id=trace_id(1))) == []
     assert len(other.list_review_queues(experiment, item_id=trace_id(2))) == 1
-    store.renew_trace_expiry([experiment], days=60)
+    store.trace_retention.renew_trace_expiry([experiment], days=60)
     time.now += 35 * DAY - 1
     assert left() == [trace_id(2), "tr-none"]
     time.now += 1
@@ -266,7 +266,7 @@ def test_a_deletion_that_is_interrupted_can_be_repeated(store, experiment, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(store), "_below_trace", interrupted)
+        patched.setattr(store.trace_deletion, "_below_trace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store._delete_traces(experiment, trace_ids=[trace_id(1)])
     assert list(store.list_review_queue_items(queue.queue_id)) == []

@@ -113,7 +113,7 @@ def test_an_incomplete_field_is_not_searched(store: Any) -> None:
     run_id = finished(store, "alpha", "x")
     store.policies.set(TEXT_FIELDS, {"run.tags.x": {"levels": ["trigram"], "complete": False}})
     filter_string = "run_name LIKE '%lph%'"
-    query = store._run_query(filter_string, None, ViewType.ACTIVE_ONLY)
+    query = store.run_search._run_query(filter_string, None, ViewType.ACTIVE_ONLY)
     assert [path.name for path in query.plans().all()] == ["ByTime", "ByPartition"]
     runs = store.search_runs(["0"], filter_string, ViewType.ACTIVE_ONLY, 50)
     assert [run.info.run_id for run in runs] == [run_id]

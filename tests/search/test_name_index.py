@@ -13,7 +13,7 @@ from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
-from mlflow_dynamodbstore.workspaces.resources import Experiments
+from mlflow_dynamodbstore.workspaces.resources import ExperimentKind
 from tests.stores import everything_in, open_tracking_store
 from tests.table.fakes import FakeTime
 
@@ -28,7 +28,7 @@ def store(tmp_path, time):
     opened = open_tracking_store(tmp_path, time)
     field = {"levels": ["word", "trigram"], "complete": True}
     opened.policies.set(TEXT_FIELDS, {EXPERIMENT_NAME: field})
-    opened._names.enter("default", "0", "Default")
+    opened.experiments.experiment_names.enter("default", "0", "Default")
     yield opened
     opened.table.close()
 
@@ -44,7 +44,9 @@ def entries(store):
 def test_names_are_found_by_any_three_letters_in_a_row(store, monkeypatch):
     for name in ("night owls", "early birds", "Owl and bird"):
         store.create_experiment(name)
-    monkeypatch.setattr(type(store), "_entries", lambda *_: pytest.fail("read all names"))
+    monkeypatch.setattr(
+        store.experiment_search, "_entries", lambda *_: pytest.fail("read all names")
+    )
     assert found(store, "name LIKE '%owl%'") == ["night owls"]
     assert found(store, "name ILIKE '%owl%'") == ["Owl and bird", "night owls"]
     assert found(store, "name ILIKE '%bird%' AND name LIKE '%and%'") == ["Owl and bird"]
@@ -101,7 +103,7 @@ def test_entries_of_a_name_that_was_never_taken_are_cleaned_up(store, time):
     """A crash between writing the entries and taking the name leaves such."""
     number = store.create_experiment("night owls")
     before = entries(store)
-    store._names.enter("default", number, "never mine")
+    store.experiments.experiment_names.enter("default", number, "never mine")
     report = Cleanup(store.table, store.policies, sleep=time.sleep).run()
     assert report.orphans == report.removed > 0
     assert entries(store) == before
@@ -115,9 +117,9 @@ def test_an_experiment_that_moves_to_the_default_workspace_is_found_there(store)
     store.table.delete(store.table.schema.key_of(guard))
     store.table.put({**guard, "PK": there.pk})
     store.table.put({**meta, "workspace": "team"})
-    store._names.leave("default", number, "night owls")
-    store._names.enter("team", number, "night owls")
-    Experiments().move(store.table, "team", store.table.get(there))
+    store.experiments.experiment_names.leave("default", number, "night owls")
+    store.experiments.experiment_names.enter("team", number, "night owls")
+    ExperimentKind().move(store.table, "team", store.table.get(there))
     assert found(store, "name LIKE '%owls%'") == ["night owls"]
     assert not [i for i in everything_in(store.table) if i["PK"] == "WORKSPACE#team"]
 

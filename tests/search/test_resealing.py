@@ -39,8 +39,8 @@ def found(store: Any, path: str, order: str) -> list[str]:
     """All runs in an order, two to a request at first."""
     token = forced_path.set(path)
     try:
-        query = store._run_query("", [order], ViewType.ALL)
-        rows = store._streams(query, ["0"], None, 1)
+        query = store.run_search._run_query("", [order], ViewType.ALL)
+        rows = store.run_search._streams(query, ["0"], None, 1)
         return [record.run_id for stream in rows for record in stream]
     finally:
         forced_path.reset(token)

@@ -110,7 +110,7 @@ def test_every_path_able_to_answer_gives_the_same_answer(stores: TwoStores) -> N
         expected = walk(stores.ours, 1000, *search)
         if isinstance(expected, str):
             continue
-        query = stores.ours._run_query(search[1], search[3], search[2])
+        query = stores.ours.run_search._run_query(search[1], search[3], search[2])
         for name in {path.name for path in query.plans().all()}:
             token = forced_path.set(name)
             try:

@@ -79,7 +79,7 @@ def test_those_that_a_run_made_go_with_it(store, other, traced):
     kept = store.create_assessment(feedback(TRACE, "other", "yes"))
     store.create_assessment(feedback(trace_id(2), "judged", "yes", metadata=metadata))
     store.delete_traces(traced, trace_ids=[trace_id(2)])
-    other._delete_assessments_of_run(run)
+    other.assessments.delete_assessments_of_run(run)
     left = store.get_trace_info(TRACE).assessments
     assert [one.assessment_id for one in left] == [kept.assessment_id]
     assert not [item for item in everything_in(store.table) if item["PK"].startswith("RUNASSESS")]

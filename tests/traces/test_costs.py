@@ -64,7 +64,7 @@ def test_a_trace_with_its_spans(costs):
     """At most 2 requests and 2 read units, for a process that has never heard of it."""
     store, meter, experiment = costs
     store.log_spans(experiment, make_spans(trace_id(3)))
-    store._forget_trace(trace_id(3))
+    store.trace_lookup.forget(trace_id(3))
     with meter.measure() as used:
         assert len(store.get_trace(trace_id(3)).data.spans) == 10
     assert used.total_requests <= 2, used
@@ -91,6 +91,6 @@ def test_deleting_a_run_asks_once_for_its_assessments(costs):
     """Cheap for a run that made none: one request."""
     store, meter, _ = costs
     with meter.measure() as used:
-        store._delete_assessments_of_run("0" * 32)
+        store.assessments.delete_assessments_of_run("0" * 32)
     assert used.total_requests == 1, used
     assert used.read_units <= 1, used

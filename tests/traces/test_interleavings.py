@@ -11,8 +11,8 @@ from mlflow.entities.assessment import FeedbackValue
 from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.traces.items import TracePlace
 from mlflow_dynamodbstore.traces.records import record
 from tests.interleaving import (
     Operation,
@@ -75,7 +75,9 @@ OPERATIONS: dict[str, Operation] = {
     "span": lambda store, trace: store.log_spans(HERE, [make_span(trace, 7)]),
     "link": lambda store, trace: store.link_traces_to_run([trace], "some-run"),
     "prompt": lambda store, trace: store.link_prompts_to_trace(trace, [make_prompt("p", 1)]),
-    "prolong": lambda store, trace: store._redate(store._trace_item(trace), days=60),
+    "prolong": lambda store, trace: store.trace_retention._redate(
+        store.trace_lookup.get(trace), days=60
+    ),
     "delete": lambda store, trace: store.delete_traces(HERE, trace_ids=[trace]),
 }
 
@@ -173,7 +175,9 @@ def test_spans_are_here_or_archived_whatever_happens_meanwhile(
     """A trace that has changed is archived another time, and is not taken for a broken one."""
 
     def archive(store: Any, trace: str) -> None:
-        store._archive_trace(record(store.table, store._trace_item(trace)), f"file://{tmp_path}")
+        store.trace_archival._archive_trace(
+            record(store.table, store.trace_lookup.get(trace)), f"file://{tmp_path}"
+        )
 
     def state(trace: str) -> object:
         return state_of(two.second, trace)
@@ -196,8 +200,8 @@ def test_a_move_that_is_refused_leaves_nothing_where_it_went(two: Two, tmp_path:
     trace = ""
 
     def archive() -> None:
-        found = record(two.second.table, two.second._trace_item(trace))
-        assert two.second._archive_trace(found, f"file://{tmp_path}")
+        found = record(two.second.table, two.second.trace_lookup.get(trace))
+        assert two.second.trace_archival._archive_trace(found, f"file://{tmp_path}")
 
     for at in at_every_moment(two, archive):
         trace = begin(two.second)

@@ -132,7 +132,7 @@ def test_what_is_remembered_of_a_trace_changes_nothing(
                 reader.delete_traces(experiment, trace_ids=[TRACE])
             outcomes[name].append([*seen, left_of_it(reader)])
             for opened in stores:
-                opened._forget_trace(TRACE)
+                opened.trace_lookup.forget(TRACE)
         for opened in stores:
             opened.table.close()
     differing = {name: seen for name, seen in outcomes.items() if seen[0] != seen[1]}
@@ -166,7 +166,7 @@ def test_what_is_added_lives_as_long_as_a_trace_that_another_process_prolonged(
     store.create_experiment("here")
     store.log_spans(HERE, make_spans(TRACE, 3))
     time.now += 86_400
-    other.renew_trace_expiry([HERE], days=days)
+    other.trace_retention.renew_trace_expiry([HERE], days=days)
     before = len(left_of_it(other))
     ADDING[add](store)
     found = left_of_it(other)

@@ -186,7 +186,7 @@ def test_many_small_spans_stay_out_of_what_searches_read(store, experiment):
     """The own item of a trace stays small however many spans it has."""
     store.log_spans(experiment, [make_span(TRACE, n, name=f"n{n * n}") for n in range(3000)])
     store.log_spans(experiment, [make_span(TRACE, 5000, name="late")])
-    assert item_size(store._trace_item(TRACE)) < 4096
+    assert item_size(store.trace_lookup.get(TRACE)) < 4096
     assert len(store.get_trace(TRACE).data.spans) == 3001
     for name in ("n8994001", "late"):
         assert store.search_traces([experiment], f"span.name = '{name}'")[0]

@@ -7,8 +7,8 @@ import pytest
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.table.contract import Put, Query
-from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
 from tests.stores import everything_in
 from tests.traces.making import NOON, feedback, make_info, make_spans, trace_id
 
@@ -103,17 +103,17 @@ def test_a_write_brings_an_old_experiment_to_the_newest_form(other, old):
 
 def test_a_renewal_brings_all_traces_to_the_newest_form(other, old):
     """From then on searches read them whole from LSI1, in this process and in others."""
-    other.renew_trace_expiry([old])
+    other.trace_retention.renew_trace_expiry([old])
     assert meta(other, old)["v"] == 2
     assert OLD_TRACES not in meta(other, old)
     query = Query(
         experiment_keys.experiment_pk(old), index_keys.traces_by_time().on("lsi1sk"), index="LSI1"
     )
     assert len(other.table.query(query).items) == 4
-    assert other._time_indexes([old]) == {old: "LSI1"}
+    assert other.trace_lookup.time_indexes([old]) == {old: "LSI1"}
     assert found(other, old) == NEWEST_FIRST
 
 
 def test_a_new_experiment_has_no_old_traces(store, experiment):
     assert meta(store, experiment)["v"] == 2
-    assert store._time_indexes([experiment]) == {experiment: "LSI1"}
+    assert store.trace_lookup.time_indexes([experiment]) == {experiment: "LSI1"}

@@ -6,12 +6,12 @@ import tracemalloc
 
 import pytest
 
+from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.traces.infos import _started
-from mlflow_dynamodbstore.traces.items import TracePlace
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.traces.making import NOON, client_metadata, make_info, trace_id
 

@@ -96,7 +96,7 @@ def test_it_is_off_unless_configured(store, experiment, xray):
     store.start_trace(make_info(trace, experiment))
     with pytest.raises(MlflowTracingException):
         store.get_trace(trace)
-    assert store._xray() is None
+    assert store.xray_spans._xray() is None
 
 
 @pytest.mark.parametrize("by_variable", [True, False])
@@ -111,11 +111,11 @@ def test_spans_are_fetched_once_and_then_served_from_here(
     send(xray, trace)
     store.start_trace(make_info(trace, experiment))
     assert [span.name for span in store.get_trace(trace).data.spans] == ["chat", "search"]
-    monkeypatch.setattr(type(other), "_xray", lambda _: pytest.fail("it is stored here"))
+    monkeypatch.setattr(other.xray_spans, "_xray", lambda: pytest.fail("it is stored here"))
     assert len(other.get_trace(trace).data.spans) == 2
     assert len(other.batch_get_traces([trace])) == 1
-    spans = store._find_trace_place(trace).spans
-    assert store.table.get(spans)["ttl"] == store._trace_item(trace)["ttl"]
+    spans = store.trace_lookup.find_place(trace).spans
+    assert store.table.get(spans)["ttl"] == store.trace_lookup.get(trace)["ttl"]
     assert other.search_traces([experiment], "span.name = 'search'")[0]
 
 
@@ -139,11 +139,11 @@ def test_the_cache_is_filled_ahead_of_time_and_can_be_filled_again(
             send(xray, trace_number(n))
     store.log_spans(experiment, make_spans(trace_number(0)))
     seen: list[CacheProgress] = []
-    first = store.cache_spans([experiment], days=30, progress=seen.append)
+    first = store.xray_spans.cache_spans([experiment], days=30, progress=seen.append)
     assert first == CacheProgress(looked_at=8, stored_already=1, cached=6, not_in_xray=1)
     assert seen[-1] == first
     assert len(seen) == 2
-    again = other.cache_spans(None, days=30)
+    again = other.xray_spans.cache_spans(None, days=30)
     assert again == CacheProgress(looked_at=8, stored_already=7, cached=0, not_in_xray=1)
     assert [s.name for s in other.get_trace(trace_number(7)).data.spans] == ["chat", "search"]
 
@@ -164,8 +164,8 @@ def test_an_interrupted_filling_goes_on_where_it_was(
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        store.cache_spans([experiment], progress=interrupt)
-    assert other.cache_spans([experiment]) == CacheProgress(12, 10, 2, 0)
+        store.xray_spans.cache_spans([experiment], progress=interrupt)
+    assert other.xray_spans.cache_spans([experiment]) == CacheProgress(12, 10, 2, 0)
 
 
 def test_an_xray_that_refuses_is_named(store, experiment, xray, switched_on, monkeypatch):
@@ -173,6 +173,6 @@ def test_an_xray_that_refuses_is_named(store, experiment, xray, switched_on, mon
         raise ClientError({"Error": {"Code": "AccessDenied"}}, "BatchGetTraces")
 
     store.start_trace(make_info(trace_number(1), experiment))
-    monkeypatch.setattr(store._xray()._client, "batch_get_traces", refuse)
+    monkeypatch.setattr(store.xray_spans._xray()._client, "batch_get_traces", refuse)
     with refused("TEMPORARILY_UNAVAILABLE", "AWS X-Ray could not be asked"):
         store.get_trace(trace_number(1))

@@ -7,8 +7,8 @@ from mlflow.entities import Metric, Param, RunStatus, RunTag
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.tracking.items import RunPlace
 from tests.interleaving import at_every_moment, two_stores
 
 

@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.tracking import experiments
+from mlflow_dynamodbstore.tracking import experiment_deletion
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.stores import ARTIFACTS, everything_in, open_tracking_store, refused
 from tests.table.fakes import FakeTime
@@ -363,8 +363,8 @@ def test_an_interrupted_change_of_stage_is_finished_by_the_next_call(store, monk
     runs = [store.create_run(experiment_id, "me", n, [], "r").info.run_id for n in range(5)]
     if operation == "restore_experiment":
         store.delete_experiment(experiment_id)
-    monkeypatch.setattr(experiments, "RUNS_AT_ONCE", 2)
-    change, calls = store._change_runs, []
+    monkeypatch.setattr(experiment_deletion, "RUNS_AT_ONCE", 2)
+    change, calls = store.experiment_deletion._change_runs, []
 
     def change_once(*args: object) -> object:
         calls.append(args)
@@ -372,7 +372,7 @@ def test_an_interrupted_change_of_stage_is_finished_by_the_next_call(store, monk
             raise Interruption
         return change(*args)
 
-    monkeypatch.setattr(store, "_change_runs", change_once)
+    monkeypatch.setattr(store.experiment_deletion, "_change_runs", change_once)
     with pytest.raises(Interruption):
         getattr(store, operation)(experiment_id)
     getattr(store, operation)(experiment_id)

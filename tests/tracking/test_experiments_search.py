@@ -16,7 +16,7 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.tracking import experiments
+from mlflow_dynamodbstore.tracking import experiment_deletion, experiments
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.sql import empty_database
 from tests.stores import open_tracking_store, refused
@@ -132,7 +132,11 @@ def fill(store: Any) -> None:
 def clock_at(milliseconds: int) -> Iterator[None]:
     """Let both stores see the same time."""
     with ExitStack() as stack:
-        for module in (experiments.__name__, SqlAlchemyStore.__module__):
+        for module in (
+            experiments.__name__,
+            experiment_deletion.__name__,
+            SqlAlchemyStore.__module__,
+        ):
             clock = f"{module}.get_current_time_millis"
             stack.enter_context(mock.patch(clock, return_value=milliseconds))
         yield

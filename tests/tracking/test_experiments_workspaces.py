@@ -49,7 +49,7 @@ def test_each_workspace_sees_its_own(store):
             assert store.get_experiment_by_name("shared name").tags == {"of": team}
             assert store.get_experiment(ids[team]).workspace == team
             assert [e.experiment_id for e in store.search_experiments(ViewType.ALL)] == [ids[team]]
-            assert store._experiment_ids() == [ids[team]]
+            assert store.experiment_lookup.ids() == [ids[team]]
             assert store.filter_active_experiment_ids([*ids.values(), "0"]) == [ids[team]]
             by_id = f"experiment_id IN ('{ids[team]}', '{ids[other]}')"
             assert len(store.search_experiments(filter_string=by_id)) == 1
@@ -227,7 +227,7 @@ def test_another_provider_may_know_the_workspaces(store, monkeypatch):
         def resolve_artifact_root(self, root: str, workspace: str) -> tuple[str | None, bool]:
             return (f"s3://{workspace}", False) if workspace == "team-a" else (None, True)
 
-    monkeypatch.setattr(type(store), "_workspace_provider", lambda _: Provider())
+    monkeypatch.setattr(store.workspace_mode, "workspace_provider", Provider)
     with WorkspaceContext("team-a"):
         assert location(store, store.create_experiment("one")) == "s3://team-a/1"
     with (

@@ -286,7 +286,7 @@ def put_packs(store: DynamoDBTrackingStore, run_id: str, packs: int, size: int) 
     """A long history as if logged in calls of ``size`` points, which hardly compress."""
     rng = random.Random(0)
     log(store, run_id, [(packs * size, packs * size, 0.5)])
-    place = store._find_place(run_id)
+    place = store.run_lookup.find_place(run_id)
     assert place is not None
     points = [
         [Point(n, n, rng.random()) for n in range(p * size, (p + 1) * size)] for p in range(packs)

@@ -217,7 +217,7 @@ def test_a_dataset_that_many_runs_name_is_read_once(store, monkeypatch):
     runs = [new_run(store) for _ in range(5)]
     for run_id in runs:
         store.log_inputs(run_id, [used(dataset())])
-    records = [sealing.read(store.table, store._run_item(run_id)) for run_id in runs]
+    records = [sealing.read(store.table, store.run_lookup.get(run_id)) for run_id in runs]
     asked = []
     get_many = store.table.get_many
 

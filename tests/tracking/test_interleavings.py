@@ -101,7 +101,7 @@ def begin(store: Any, *, ended: bool) -> Subject:
 
 def state_of(store: Any, of: Subject) -> object:
     """What there is of a run, and whether all paths to it show the same."""
-    store._known_facts.forget(of.run_id)
+    store.run_lookup.forget(of.run_id)
     run = store.get_run(of.run_id)
     own = store.table.get(run_keys.run_key(*of))
     children = Query(

@@ -8,8 +8,8 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.places import run_id_of
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.tracking.items import run_id_of
 from tests.interleaving import at_every_moment, two_stores
 
 

@@ -38,7 +38,7 @@ def best(store, metric="loss", path=None):
 
 
 def able(store, metric="loss"):
-    query = store._run_query("", [f"metrics.{metric} ASC"], ViewType.ALL)
+    query = store.run_search._run_query("", [f"metrics.{metric} ASC"], ViewType.ALL)
     return query.plans().base.name
 
 

@@ -6,7 +6,7 @@ import pytest
 from mlflow.entities import ExperimentTag
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.tracking import experiment_items
+from mlflow_dynamodbstore.shared import experiment_items
 from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
 
 TAGS = {"mlflow.note": "a note", "team": "blue", "long": "x" * 2_000}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from mlflow_dynamodbstore.registry.alias_routing import chosen_version, routing_
 from mlflow_dynamodbstore.registry.aliases import MAX_WEIGHT
 from mlflow_dynamodbstore.registry.items import Target
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.shared.context import Context
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,7 +48,7 @@ def show(
     options: TableOptions, model: str, name: str | None, key: str | None, workspace: str, json: bool
 ) -> None:
     """Show the version of an alias, or of all aliases of a model."""
-    registry = _Registry(options, workspace)
+    registry = _registry(options, workspace)
     if name is None:
         found = registry.list_registered_model_aliases(model)
     else:
@@ -74,7 +75,7 @@ def set_(
     options: TableOptions, model: str, name: str, version: str, workspace: str, json: bool
 ) -> None:
     """Point an alias at one version; this also ends a split."""
-    registry = _Registry(options, workspace)
+    registry = _registry(options, workspace)
     registry.set_registered_model_alias(model, name, version)
     _tell(model, name, registry.get_registered_model_alias(model, name), json=json)
 
@@ -101,7 +102,7 @@ def split(
     json: bool,
 ) -> None:
     """Give a second version of an alias to a share of requests."""
-    registry = _Registry(options, workspace)
+    registry = _registry(options, workspace)
     target = registry.split_registered_model_alias(model, name, version, weight)
     _tell(model, name, target, json=json)
 
@@ -122,7 +123,7 @@ def history(
     options: TableOptions, model: str, name: str | None, limit: int, workspace: str, json: bool
 ) -> None:
     """List the changes of an alias, or of all aliases of a model, newest first."""
-    changes = _Registry(options, workspace).list_registered_model_alias_changes(model, name)[:limit]
+    changes = _registry(options, workspace).list_registered_model_alias_changes(model, name)[:limit]
     if json:
         output.as_json([_change_facts(change) for change in changes])
         return
@@ -157,7 +158,7 @@ def rollback(
 ) -> None:
     """Undo the last change of an alias, or return to an earlier one. The rollback is recorded."""
     wanted = None if change_id is None else change_id.zfill(CHANGE_DIGITS)
-    target = _Registry(options, workspace).rollback_registered_model_alias(model, name, wanted)
+    target = _registry(options, workspace).rollback_registered_model_alias(model, name, wanted)
     _tell(model, name, target, json=json)
 
 
@@ -171,26 +172,29 @@ def delete(
     options: TableOptions, model: str, name: str, workspace: str, yes: bool, json: bool
 ) -> None:
     """Delete an alias. Its history stays, and `alias rollback` restores it."""
-    registry = _Registry(options, workspace)
+    registry = _registry(options, workspace)
     registry.get_registered_model_alias(model, name)
     output.confirm(f"Delete the alias {name} of {model}?", yes=yes)
     registry.delete_registered_model_alias(model, name)
     _tell(model, name, None, json=json)
 
 
-class _Registry(DynamoDBRegistryStore):
-    """The registry in one workspace, whatever the environment of this process says."""
+@dataclass(frozen=True)
+class _InWorkspace(Context):
+    """One workspace, whatever the environment of this process says."""
 
-    def __init__(self, options: TableOptions, workspace: str):
-        self._workspace = workspace
-        super().__init__("", table=options.table())
+    name: str = DEFAULT_WORKSPACE
 
-    @staticmethod
-    def _workspaces_enabled() -> bool:
+    def workspace(self) -> str:
+        return self.name
+
+    def has_workspaces(self) -> bool:
         return True
 
-    def _get_active_workspace(self) -> str:  # type: ignore[override]  # MLflow's is of the class
-        return self._workspace
+
+def _registry(options: TableOptions, workspace: str) -> DynamoDBRegistryStore:
+    context = _InWorkspace(options.table(), options.policies(), name=workspace)
+    return DynamoDBRegistryStore("", context=context)
 
 
 # --- what is printed ----------------------------------------------------------------------------

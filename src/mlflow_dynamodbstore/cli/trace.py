@@ -11,7 +11,8 @@ from mlflow_dynamodbstore.cli.common import Group
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
-from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress, XRaySpans
+from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 
 @click.group(cls=Group)
@@ -34,7 +35,7 @@ def cache(options: TableOptions, experiment_id: tuple[str, ...], days: int, json
 
     Needs the setting xray_region. Spans that are in the table are not fetched again.
     """
-    upkeep = XRaySpans.on(options.table())
+    upkeep = DynamoDBTrackingStore.on(options.table()).xray_spans
     if not upkeep.asks_xray:
         raise ValueError("X-Ray is off: set its region with `config set xray_region us-east-1`")
     with output.bar("fetching spans", quiet=json) as shown:

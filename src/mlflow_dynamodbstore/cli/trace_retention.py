@@ -6,7 +6,8 @@ from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.table_options import TableOptions
 from mlflow_dynamodbstore.shared.policies import DEFAULTS, TRACE_RETENTION, Policies
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
-from mlflow_dynamodbstore.traces.retention import Renewal, TraceRetention
+from mlflow_dynamodbstore.traces.retention import Renewal
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 
 def change_trace_retention(
@@ -30,7 +31,7 @@ def change_trace_retention(
 
         if wait and not _is_less(days, DEFAULTS[TRACE_RETENTION] if before is None else before):
             policies.settle(TRACE_RETENTION, waiting)
-        upkeep = TraceRetention.on(table)
+        upkeep = DynamoDBTrackingStore.on(table).trace_retention
         return upkeep.renew_trace_expiry(all_experiments(table), progress, days)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import EvaluationDataset
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
@@ -18,34 +16,28 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
     schema_text,
 )
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase
-
-PRESENT = Attr("PK").exists()
 
 
-class DatasetBase(TrackingBase):
+class DatasetReader:
     """Reading evaluation datasets of the active workspace."""
 
-    if TYPE_CHECKING:
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.table = context.table
 
-        def _note_workspace(self, workspace: str) -> None:
-            """Remember that a workspace is used: in ``tracking/workspace_mode.py``."""
-
-        def _check_are_not_elsewhere(self, experiment_ids: list[str]) -> None:
-            """Refuse experiments of other workspaces: in ``dataset_experiments.py``."""
-
-    def _find_dataset(self, dataset_id: str) -> Item | None:
+    def find_dataset(self, dataset_id: str) -> Item | None:
         """A dataset's own item, or None when the active workspace has no such dataset."""
         return self._own_dataset(self.table.get(evaluation_keys.dataset_key(dataset_id)))
 
-    def _accessible_dataset(self, dataset_id: str) -> Item:
-        meta = self._find_dataset(dataset_id)
+    def accessible_dataset(self, dataset_id: str) -> Item:
+        meta = self.find_dataset(dataset_id)
         if meta is None:
             raise dataset_not_found(dataset_id)
         return meta
 
-    def _own_datasets(self, dataset_ids: Iterable[str]) -> list[Item]:
+    def own_datasets(self, dataset_ids: Iterable[str]) -> list[Item]:
         """The datasets of these ids that the active workspace has, in the order given."""
         wanted = dict.fromkeys(
             evaluation_keys.dataset_key(dataset_id) for dataset_id in dataset_ids
@@ -54,16 +46,16 @@ class DatasetBase(TrackingBase):
         return [meta for key in wanted if (meta := self._own_dataset(found.get(key))) is not None]
 
     def _own_dataset(self, meta: Item | None) -> Item | None:
-        if meta is None or meta["workspace"] != self._get_active_workspace():
+        if meta is None or meta["workspace"] != self.context.workspace():
             return None
         return meta
 
-    def _dataset_candidates(self, metas: Sequence[Item]) -> list[Candidate]:
+    def dataset_candidates(self, metas: Sequence[Item]) -> list[Candidate]:
         """Datasets with their tags; those with long tags cost a read each, side by side."""
         tags = self.table.map(lambda meta: all_tags(self.table, meta), metas)
         return [Candidate(meta, own) for meta, own in zip(metas, tags, strict=True)]
 
-    def _dataset_entities(self, candidates: Sequence[Candidate]) -> list[EvaluationDataset]:
+    def dataset_entities(self, candidates: Sequence[Candidate]) -> list[EvaluationDataset]:
         """Datasets as MLflow shows them."""
         places = [schema_key(candidate.meta) for candidate in candidates]
         schemas = self.table.get_many(places)
@@ -72,8 +64,8 @@ class DatasetBase(TrackingBase):
             for candidate, place in zip(candidates, places, strict=True)
         ]
 
-    def _dataset_entity(self, meta: Item) -> EvaluationDataset:
-        return self._dataset_entities(self._dataset_candidates([meta]))[0]
+    def dataset_entity(self, meta: Item) -> EvaluationDataset:
+        return self.dataset_entities(self.dataset_candidates([meta]))[0]
 
 
 def dataset_not_found(dataset_id: str) -> MlflowException:

@@ -10,24 +10,30 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase
+from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.items import ABSENT
 
 _logger = logging.getLogger(__name__)
 
 
-class DatasetExperiments(DatasetBase):
+class DatasetExperiments:
     """Links between datasets and experiments, kept on either side."""
 
+    def __init__(self, context: Context, dataset_reader: DatasetReader) -> None:
+        self.context = context
+        self.table = context.table
+        self.dataset_reader = dataset_reader
+
     def get_dataset_experiment_ids(self, dataset_id: str) -> list[str]:
-        if self._find_dataset(dataset_id) is None:
+        if self.dataset_reader.find_dataset(dataset_id) is None:
             return []
         users = self._dataset_users(dataset_id)
         if MLFLOW_ENABLE_WORKSPACES.get():
@@ -65,7 +71,7 @@ class DatasetExperiments(DatasetBase):
                 )
         gone = [user for user in dict.fromkeys(map(str, experiment_ids)) if user in users]
         if not gone:
-            return self._dataset_entity(meta)
+            return self.dataset_reader.dataset_entity(meta)
         pk = evaluation_keys.dataset_pk(dataset_id)
         self.table.write(
             [
@@ -76,7 +82,7 @@ class DatasetExperiments(DatasetBase):
         return self._dataset_updated(meta, dataset_id, get_current_time_millis())
 
     def _dataset_to_link(self, dataset_id: str) -> Item:
-        meta = self._find_dataset(dataset_id)
+        meta = self.dataset_reader.find_dataset(dataset_id)
         if meta is None:
             raise _not_found(dataset_id)
         return meta
@@ -94,17 +100,17 @@ class DatasetExperiments(DatasetBase):
     def _accessible_experiments(self, experiment_ids: list[str] | dict[str, int]) -> set[str]:
         """Those among some experiments that the active workspace has, in whatever stage."""
         wanted = {experiment_key(number): number for number in experiment_ids}
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         found = self.table.get_many(wanted)
         return {wanted[key] for key, meta in found.items() if meta["workspace"] == workspace}
 
-    def _check_are_not_elsewhere(self, experiment_ids: list[str]) -> None:
+    def check_are_not_elsewhere(self, experiment_ids: list[str]) -> None:
         """Refuse experiments of other workspaces; those that nobody has are let pass by MLflow."""
         if not experiment_ids or not MLFLOW_ENABLE_WORKSPACES.get():
             return
         wanted = {experiment_key(str(number)): number for number in experiment_ids}
         for key, meta in self.table.get_many(wanted).items():
-            if meta["workspace"] != self._get_active_workspace():
+            if meta["workspace"] != self.context.workspace():
                 raise MlflowException(
                     f"No Experiment with id={wanted[key]}", RESOURCE_DOES_NOT_EXIST
                 )
@@ -120,7 +126,7 @@ class DatasetExperiments(DatasetBase):
         except ConditionFailed as error:
             raise _not_found(dataset_id) from error
         assert changed is not None
-        return self._dataset_entity(changed)
+        return self.dataset_reader.dataset_entity(changed)
 
 
 def _not_found(dataset_id: str) -> MlflowException:

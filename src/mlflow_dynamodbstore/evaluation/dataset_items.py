@@ -18,13 +18,13 @@ from mlflow.entities import EvaluationDataset
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.experiment_items import LONG_TAGS, Tags, inline, inline_tags
+from mlflow_dynamodbstore.shared.places import NAME
 from mlflow_dynamodbstore.shared.search.filters import TAG
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.experiment_items import LONG_TAGS, Tags, inline, inline_tags
-from mlflow_dynamodbstore.tracking.items import NAME
 
 RECORDS = "records"
 """Attribute of META: how many records there are."""

@@ -8,6 +8,7 @@ from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared.bulk import empty_partition
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -34,7 +35,7 @@ def remove_dataset(table: Table, dataset_id: str, workspace: str) -> None:
     pk = evaluation_keys.dataset_pk(dataset_id)
     uses = table.items(Query(pk, where=evaluation_keys.DATASET_EXPERIMENTS.on(), keys_only=True))
     users = [str(evaluation_keys.dataset_experiment_of(str(use["SK"]))) for use in uses]
-    own = Attr("PK").not_exists() | Attr("workspace").eq(workspace)
+    own = ABSENT | Attr("workspace").eq(workspace)
     table.transact(
         [
             Delete(evaluation_keys.dataset_key(dataset_id), condition=own),
@@ -53,7 +54,7 @@ def move_dataset(table: Table, dataset_id: str, entry: Item, workspace: str) -> 
             Patch(
                 evaluation_keys.dataset_key(dataset_id),
                 Update(set={"workspace": workspace}),
-                condition=Attr("PK").exists(),
+                condition=PRESENT,
             ),
             Put({**entry, "PK": there.pk, "SK": there.sk}),
             Delete(table.schema.key_of(entry)),

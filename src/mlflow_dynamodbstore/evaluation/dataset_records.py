@@ -21,7 +21,7 @@ from mlflow.entities.dataset_record import DatasetRecord
 from mlflow.store.tracking import LOAD_DATASET_RECORDS_MAX_RESULTS
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase, dataset_not_found
+from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader, dataset_not_found
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     CONTENTS,
     RECORDS,
@@ -34,6 +34,9 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
 from mlflow_dynamodbstore.evaluation.records import Given, Record, input_hash, user_of
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.search.ordering import bad_token
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
@@ -46,8 +49,6 @@ from mlflow_dynamodbstore.table.contract import (
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.items import ABSENT
-from mlflow_dynamodbstore.tracking.lookups import batched
 
 _logger = logging.getLogger(__name__)
 
@@ -90,13 +91,17 @@ class _Batch:
         self.inserted -= 1
 
 
-class DatasetRecords(DatasetBase):
+class DatasetRecords:
     """The records of evaluation datasets."""
+
+    def __init__(self, context: Context, dataset_reader: DatasetReader) -> None:
+        self.table = context.table
+        self.dataset_reader = dataset_reader
 
     def upsert_dataset_records(
         self, dataset_id: str, records: list[dict[str, Any]]
     ) -> dict[str, int]:
-        meta = self._accessible_dataset(dataset_id)
+        meta = self.dataset_reader.accessible_dataset(dataset_id)
         now = get_current_time_millis()
         by_inputs: dict[str, list[Given]] = {}
         for given in records:
@@ -115,7 +120,7 @@ class DatasetRecords(DatasetBase):
         return {"inserted": inserted, "updated": updated}
 
     def delete_dataset_records(self, dataset_id: str, dataset_record_ids: list[str]) -> int:
-        self._accessible_dataset(dataset_id)
+        self.dataset_reader.accessible_dataset(dataset_id)
         deleted = sum(
             self._delete_records(dataset_id, some)
             for some in batched(dict.fromkeys(dataset_record_ids), AT_ONCE)
@@ -124,10 +129,10 @@ class DatasetRecords(DatasetBase):
             _logger.warning("No records found to delete for dataset %s.", dataset_id)
         return deleted
 
-    def _load_dataset_records(
+    def load_dataset_records(
         self, dataset_id: str, max_results: int | None = None, page_token: str | None = None
     ) -> tuple[list[DatasetRecord], str | None]:
-        self._accessible_dataset(dataset_id)
+        self.dataset_reader.accessible_dataset(dataset_id)
         where = evaluation_keys.DATASET_RECORDS
         if page_token:
             where = evaluation_keys.dataset_records_after(_record_of_token(page_token))
@@ -207,7 +212,7 @@ class DatasetRecords(DatasetBase):
             self.table.transact([*batch.writes, *count])
         except TransactionCancelled as error:
             self.table.write([Delete(self.table.schema.key_of(put.item)) for put in batch.parts])
-            refused = [r is not None and r.code == "ConditionFailed" for r in error.reasons]
+            refused = [error.refused(n) for n in range(len(error.reasons))]
             if count and refused[-1]:
                 raise dataset_not_found(dataset_id) from error
             if not any(refused):

@@ -18,18 +18,19 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.search_utils import SearchEvaluationDatasetsUtils as Utils
 from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore.evaluation.dataset_base import DatasetBase
+from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_items import Candidate
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
-from mlflow_dynamodbstore.shared.search.pages import in_order, page
+from mlflow_dynamodbstore.shared.search.pages import in_order, page, validate_max_results
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
-from mlflow_dynamodbstore.tracking.lookups import batched
-from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 _NEWEST_FIRST = Ordering(
     (
@@ -40,8 +41,16 @@ _NEWEST_FIRST = Ordering(
 _TEXT_COMPARATORS = ("=", "!=", "LIKE", "ILIKE")
 
 
-class DatasetSearch(DatasetBase):
+class DatasetSearch:
     """Finding evaluation datasets."""
+
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, dataset_reader: DatasetReader
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.dataset_reader = dataset_reader
 
     def search_datasets(
         self,
@@ -61,7 +70,7 @@ class DatasetSearch(DatasetBase):
         if not newest_first:
             rows = iter(in_order(list(rows), ordering))
         found, token = page(rows, ordering, after, max_results)
-        return PagedList(self._dataset_entities(found), token)
+        return PagedList(self.dataset_reader.dataset_entities(found), token)
 
     def _dataset_ids(
         self, experiment_ids: Sequence[str] | None, after: Position | None
@@ -71,9 +80,11 @@ class DatasetSearch(DatasetBase):
         if after is not None:
             entries = evaluation_keys.dataset_entries_before(str(after[-1][1]))
         if not experiment_ids:
-            return self._datasets_listed_in(workspace_pk(self._get_active_workspace()), entries)
+            return self._datasets_listed_in(workspace_pk(self.context.workspace()), entries)
         numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
-        places = [str(number) for number in numbers if self._is_in_workspace(str(number))]
+        places = [
+            str(number) for number in numbers if self.experiment_lookup.is_in_workspace(str(number))
+        ]
         streams = [self._datasets_listed_in(experiment_pk(place), entries) for place in places]
         return (one for one, _ in groupby(heapq.merge(*streams, reverse=True)))
 
@@ -86,7 +97,9 @@ class DatasetSearch(DatasetBase):
 
     def _read_datasets(self, dataset_ids: Iterator[str]) -> Iterator[Candidate]:
         for some in batched(dataset_ids, MAX_BATCH_GET):
-            yield from self._dataset_candidates(self._own_datasets(some))
+            yield from self.dataset_reader.dataset_candidates(
+                self.dataset_reader.own_datasets(some)
+            )
 
 
 def _comparisons(filter_string: str | None) -> list[Comparison]:

@@ -11,7 +11,8 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import MLFLOW_USER
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import PRESENT, DatasetBase
+from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
+from mlflow_dynamodbstore.evaluation.dataset_experiments import DatasetExperiments
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     RECORDS,
     Candidate,
@@ -24,20 +25,35 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items, remove_dataset
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_items import LONG_TAGS, inline_tags
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.experiment_items import LONG_TAGS, inline_tags
-from mlflow_dynamodbstore.tracking.items import ABSENT
 
 _logger = logging.getLogger(__name__)
 
 ID_PREFIX = "d-"
 
 
-class EvaluationDatasets(DatasetBase):
+class EvaluationDatasets:
     """The evaluation datasets of a workspace."""
+
+    def __init__(
+        self,
+        context: Context,
+        workspaces_in_use: WorkspacesInUse,
+        dataset_reader: DatasetReader,
+        dataset_experiments: DatasetExperiments,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.workspaces_in_use = workspaces_in_use
+        self.dataset_reader = dataset_reader
+        self.dataset_experiments = dataset_experiments
 
     def create_dataset(
         self,
@@ -47,9 +63,9 @@ class EvaluationDatasets(DatasetBase):
     ) -> EvaluationDataset:
         now = get_current_time_millis()
         dataset_id = ID_PREFIX + ids.new_id(now_ms=now)
-        workspace = self._get_active_workspace()
-        self._check_are_not_elsewhere(experiment_ids or [])
-        self._note_workspace(workspace)
+        workspace = self.context.workspace()
+        self.dataset_experiments.check_are_not_elsewhere(experiment_ids or [])
+        self.workspaces_in_use.note(workspace)
         key, user = evaluation_keys.dataset_key(dataset_id), (tags or {}).get(MLFLOW_USER)
         meta: Item = {
             "PK": key.pk,
@@ -85,15 +101,15 @@ class EvaluationDatasets(DatasetBase):
         return created
 
     def get_dataset(self, dataset_id: str) -> EvaluationDataset:
-        meta = self._find_dataset(dataset_id)
+        meta = self.dataset_reader.find_dataset(dataset_id)
         if meta is None:
             raise MlflowException(
                 f"Evaluation dataset with id '{dataset_id}' not found", RESOURCE_DOES_NOT_EXIST
             )
-        return self._dataset_entity(meta)
+        return self.dataset_reader.dataset_entity(meta)
 
     def delete_dataset(self, dataset_id: str) -> None:
-        meta = self._find_dataset(dataset_id)
+        meta = self.dataset_reader.find_dataset(dataset_id)
         if meta is None:
             _logger.warning("Evaluation dataset with id '%s' not found.", dataset_id)
             return
@@ -102,7 +118,7 @@ class EvaluationDatasets(DatasetBase):
     # --- tags -----------------------------------------------------------------------------------
 
     def set_dataset_tags(self, dataset_id: str, tags: dict[str, Any]) -> None:
-        meta = self._find_dataset(dataset_id)
+        meta = self.dataset_reader.find_dataset(dataset_id)
         if meta is None:
             raise _cannot_be_found(dataset_id)
         texts = {key: str(value) for key, value in tags.items() if value is not None}
@@ -114,7 +130,7 @@ class EvaluationDatasets(DatasetBase):
             raise _cannot_be_found(dataset_id) from error
 
     def delete_dataset_tag(self, dataset_id: str, key: str) -> None:
-        meta = self._find_dataset(dataset_id)
+        meta = self.dataset_reader.find_dataset(dataset_id)
         if meta is None:
             _logger.debug("Dataset %s not found; it may have been deleted.", dataset_id)
             return

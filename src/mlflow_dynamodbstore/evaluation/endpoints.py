@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mlflow.entities import GatewayEndpoint
 from mlflow.entities.gateway_endpoint import GatewayResourceType
 from mlflow.entities.scorer import ScorerVersion
 from mlflow.exceptions import MlflowException
@@ -23,7 +22,7 @@ from mlflow.genai.scorers.scorer_utils import (
     update_model_in_serialized_scorer,
 )
 
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase
+from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 
 SCORER = GatewayResourceType.SCORER.value
 
@@ -41,26 +40,11 @@ def with_endpoint(serialized: str, ref: str | None) -> str:
     return json.dumps(update_model_in_serialized_scorer(data, model))
 
 
-class ScorerEndpoints(TrackingBase):
+class ScorerEndpoints:
     """From the names of endpoints to their ids, and back."""
 
-    if TYPE_CHECKING:
-
-        def get_gateway_endpoint(
-            self, endpoint_id: str | None = None, name: str | None = None
-        ) -> GatewayEndpoint:
-            """In the package ``gateway``."""
-
-        def list_gateway_endpoints(self) -> list[GatewayEndpoint]:
-            """In the package ``gateway``."""
-
-        def _rebind_resource(
-            self, endpoint_id: str, resource_type: str, resource_id: str, display_name: str
-        ) -> bool:
-            """In the package ``gateway``."""
-
-        def _unbind_resource(self, resource_type: str, resource_id: str) -> None:
-            """In the package ``gateway``."""
+    def __init__(self, gateway_endpoints: Endpoints) -> None:
+        self.gateway_endpoints = gateway_endpoints
 
     def resolve_endpoint_in_scorer(self, scorer_version: ScorerVersion) -> ScorerVersion:
         serialized = scorer_version._serialized_scorer  # noqa: SLF001 - it has no other name
@@ -76,17 +60,19 @@ class ScorerEndpoints(TrackingBase):
             scorer_id=scorer_version.scorer_id,
         )
 
-    def _scorer_endpoint_names(self) -> Callable[[str], str | None]:
+    def scorer_endpoint_names(self) -> Callable[[str], str | None]:
         """A function from the id of an endpoint to its name, for many scorers at once."""
 
         @cache
         def names() -> dict[str, str | None]:
-            return {one.endpoint_id: one.name for one in self.list_gateway_endpoints()}
+            return {
+                one.endpoint_id: one.name for one in self.gateway_endpoints.list_gateway_endpoints()
+            }
 
         return lambda endpoint_id: names().get(endpoint_id)
 
     def _scorer_endpoint_name(self, endpoint_id: str) -> str | None:
         try:
-            return self.get_gateway_endpoint(endpoint_id=endpoint_id).name
+            return self.gateway_endpoints.get_gateway_endpoint(endpoint_id=endpoint_id).name
         except MlflowException:
             return None  # deleted since

@@ -11,8 +11,8 @@ from mlflow.entities import Issue, IssueSeverity, IssueStatus
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 INLINE = 16 * 1024
 """Bytes of an issue's texts that stay in its item, which is read for every search."""

@@ -34,21 +34,31 @@ from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.shared.search.pages import in_order, page
+from mlflow_dynamodbstore.shared.search.pages import in_order, page, validate_max_results
 from mlflow_dynamodbstore.table.contract import Patch, Put, Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase, run_not_found
-from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 ID_PREFIX = "iss-"
 
 
-class Issues(TrackingBase):
+class Issues:
     """The issues of experiments."""
+
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, run_lookup: RunLookup
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.run_lookup = run_lookup
 
     def create_issue(
         self,
@@ -62,8 +72,8 @@ class Issues(TrackingBase):
         categories: list[str] | None = None,
         created_by: str | None = None,
     ) -> Issue:
-        home = experiment_id_of(self._experiment_item(experiment_id, {LifecycleStage.ACTIVE}))
-        if source_run_id is not None and self._find_run(source_run_id) is None:
+        home = experiment_id_of(self.experiment_lookup.get(experiment_id, {LifecycleStage.ACTIVE}))
+        if source_run_id is not None and self.run_lookup.find(source_run_id) is None:
             raise run_not_found(source_run_id)
         now = get_current_time_millis()
         issue_id = ID_PREFIX + ids.new_id(home, now)
@@ -90,7 +100,7 @@ class Issues(TrackingBase):
                 Put({"PK": listed.pk, "SK": listed.sk}),
             ]
         )
-        if source_run_id is not None and self._find_run(source_run_id) is None:
+        if source_run_id is not None and self.run_lookup.find(source_run_id) is None:
             # Removed for good meanwhile, by somebody who may have looked for issues before.
             self._without_run([item], source_run_id)
             item["source_run_id"] = None
@@ -154,7 +164,7 @@ class Issues(TrackingBase):
         raise MlflowException(f"Issue with ID '{issue_id}' not found", RESOURCE_DOES_NOT_EXIST)
 
     def _has_experiment(self, meta: Item | None) -> bool:
-        return meta is not None and meta["workspace"] == self._get_active_workspace()
+        return meta is not None and meta["workspace"] == self.context.workspace()
 
     def _with_issues(self, experiment_id: str | None) -> list[str]:
         """One experiment, or all that have issues, as far as the active workspace has them."""
@@ -190,7 +200,7 @@ class Issues(TrackingBase):
 
     # --- writing --------------------------------------------------------------------------------
 
-    def _let_go_of_run(self, run_id: str) -> None:
+    def let_go_of_run(self, run_id: str) -> None:
         """Let no issue name a run that is removed for good, as MLflow's databases see to it."""
         for home in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):
             query = Query(experiment_pk(home), where=evaluation_keys.ISSUES.on())

@@ -22,7 +22,7 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.search_utils import SearchTraceUtils
 
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
-from mlflow_dynamodbstore.evaluation.endpoints import endpoint_ref, with_endpoint
+from mlflow_dynamodbstore.evaluation.endpoints import ScorerEndpoints, endpoint_ref, with_endpoint
 from mlflow_dynamodbstore.evaluation.scorers import (
     LATEST,
     ScorerPlace,
@@ -32,16 +32,24 @@ from mlflow_dynamodbstore.evaluation.scorers import (
 )
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 ONLINE = "online"
 """Attribute of a scorer: how it scores traces as they come."""
 
 
-class OnlineScoring(Scorers):
+class OnlineScoring:
     """Scorers that work on their own."""
+
+    def __init__(
+        self, context: Context, scorer_endpoints: ScorerEndpoints, scorers: Scorers
+    ) -> None:
+        self.table = context.table
+        self.scorer_endpoints = scorer_endpoints
+        self.scorers = scorers
 
     def upsert_online_scoring_config(
         self,
@@ -51,9 +59,9 @@ class OnlineScoring(Scorers):
         filter_string: str | None = None,
     ) -> OnlineScoringConfig:
         _check_config(sample_rate, filter_string)
-        place = self._scorer_place(experiment_id, scorer_name)
+        place = self.scorers.scorer_place(experiment_id, scorer_name)
         while True:
-            scorer = self._scorer_item(place, experiment_id)
+            scorer = self.scorers.scorer_item(place, experiment_id)
             if sample_rate > 0 and scorer[LATEST]:
                 self._check_online_scorer(scorer)
             config: Item = {
@@ -61,13 +69,13 @@ class OnlineScoring(Scorers):
                 "sample_rate": float(sample_rate),
                 "filter_string": filter_string or None,
             }
-            if self._scorer_written(
+            if self.scorers.scorer_written(
                 [changed_scorer(scorer, {ONLINE: config}), online_entry(place, sample_rate)]
             ):
                 return _config({**scorer, ONLINE: config})
 
     def get_online_scoring_configs(self, scorer_ids: list[str]) -> list[OnlineScoringConfig]:
-        scorers = self._scorers_by_id(scorer_ids) if scorer_ids else []
+        scorers = self.scorers.scorers_by_id(scorer_ids) if scorer_ids else []
         return [_config(scorer) for scorer in scorers if ONLINE in scorer]
 
     def get_active_online_scorers(self) -> list[OnlineScorer]:
@@ -77,13 +85,13 @@ class OnlineScoring(Scorers):
         places = [ScorerPlace(str(one["experiment_id"]), str(one["name"])) for one in entries]
         scorers = {
             version_key(scorer): scorer
-            for scorer in self._scorers_at(places)
+            for scorer in self.scorers.scorers_at(places)
             if ONLINE in scorer and scorer[ONLINE]["sample_rate"] > 0
         }
         versions = self.table.get_many(scorers)
         latest = [(scorer, versions[key]) for key, scorer in scorers.items() if key in versions]
         texts = large_values.load_many(self.table, [version for _, version in latest], CONTENTS)
-        name_of = self._scorer_endpoint_names()
+        name_of = self.scorer_endpoints.scorer_endpoint_names()
         active = []
         for (scorer, version), text in zip(latest, texts, strict=True):
             endpoint = endpoint_ref(str(text))

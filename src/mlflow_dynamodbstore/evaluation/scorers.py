@@ -30,15 +30,20 @@ from mlflow_dynamodbstore.evaluation.endpoints import (
     with_endpoint,
 )
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
+from mlflow_dynamodbstore.gateway.bindings import Bindings
+from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
 
 LATEST = "latest"
 """Attribute of a scorer: the number of its latest version, 0 when it has none."""
@@ -64,29 +69,48 @@ class ScorerPlace:
         return evaluation_keys.online_scorer_key(self.experiment_id, self.name)
 
 
-class Scorers(ScorerEndpoints):
+class Scorers:
     """The scorers of experiments."""
+
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        gateway_bindings: Bindings,
+        gateway_endpoints: Endpoints,
+        scorer_endpoints: ScorerEndpoints,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.gateway_bindings = gateway_bindings
+        self.gateway_endpoints = gateway_endpoints
+        self.scorer_endpoints = scorer_endpoints
 
     def register_scorer(
         self, experiment_id: str, name: str, serialized_scorer: str
     ) -> ScorerVersion:
         validate_scorer_name(name)
-        place = self._scorer_place(experiment_id, name)
+        place = self.scorer_place(experiment_id, name)
         model = extract_model_from_serialized_scorer(json.loads(serialized_scorer))
         validate_scorer_model(model)
         endpoint_id = None
         if (endpoint := endpoint_ref(serialized_scorer)) is not None:
-            endpoint_id = self.get_gateway_endpoint(name=endpoint).endpoint_id
+            endpoint_id = self.gateway_endpoints.get_gateway_endpoint(name=endpoint).endpoint_id
             serialized_scorer = with_endpoint(serialized_scorer, endpoint_id)
         scorer, version = self._add_scorer_version(
             place, serialized_scorer, endpoint_id is not None
         )
         if endpoint_id is not None:
-            self._rebind_resource(endpoint_id, SCORER, str(scorer["scorer_id"]), name)
-        return self.resolve_endpoint_in_scorer(_scorer_entity(scorer, version, serialized_scorer))
+            self.gateway_bindings.rebind_resource(
+                endpoint_id, SCORER, str(scorer["scorer_id"]), name
+            )
+        return self.scorer_endpoints.resolve_endpoint_in_scorer(
+            _scorer_entity(scorer, version, serialized_scorer)
+        )
 
     def list_scorers(self, experiment_id: str | int) -> list[ScorerVersion]:
-        home = experiment_id_of(self._active_experiment(experiment_id))
+        home = experiment_id_of(self.experiment_lookup.get_active(experiment_id))
         return self.list_scorers_across_experiments([home])
 
     def list_scorers_across_experiments(
@@ -109,16 +133,16 @@ class Scorers(ScorerEndpoints):
     def get_scorer(
         self, experiment_id: str | int, name: str, version: int | None = None
     ) -> ScorerVersion:
-        place = self._scorer_place(experiment_id, name)
-        scorer = self._scorer_item(place, experiment_id)
+        place = self.scorer_place(experiment_id, name)
+        scorer = self.scorer_item(place, experiment_id)
         item = self.table.get(version_key(scorer, version))
         if item is None:
             raise _not_found(experiment_id, name, version)
-        return self.resolve_endpoint_in_scorer(self._scorer_entity(scorer, item))
+        return self.scorer_endpoints.resolve_endpoint_in_scorer(self._scorer_entity(scorer, item))
 
     def list_scorer_versions(self, experiment_id: str | int, name: str) -> list[ScorerVersion]:
-        place = self._scorer_place(experiment_id, name)
-        scorer = self._scorer_item(place, experiment_id)
+        place = self.scorer_place(experiment_id, name)
+        scorer = self.scorer_item(place, experiment_id)
         versions = list(self._scorer_versions(scorer))
         if not versions:
             raise _not_found(experiment_id, name)
@@ -127,9 +151,9 @@ class Scorers(ScorerEndpoints):
     def delete_scorer(
         self, experiment_id: str | int, name: str, version: int | None = None
     ) -> None:
-        place = self._scorer_place(experiment_id, name)
+        place = self.scorer_place(experiment_id, name)
         while True:
-            scorer = self._scorer_item(place, experiment_id)
+            scorer = self.scorer_item(place, experiment_id)
             if version is not None:
                 done = self._delete_scorer_version(scorer, experiment_id, int(version))
             elif not scorer[LATEST]:
@@ -141,11 +165,11 @@ class Scorers(ScorerEndpoints):
 
     # --- by id ----------------------------------------------------------------------------------
 
-    def _scorers_by_id(self, scorer_ids: Sequence[str]) -> list[Item]:
+    def scorers_by_id(self, scorer_ids: Sequence[str]) -> list[Item]:
         """The scorers of these ids that the active workspace has."""
         wanted = [evaluation_keys.scorer_locator_key(scorer_id) for scorer_id in scorer_ids]
         located = self.table.get_many(wanted)
-        return self._scorers_at(
+        return self.scorers_at(
             [
                 ScorerPlace(str(found["experiment_id"]), str(found["name"]))
                 for key in dict.fromkeys(wanted)
@@ -153,20 +177,20 @@ class Scorers(ScorerEndpoints):
             ]
         )
 
-    def _scorers_at(self, places: Sequence[ScorerPlace]) -> list[Item]:
+    def scorers_at(self, places: Sequence[ScorerPlace]) -> list[Item]:
         """The scorers at these places, as far as they and their experiments are there."""
         homes = {place: experiment_key(place.experiment_id) for place in places}
         found = self.table.get_many([*homes.values(), *(place.key for place in places)])
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         return [
             found[place.key]
             for place, home in homes.items()
             if home in found and found[home]["workspace"] == workspace and place.key in found
         ]
 
-    def _scorer_version_by_id(self, scorer_id: str, version: int | None = None) -> ScorerVersion:
+    def scorer_version_by_id(self, scorer_id: str, version: int | None = None) -> ScorerVersion:
         """A version of a scorer as it is stored, found by the scorer's id; for the gateway."""
-        scorers = self._scorers_by_id([scorer_id])
+        scorers = self.scorers_by_id([scorer_id])
         item = self.table.get(version_key(scorers[0], version)) if scorers else None
         if not scorers or (item is None and version is None):
             raise MlflowException(
@@ -181,10 +205,10 @@ class Scorers(ScorerEndpoints):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _scorer_place(self, experiment_id: str | int, name: str) -> ScorerPlace:
-        return ScorerPlace(experiment_id_of(self._active_experiment(experiment_id)), name)
+    def scorer_place(self, experiment_id: str | int, name: str) -> ScorerPlace:
+        return ScorerPlace(experiment_id_of(self.experiment_lookup.get_active(experiment_id)), name)
 
-    def _scorer_item(self, place: ScorerPlace, experiment_id: str | int) -> Item:
+    def scorer_item(self, place: ScorerPlace, experiment_id: str | int) -> Item:
         scorer = self.table.get(place.key)
         if scorer is None:
             raise _not_found(experiment_id, place.name)
@@ -192,7 +216,7 @@ class Scorers(ScorerEndpoints):
 
     def _scorers_in(self, experiment_id: str) -> list[Item]:
         """The scorers of an experiment, none when the active workspace does not have it."""
-        if not self._is_in_workspace(experiment_id):
+        if not self.experiment_lookup.is_in_workspace(experiment_id):
             return []
         query = Query(experiment_pk(experiment_id), where=evaluation_keys.SCORERS.on())
         return list(self.table.items(query))
@@ -210,7 +234,7 @@ class Scorers(ScorerEndpoints):
     def _scorer_entities(self, found: Sequence[tuple[Item, Item]]) -> list[ScorerVersion]:
         """Versions of scorers as MLflow shows them, with the names of their endpoints."""
         texts = large_values.load_many(self.table, [version for _, version in found], CONTENTS)
-        name_of = self._scorer_endpoint_names()
+        name_of = self.scorer_endpoints.scorer_endpoint_names()
         entities = []
         for (scorer, version), text in zip(found, texts, strict=True):
             serialized = str(text)
@@ -244,7 +268,7 @@ class Scorers(ScorerEndpoints):
             else:
                 writes.append(changed_scorer(scorer, changes))
             self.table.write(stored.parts)
-            if self._scorer_written(writes):
+            if self.scorer_written(writes):
                 return scorer, version
             self.table.write(large_values.removal(version, CONTENTS))
 
@@ -261,7 +285,7 @@ class Scorers(ScorerEndpoints):
             Delete(version_key(scorer, version)),
             changed_scorer(scorer, {LATEST: left}),
         ]
-        if not self._scorer_written(writes):
+        if not self.scorer_written(writes):
             return False
         self.table.write(large_values.removal(gone, CONTENTS))
         return True
@@ -274,21 +298,21 @@ class Scorers(ScorerEndpoints):
             Delete(evaluation_keys.scorer_locator_key(scorer_id)),
             Delete(place.online),
         ]
-        if not self._scorer_written(writes):
+        if not self.scorer_written(writes):
             return False
         where = evaluation_keys.scorer_versions(scorer_id).on()
         below = list(self.table.items(Query(place.key.pk, where=where, keys_only=True)))
         self.table.write([Delete(self.table.schema.key_of(item)) for item in below])
         if BOUND in scorer:
-            self._unbind_resource(SCORER, scorer_id)
+            self.gateway_bindings.unbind_resource(SCORER, scorer_id)
         return True
 
-    def _scorer_written(self, writes: Sequence[TransactWrite]) -> bool:
+    def scorer_written(self, writes: Sequence[TransactWrite]) -> bool:
         """Do a change of a scorer; False when the scorer has changed since it was read."""
         try:
             self.table.transact(writes)
         except TransactionCancelled as error:
-            if not any(r is not None and r.code == "ConditionFailed" for r in error.reasons):
+            if not error.any_refused:
                 raise
             return False
         return True

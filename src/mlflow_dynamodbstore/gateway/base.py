@@ -12,32 +12,23 @@ that the memory saves requests and is never believed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import (
     INVALID_PARAMETER_VALUE,
     RESOURCE_ALREADY_EXISTS,
     RESOURCE_DOES_NOT_EXIST,
-    TEMPORARILY_UNAVAILABLE,
-)
-from mlflow.store.tracking._secret_cache import (
-    _DEFAULT_CACHE_MAX_SIZE,
-    _DEFAULT_CACHE_TTL,
-    SECRETS_CACHE_MAX_SIZE_ENV_VAR,
-    SECRETS_CACHE_TTL_ENV_VAR,
-    SecretCache,
 )
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
-from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.lookups import Recent, TrackingBase
 
 T = TypeVar("T")
 
@@ -49,42 +40,16 @@ Links = Callable[[Item], Iterable[Key]]
 """Tells which items an item refers to."""
 
 
-class GatewayBase(TrackingBase):
+class GatewayItems:
     """The ground the gateway's modules stand on."""
 
-    _secret_cache: SecretCache | None = None
-
-    if TYPE_CHECKING:
-
-        def _note_workspace(self, workspace: str) -> None:
-            """In ``tracking/workspace_mode.py``."""
-
-    def _open(self, table: Table, artifact_root_uri: str) -> None:
-        super()._open(table, artifact_root_uri)
-        self._followed: Recent[Key, tuple[Key, ...]] = Recent(STARTS_KEPT, float("inf"))
-
-    # --- memory of decrypted configurations, which MLflow's server reads ------------------------
-
-    @property
-    def secret_cache(self) -> SecretCache:
-        """MLflow's own encrypted memory of endpoint configurations."""
-        if self._secret_cache is None:
-            self._secret_cache = SecretCache(
-                ttl_seconds=int(os.environ.get(SECRETS_CACHE_TTL_ENV_VAR, _DEFAULT_CACHE_TTL)),
-                max_size=int(
-                    os.environ.get(SECRETS_CACHE_MAX_SIZE_ENV_VAR, _DEFAULT_CACHE_MAX_SIZE)
-                ),
-            )
-        return self._secret_cache
-
-    def _invalidate_secret_cache(self) -> None:
-        """Forget all configurations; for whatever may have changed one."""
-        if self._secret_cache is not None:
-            self._secret_cache.clear()
+    def __init__(self, context: Context) -> None:
+        self.table = context.table
+        self._followed: BoundedCache[Key, tuple[Key, ...]] = BoundedCache(STARTS_KEPT)
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _follow(self, start: Key, links: Links) -> dict[Key, Item]:
+    def follow(self, start: Key, links: Links) -> dict[Key, Item]:
         """An item and all that it leads to; empty when it is not there."""
         items: dict[Key, Item] = {}
         asked: set[Key] = set()
@@ -97,35 +62,21 @@ class GatewayBase(TrackingBase):
         self._followed.put(start, tuple(reached))
         return {key: items[key] for key in reached}
 
-    def _named_by(self, guard: Key, owner: Callable[[Item], Key]) -> Item | None:
+    def named_by(self, guard: Key, owner: Callable[[Item], Key]) -> Item | None:
         """What has a name, found by the guard of the name."""
-        found = self._follow(guard, lambda item: [owner(item)] if is_at(guard, item) else [])
+        found = self.follow(guard, lambda item: [owner(item)] if is_at(guard, item) else [])
         return next((item for key, item in found.items() if key != guard), None)
 
     # --- changing -------------------------------------------------------------------------------
 
-    def _update_found(self, key: Key, update: Update, missing: MlflowException) -> Item:
+    def update_found(self, key: Key, update: Update, missing: MlflowException) -> Item:
         """Change an item that must be there, and return it as it is then."""
         try:
-            item = self.table.update(key, update, condition=Attr("PK").exists(), returns="new")
+            item = self.table.update(key, update, condition=PRESENT, returns="new")
         except ConditionFailed as refused:
             raise missing from refused
         assert item is not None
         return item
-
-    def _decide(self, what: str, attempt: Callable[[], T]) -> T:
-        """Read, decide and write, again and again while somebody else was faster."""
-        for _ in self.table.retry.attempts():
-            try:
-                return attempt()
-            except ConditionFailed:
-                continue
-            except TransactionCancelled as cancelled:
-                if not is_refused(cancelled):
-                    raise
-        raise MlflowException(
-            f"{what} is being changed by others all the time; try again.", TEMPORARILY_UNAVAILABLE
-        )
 
 
 def _reach(start: Key, items: Mapping[Key, Item], links: Links) -> tuple[list[Key], set[Key]]:
@@ -142,12 +93,6 @@ def _reach(start: Key, items: Mapping[Key, Item], links: Links) -> tuple[list[Ke
         leads_to.update(following)
         ahead += following
     return list(reached), leads_to
-
-
-def is_refused(cancelled: TransactionCancelled, operation: int | None = None) -> bool:
-    """Whether a transaction was cancelled by a condition, of one operation or of any."""
-    reasons = cancelled.reasons if operation is None else [cancelled.reasons[operation]]
-    return any(reason is not None and reason.code == "ConditionFailed" for reason in reasons)
 
 
 def is_at(key: Key, item: Item) -> bool:

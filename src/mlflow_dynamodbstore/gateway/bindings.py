@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import GatewayEndpointBinding
 from mlflow.entities.gateway_endpoint import GatewayResourceType
 from mlflow.exceptions import MlflowException
@@ -10,23 +9,29 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
-    GatewayBase,
     exists_already,
-    is_refused,
     made,
     not_found,
 )
+from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.endpoint_items import ENTITY
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 
 
-class Bindings(GatewayBase):
+class Bindings:
     """The bindings of a workspace."""
+
+    def __init__(self, context: Context, endpoint_config_cache: EndpointConfigCache) -> None:
+        self.context = context
+        self.table = context.table
+        self.endpoint_config_cache = endpoint_config_cache
 
     def create_endpoint_binding(
         self,
@@ -39,9 +44,9 @@ class Bindings(GatewayBase):
         try:
             self._bind_to_endpoint(item)
         except TransactionCancelled as cancelled:
-            if is_refused(cancelled, 0):
+            if cancelled.refused(0):
                 raise not_found(ENTITY, endpoint_id=endpoint_id) from cancelled
-            if not is_refused(cancelled):
+            if not cancelled.any_refused:
                 raise
             raise exists_already(
                 f"Endpoint '{endpoint_id}' is already bound to {resource_type} '{resource_id}'"
@@ -51,10 +56,10 @@ class Bindings(GatewayBase):
     def delete_endpoint_binding(
         self, endpoint_id: str, resource_type: str, resource_id: str
     ) -> None:
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         key = gateway_keys.binding_key(resource_type, resource_id, endpoint_id, workspace)
         try:
-            self.table.delete(key, condition=Attr("PK").exists())
+            self.table.delete(key, condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(
                 "GatewayEndpointBinding",
@@ -62,7 +67,7 @@ class Bindings(GatewayBase):
                 resource_type=resource_type,
                 resource_id=resource_id,
             ) from refused
-        self._invalidate_secret_cache()
+        self.endpoint_config_cache.invalidate()
 
     def list_endpoint_bindings(
         self,
@@ -79,7 +84,7 @@ class Bindings(GatewayBase):
 
     # --- for resources --------------------------------------------------------------------------
 
-    def _rebind_resource(
+    def rebind_resource(
         self, endpoint_id: str, resource_type: str, resource_id: str, display_name: str
     ) -> bool:
         """Let a resource use this endpoint and no other; False when there is no such endpoint."""
@@ -88,14 +93,14 @@ class Bindings(GatewayBase):
         try:
             self._bind_to_endpoint({**item, "display_name": display_name}, anew=True)
         except TransactionCancelled as cancelled:
-            if not is_refused(cancelled, 0):
+            if not cancelled.refused(0):
                 raise
             return False
         others = [other for other in old if other["endpoint_id"] != endpoint_id]
         self.table.write([Delete(self.table.schema.key_of(other)) for other in others])
         return True
 
-    def _unbind_resource(self, resource_type: str, resource_id: str) -> None:
+    def unbind_resource(self, resource_type: str, resource_id: str) -> None:
         """Forget which endpoints a resource used; for a resource that is deleted."""
         items = self._binding_items(resource_type, resource_id)
         self.table.write([Delete(self.table.schema.key_of(item)) for item in items])
@@ -106,7 +111,7 @@ class Bindings(GatewayBase):
         self, endpoint_id: str, resource_type: str, resource_id: str, by: str | None
     ) -> Item:
         kind = _type_of(resource_type).value
-        key = gateway_keys.binding_key(kind, resource_id, endpoint_id, self._get_active_workspace())
+        key = gateway_keys.binding_key(kind, resource_id, endpoint_id, self.context.workspace())
         return {
             "PK": key.pk,
             "SK": key.sk,
@@ -118,19 +123,19 @@ class Bindings(GatewayBase):
 
     def _bind_to_endpoint(self, item: Item, *, anew: bool = False) -> None:
         """Write a binding, and let its endpoint know, so that it is not deleted without it."""
-        endpoint = gateway_keys.endpoint_key(item["endpoint_id"], self._get_active_workspace())
+        endpoint = gateway_keys.endpoint_key(item["endpoint_id"], self.context.workspace())
         self.table.transact(
             [
-                Patch(endpoint, Update(add={REVISION: 1}), condition=Attr("PK").exists()),
-                Put(item, condition=None if anew else Attr("PK").not_exists()),
+                Patch(endpoint, Update(add={REVISION: 1}), condition=PRESENT),
+                Put(item, condition=None if anew else ABSENT),
             ]
         )
-        self._invalidate_secret_cache()
+        self.endpoint_config_cache.invalidate()
 
     def _binding_items(
         self, resource_type: str | None = None, resource_id: str | None = None
     ) -> list[Item]:
-        partition = access_keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self.context.workspace())
         where = gateway_keys.bindings(resource_type, resource_id).on()
         return list(self.table.items(Query(partition, where=where)))
 

@@ -20,11 +20,14 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import GatewayBase, is_refused, made, not_found
+from mlflow_dynamodbstore.gateway.base import made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import Check, Patch, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -35,8 +38,12 @@ OF_ENDPOINT = "ENDPOINT"
 TARGETED = (OF_ENDPOINT, "USER")  # MLflow knows budgets of users from 3.16 on
 
 
-class Budgets(GatewayBase):
+class Budgets:
     """The budget policies of a workspace."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.table = context.table
 
     def create_budget_policy(
         self,
@@ -91,7 +98,7 @@ class Budgets(GatewayBase):
         }
         changes: Item = {name: value for name, value in given.items() if value is not None}
         scope = _value(target_scope)
-        item = self._decide(
+        item = optimistically(
             f"Budget policy '{budget_policy_id}'",
             lambda: self._update_budget_policy(budget_policy_id, changes, scope, target_value),
         )
@@ -99,21 +106,21 @@ class Budgets(GatewayBase):
 
     def delete_budget_policy(self, budget_policy_id: str) -> None:
         try:
-            self.table.delete(self._budget_key(budget_policy_id), condition=Attr("PK").exists())
+            self.table.delete(self._budget_key(budget_policy_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(ENTITY, budget_policy_id=budget_policy_id) from refused
 
     def list_budget_policies(
         self, max_results: int = SEARCH_MAX_RESULTS_DEFAULT, page_token: str | None = None
     ) -> PagedList[GatewayBudgetPolicy]:
-        partition = access_keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self.context.workspace())
         found, token = page_of(self.table, partition, gateway_keys.BUDGETS, max_results, page_token)
         return PagedList([to_policy(item) for item in found], token)
 
     # --- helpers --------------------------------------------------------------------------------
 
     def _budget_key(self, policy_id: str) -> Key:
-        return gateway_keys.budget_key(policy_id, self._get_active_workspace())
+        return gateway_keys.budget_key(policy_id, self.context.workspace())
 
     def _budget_item(self, policy_id: str) -> Item:
         item = self.table.get(self._budget_key(policy_id))
@@ -150,11 +157,11 @@ class Budgets(GatewayBase):
             if outcome.status == "refused":
                 raise ConditionFailed(old=outcome.image)
             return
-        endpoint = gateway_keys.endpoint_key(item["target"], self._get_active_workspace())
+        endpoint = gateway_keys.endpoint_key(item["target"], self.context.workspace())
         try:
-            self.table.transact([Check(endpoint, Attr("PK").exists()), write])
+            self.table.transact([Check(endpoint, PRESENT), write])
         except TransactionCancelled as cancelled:
-            if not is_refused(cancelled, 0):
+            if not cancelled.refused(0):
                 raise
             raise not_found(endpoint_items.ENTITY, endpoint_id=item["target"]) from cancelled
 

@@ -11,29 +11,31 @@ from collections.abc import Iterator, Mapping
 
 from mlflow.tracing.constant import TraceMetadataKey
 
-from mlflow_dynamodbstore.gateway.base import STARTS_KEPT, GatewayBase
+from mlflow_dynamodbstore.gateway.base import STARTS_KEPT
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import METADATA
 from mlflow_dynamodbstore.traces.search import TraceSearch
-from mlflow_dynamodbstore.tracking.lookups import Recent
 
 TOTAL_COST = "total_cost"
 
 
-class Costs(GatewayBase, TraceSearch):
+class GatewayCosts:
     """Costs of gateway calls."""
 
-    def _open(self, table: Table, artifact_root_uri: str) -> None:
-        super()._open(table, artifact_root_uri)
-        self._noted_as_traced: Recent[Key, bool] = Recent(STARTS_KEPT, float("inf"))
+    def __init__(self, context: Context, trace_search: TraceSearch) -> None:
+        self.context = context
+        self.table = context.table
+        self.trace_search = trace_search
+        self._noted_as_traced: BoundedCache[Key, bool] = BoundedCache(STARTS_KEPT)
 
     def sum_gateway_trace_cost(
         self,
@@ -63,7 +65,7 @@ class Costs(GatewayBase, TraceSearch):
         return math.fsum(cost for costs in spent for cost in costs)
 
     def _costs_in(self, experiment_id: str, wanted: TraceFilter) -> Iterator[float]:
-        for trace in self._matching_traces([experiment_id], wanted):
+        for trace in self.trace_search.matching_traces([experiment_id], wanted):
             if trace.values(METADATA, TraceMetadataKey.GATEWAY_ENDPOINT_ID):
                 yield trace.usage(TOTAL_COST) or 0.0
 
@@ -74,10 +76,10 @@ class Costs(GatewayBase, TraceSearch):
         )
         return [str(note["experiment_id"]) for note in self.table.items(query)]
 
-    def _note_trace_metadata(self, experiment_id: str, metadata: Mapping[str, str]) -> None:
+    def note_trace_metadata(self, experiment_id: str, metadata: Mapping[str, str]) -> None:
         if TraceMetadataKey.GATEWAY_ENDPOINT_ID not in metadata:
             return
-        key = gateway_keys.traced_experiment_key(experiment_id, self._get_active_workspace())
+        key = gateway_keys.traced_experiment_key(experiment_id, self.context.workspace())
         if not self._noted_as_traced.get(key):
             self.table.put({"PK": key.pk, "SK": key.sk, "experiment_id": experiment_id})
             self._noted_as_traced.put(key, True)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import (
-    Experiment,
     ExperimentTag,
     FallbackConfig,
     GatewayEndpoint,
@@ -21,9 +19,7 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import (
     INVALID_PARAMETER_VALUE,
-    RESOURCE_ALREADY_EXISTS,
     RESOURCE_DOES_NOT_EXIST,
-    ErrorCode,
 )
 from mlflow.utils.mlflow_tags import (
     MLFLOW_EXPERIMENT_IS_GATEWAY,
@@ -36,11 +32,13 @@ from mlflow_dynamodbstore.gateway import model_definitions
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
     USES,
+    GatewayItems,
     check_one_of,
     exists_already,
     made,
     not_found,
 )
+from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.endpoint_items import (
     ENTITY,
     GUARDRAILS,
@@ -57,6 +55,10 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
     Delete,
@@ -71,19 +73,25 @@ from mlflow_dynamodbstore.table.values import Item, Key
 ANY_STAGE = {LifecycleStage.ACTIVE, LifecycleStage.DELETED}
 
 
-class Endpoints(ModelDefinitions):
+class Endpoints:
     """The endpoints of a workspace, and their tags."""
 
-    if TYPE_CHECKING:  # in ``tracking/experiments.py``
-
-        def create_experiment(
-            self,
-            name: str,
-            artifact_location: str | None = None,
-            tags: list[ExperimentTag] | None = None,
-        ) -> str: ...
-
-        def get_experiment_by_name(self, experiment_name: str) -> Experiment | None: ...
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        gateway_items: GatewayItems,
+        model_definitions: ModelDefinitions,
+        endpoint_config_cache: EndpointConfigCache,
+        get_or_create_experiment: Callable[[str, list[ExperimentTag]], str],
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.gateway_items = gateway_items
+        self.model_definitions = model_definitions
+        self.endpoint_config_cache = endpoint_config_cache
+        self.get_or_create_experiment = get_or_create_experiment
 
     def create_gateway_endpoint(
         self,
@@ -99,10 +107,10 @@ class Endpoints(ModelDefinitions):
             raise MlflowException(
                 "Endpoint must have at least one model configuration", INVALID_PARAMETER_VALUE
             )
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         endpoint_id = f"e-{ids.new_id()}"
         mappings = new_mappings(endpoint_id, model_configs, created_by, get_current_time_millis())
-        self._check_room_for_definitions(uses_of(mappings))
+        self.check_room_for_definitions(uses_of(mappings))
         key = gateway_keys.endpoint_key(endpoint_id, workspace)
         has_fallback = fallback_config or any(map(_is_fallback, model_configs))
         item: Item = {
@@ -131,19 +139,19 @@ class Endpoints(ModelDefinitions):
                 [
                     Put(own),
                     _name(guard, endpoint_id),
-                    *self._definition_uses(Counter(), uses_of(mappings)),
+                    *self.definition_uses(Counter(), uses_of(mappings)),
                 ]
             )
             found = {**seen, **({} if experiment is None else {experiment[1]: {}})}
             return EndpointRecord(own, found).to_entity()
 
-        return self._decide(f"Endpoint '{name}'", attempt)
+        return optimistically(f"Endpoint '{name}'", attempt)
 
     def get_gateway_endpoint(
         self, endpoint_id: str | None = None, name: str | None = None
     ) -> GatewayEndpoint:
         check_one_of(endpoint_id=endpoint_id, name=name)
-        return self._endpoint(endpoint_id, name).to_entity()
+        return self.endpoint(endpoint_id, name).to_entity()
 
     def update_gateway_endpoint(
         self,
@@ -167,7 +175,7 @@ class Endpoints(ModelDefinitions):
             changes["fallback"] = stored_fallback(fallback_config)
 
         def attempt() -> GatewayEndpoint:
-            before = self._endpoint(endpoint_id)
+            before = self.endpoint(endpoint_id)
             now = get_current_time_millis()
             own: Item = {**changes, "updated_at": now}
             seen: dict[Key, Item] = dict(before.found)
@@ -181,23 +189,23 @@ class Endpoints(ModelDefinitions):
             if model_configs is not None:
                 own[MAPPINGS] = new_mappings(endpoint_id, model_configs, updated_by, now)
                 seen |= self._definitions_seen(own[MAPPINGS])
-                _check_each_found(own[MAPPINGS], seen, self._get_active_workspace())
-                together += self._definition_uses(uses_of(before.mappings), uses_of(own[MAPPINGS]))
+                _check_each_found(own[MAPPINGS], seen, self.context.workspace())
+                together += self.definition_uses(uses_of(before.mappings), uses_of(own[MAPPINGS]))
             if name is not None and name != before.item["name"]:
                 own["name"] = name
                 together += self._endpoint_renamed(before, name)
             return EndpointRecord(
-                self._change_endpoint(before.item, own, together), seen
+                self.change_endpoint(before.item, own, together), seen
             ).to_entity()
 
-        endpoint = self._decide(f"Endpoint '{endpoint_id}'", attempt)
-        self._invalidate_secret_cache()
+        endpoint = optimistically(f"Endpoint '{endpoint_id}'", attempt)
+        self.endpoint_config_cache.invalidate()
         return endpoint
 
     def delete_gateway_endpoint(self, endpoint_id: str) -> None:
         """Delete an endpoint with its mappings, bindings, tags and uses of guardrails."""
-        self._decide(f"Endpoint '{endpoint_id}'", lambda: self._delete_endpoint(endpoint_id))
-        self._invalidate_secret_cache()
+        optimistically(f"Endpoint '{endpoint_id}'", lambda: self._delete_endpoint(endpoint_id))
+        self.endpoint_config_cache.invalidate()
 
     def list_gateway_endpoints(
         self, provider: str | None = None, secret_id: str | None = None
@@ -220,21 +228,21 @@ class Endpoints(ModelDefinitions):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _endpoint_key(self, endpoint_id: str) -> Key:
-        return gateway_keys.endpoint_key(endpoint_id, self._get_active_workspace())
+    def endpoint_key(self, endpoint_id: str) -> Key:
+        return gateway_keys.endpoint_key(endpoint_id, self.context.workspace())
 
-    def _endpoint_item(self, endpoint_id: str, entity: str = ENTITY) -> Item:
+    def endpoint_item(self, endpoint_id: str, entity: str = ENTITY) -> Item:
         """An endpoint's own item alone."""
-        item = self.table.get(self._endpoint_key(endpoint_id))
+        item = self.table.get(self.endpoint_key(endpoint_id))
         if item is None:
             raise not_found(entity, endpoint_id=endpoint_id)
         return item
 
-    def _endpoint(
+    def endpoint(
         self, endpoint_id: str | None, name: str | None = None, *, with_secrets: bool = False
     ) -> EndpointRecord:
         """An endpoint with all that it leads to, by its id or its name."""
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         if endpoint_id:
             start, named = (
                 gateway_keys.endpoint_key(endpoint_id, workspace),
@@ -243,7 +251,9 @@ class Endpoints(ModelDefinitions):
         else:
             start = gateway_keys.endpoint_name_guard(name or "", workspace)
             named = {"name": str(name)}
-        found = self._follow(start, endpoint_links(workspace, with_secrets=with_secrets))
+        found = self.gateway_items.follow(
+            start, endpoint_links(workspace, with_secrets=with_secrets)
+        )
         item = next((item for item in found.values() if MAPPINGS in item), None)
         if item is None:
             raise not_found(ENTITY, **named)
@@ -251,12 +261,12 @@ class Endpoints(ModelDefinitions):
 
     def _endpoint_items(self) -> Iterator[Item]:
         """The endpoints' own items, the oldest first."""
-        partition = access_keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self.context.workspace())
         return self.table.items(Query(partition, where=gateway_keys.ENDPOINTS.on()))
 
     def _endpoint_records(self) -> list[EndpointRecord]:
         """All endpoints with what they lead to."""
-        links = endpoint_links(self._get_active_workspace())
+        links = endpoint_links(self.context.workspace())
         items = list(self._endpoint_items())
         found = self.table.get_many(key for item in items for key in links(item))
         return [EndpointRecord(item, found) for item in items]
@@ -265,12 +275,14 @@ class Endpoints(ModelDefinitions):
         self, mappings: Iterable[Item], others: Iterable[Key] = ()
     ) -> dict[Key, Item]:
         """The model definitions of mappings, and some other items."""
-        wanted = (self._definition_key(mapping["definition_id"]) for mapping in mappings)
+        wanted = (
+            self.model_definitions.definition_key(mapping["definition_id"]) for mapping in mappings
+        )
         return self.table.get_many([*others, *wanted])
 
     # --- changing -------------------------------------------------------------------------------
 
-    def _change_endpoint(
+    def change_endpoint(
         self, before: Item, changes: Item, together: Sequence[TransactWrite] = ()
     ) -> Item:
         """Change an endpoint as it was read, and other items together with it."""
@@ -283,28 +295,32 @@ class Endpoints(ModelDefinitions):
         return update.apply(before)
 
     def _tag_endpoint(self, endpoint_id: str, update: Update) -> None:
-        self._update_found(
-            self._endpoint_key(endpoint_id), update, not_found(ENTITY, endpoint_id=endpoint_id)
+        self.gateway_items.update_found(
+            self.endpoint_key(endpoint_id), update, not_found(ENTITY, endpoint_id=endpoint_id)
         )
 
     def _endpoint_renamed(self, before: EndpointRecord, name: str) -> list[TransactWrite]:
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         guard = gateway_keys.endpoint_name_guard(name, workspace)
         if self.table.get(guard) is not None:
             raise _name_taken(name)
         old = gateway_keys.endpoint_name_guard(before.item["name"], workspace)
         return [_name(guard, before.endpoint_id), Delete(old)]
 
-    def _definition_uses(self, before: Counter[str], after: Counter[str]) -> list[TransactWrite]:
+    def definition_uses(self, before: Counter[str], after: Counter[str]) -> list[TransactWrite]:
         """Let model definitions count those who use them; what is used cannot be deleted."""
         changed = {n: after[n] - before[n] for n in {*before, *after} if after[n] != before[n]}
-        self._check_room_for_definitions(changed)
+        self.check_room_for_definitions(changed)
         return [
-            Patch(self._definition_key(n), Update(add={USES: by}), condition=Attr("PK").exists())
+            Patch(
+                self.model_definitions.definition_key(n),
+                Update(add={USES: by}),
+                condition=PRESENT,
+            )
             for n, by in sorted(changed.items())
         ]
 
-    def _check_room_for_definitions(self, definitions: Iterable[str]) -> None:
+    def check_room_for_definitions(self, definitions: Iterable[str]) -> None:
         """A transaction holds the endpoint, two guards of names, and the definitions."""
         most = MAX_TRANSACTION - 3
         if len(list(definitions)) > most:
@@ -319,11 +335,11 @@ class Endpoints(ModelDefinitions):
     ) -> tuple[str, Key] | None:
         """The experiment for the traces of an endpoint; made for it when none was given."""
         if given is not None:
-            key = self.table.schema.key_of(self._experiment_item(given, ANY_STAGE))
+            key = self.table.schema.key_of(self.experiment_lookup.get(given))
             return str(experiment_keys.experiment_id_of(key.pk)), key
         if not needed:
             return None
-        made_for = self._get_or_create_experiment_id(
+        made_for = self.get_or_create_experiment(
             f"gateway/{name}",
             [
                 ExperimentTag(MLFLOW_EXPERIMENT_SOURCE_TYPE, "GATEWAY"),
@@ -333,25 +349,14 @@ class Endpoints(ModelDefinitions):
         )
         return made_for, experiment_keys.experiment_key(made_for)
 
-    def _get_or_create_experiment_id(self, name: str, tags: list[ExperimentTag]) -> str:
-        try:
-            return self.create_experiment(name, tags=tags)
-        except MlflowException as error:
-            if error.error_code != ErrorCode.Name(RESOURCE_ALREADY_EXISTS):
-                raise
-            experiment = self.get_experiment_by_name(name)
-            if experiment is None:
-                raise
-            return str(experiment.experiment_id)
-
     def _delete_endpoint(self, endpoint_id: str) -> None:
         # The endpoint is read first: whoever binds it after that raises its revision.
-        endpoint = self._endpoint_item(endpoint_id)
-        guard = gateway_keys.endpoint_name_guard(endpoint["name"], self._get_active_workspace())
+        endpoint = self.endpoint_item(endpoint_id)
+        guard = gateway_keys.endpoint_name_guard(endpoint["name"], self.context.workspace())
         writes: list[TransactWrite] = [
             Delete(self.table.schema.key_of(endpoint), condition=_unchanged(endpoint)),
             Delete(guard),
-            *self._definition_uses(uses_of(endpoint[MAPPINGS]), Counter()),
+            *self.definition_uses(uses_of(endpoint[MAPPINGS]), Counter()),
         ]
         bound = [Delete(key) for key in self._bindings_of(endpoint_id)]
         # What a transaction cannot hold goes before. Should we stop then, the endpoint is there.
@@ -361,7 +366,7 @@ class Endpoints(ModelDefinitions):
 
     def _bindings_of(self, endpoint_id: str) -> list[Key]:
         query = Query(
-            access_keys.workspace_pk(self._get_active_workspace()),
+            access_keys.workspace_pk(self.context.workspace()),
             where=gateway_keys.bindings().on(),
             filter=Attr("endpoint_id").eq(endpoint_id),
         )
@@ -378,7 +383,7 @@ def _is_fallback(config: GatewayEndpointModelConfig) -> bool:
 
 def _name(guard: Key, endpoint_id: str) -> Put:
     item: Item = {"PK": guard.pk, "SK": guard.sk, "endpoint_id": endpoint_id}
-    return Put(item, condition=Attr("PK").not_exists())
+    return Put(item, condition=ABSENT)
 
 
 def _name_taken(name: str) -> MlflowException:

@@ -9,25 +9,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities.gateway_guardrail import GatewayGuardrailConfig
 from mlflow.exceptions import MlflowException
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import guardrails
-from mlflow_dynamodbstore.gateway.base import exists_already, is_at, not_found
+from mlflow_dynamodbstore.gateway.base import GatewayItems, exists_already, is_at, not_found
 from mlflow_dynamodbstore.gateway.endpoint_items import GUARDRAILS
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 from mlflow_dynamodbstore.gateway.guardrails import Guardrails, action_endpoint, to_guardrail
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import Check, TransactWrite
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ENDPOINT = "Endpoint"  # as MLflow calls it here
 
 
-class GuardrailConfigs(Guardrails, Endpoints):
+class GuardrailConfigs:
     """The guardrails of endpoints."""
+
+    def __init__(
+        self,
+        context: Context,
+        gateway_items: GatewayItems,
+        gateway_endpoints: Endpoints,
+        guardrails: Guardrails,
+    ) -> None:
+        self.table = context.table
+        self.gateway_items = gateway_items
+        self.gateway_endpoints = gateway_endpoints
+        self.guardrails = guardrails
 
     def add_guardrail_to_endpoint(
         self,
@@ -44,7 +58,7 @@ class GuardrailConfigs(Guardrails, Endpoints):
         }
 
         def added(found: dict[Key, Item], entries: list[Item]) -> list[Item]:
-            if self._guardrail_key(guardrail_id) not in found:
+            if self.guardrails.guardrail_key(guardrail_id) not in found:
                 raise not_found(guardrails.ENTITY, guardrail_id=guardrail_id)
             if _has(entries, guardrail_id):
                 raise exists_already(
@@ -82,7 +96,7 @@ class GuardrailConfigs(Guardrails, Endpoints):
 
     def list_endpoint_guardrail_configs(self, endpoint_id: str) -> list[GatewayGuardrailConfig]:
         found = self._with_guardrails(endpoint_id)
-        endpoint = found.get(self._endpoint_key(endpoint_id))
+        endpoint = found.get(self.gateway_endpoints.endpoint_key(endpoint_id))
         if endpoint is None:
             raise not_found(ENDPOINT, endpoint_id=endpoint_id)
         entries = sorted(self._existing_guardrails(found, endpoint[GUARDRAILS]), key=_execution)
@@ -92,14 +106,16 @@ class GuardrailConfigs(Guardrails, Endpoints):
 
     def _with_guardrails(self, endpoint_id: str) -> dict[Key, Item]:
         """An endpoint, its guardrails, and the endpoints that these call."""
-        start = self._endpoint_key(endpoint_id)
+        start = self.gateway_endpoints.endpoint_key(endpoint_id)
 
         def links(item: Item) -> Iterable[Key]:
             if is_at(start, item):
-                return [self._guardrail_key(one["guardrail_id"]) for one in item[GUARDRAILS]]
+                return [
+                    self.guardrails.guardrail_key(one["guardrail_id"]) for one in item[GUARDRAILS]
+                ]
             return action_endpoint(item) if "guardrail_id" in item else []
 
-        return self._follow(start, links)
+        return self.gateway_items.follow(start, links)
 
     def _change_guardrails(
         self,
@@ -109,7 +125,10 @@ class GuardrailConfigs(Guardrails, Endpoints):
         missing: MlflowException,
     ) -> GatewayGuardrailConfig:
         """Change the list of an endpoint, and return the entry as it is then, or was."""
-        key, guardrail_key = self._endpoint_key(endpoint_id), self._guardrail_key(guardrail_id)
+        key, guardrail_key = (
+            self.gateway_endpoints.endpoint_key(endpoint_id),
+            self.guardrails.guardrail_key(guardrail_id),
+        )
 
         def attempt() -> GatewayGuardrailConfig:
             found = {**self._with_guardrails(endpoint_id), **self.table.get_many([guardrail_key])}
@@ -117,20 +136,22 @@ class GuardrailConfigs(Guardrails, Endpoints):
             if before is None:
                 raise missing
             entries = changed(found, self._existing_guardrails(found, before[GUARDRAILS]))
-            exists: list[TransactWrite] = [Check(guardrail_key, Attr("PK").exists())]
-            after = self._change_endpoint(before, {GUARDRAILS: entries}, exists)
+            exists: list[TransactWrite] = [Check(guardrail_key, PRESENT)]
+            after = self.gateway_endpoints.change_endpoint(before, {GUARDRAILS: entries}, exists)
             known = {one["guardrail_id"]: one for one in [*before[GUARDRAILS], *entries]}
             return self._to_guardrail_config(after, known[guardrail_id], found)
 
-        return self._decide(f"Endpoint '{endpoint_id}'", attempt)
+        return optimistically(f"Endpoint '{endpoint_id}'", attempt)
 
     def _existing_guardrails(self, found: dict[Key, Item], entries: Iterable[Item]) -> list[Item]:
-        return [one for one in entries if self._guardrail_key(one["guardrail_id"]) in found]
+        return [
+            one for one in entries if self.guardrails.guardrail_key(one["guardrail_id"]) in found
+        ]
 
     def _to_guardrail_config(
         self, endpoint: Item, entry: Item, found: dict[Key, Item]
     ) -> GatewayGuardrailConfig:
-        guardrail = found[self._guardrail_key(entry["guardrail_id"])]
+        guardrail = found[self.guardrails.guardrail_key(entry["guardrail_id"])]
         return GatewayGuardrailConfig(
             endpoint_id=endpoint["endpoint_id"],
             guardrail_id=entry["guardrail_id"],

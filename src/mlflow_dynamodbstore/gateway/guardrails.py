@@ -6,10 +6,8 @@ so it judges as it was made to, whatever becomes of the scorer, and is read with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities.gateway_guardrail import (
     GatewayGuardrail,
     GuardrailAction,
@@ -22,12 +20,14 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
 from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import GatewayBase, is_refused, made, not_found
+from mlflow_dynamodbstore.gateway.base import made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Check, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -35,15 +35,15 @@ from mlflow_dynamodbstore.table.values import Item, Key
 ENTITY = "Guardrail"
 
 
-class Guardrails(GatewayBase):
+class Guardrails:
     """The guardrails of a workspace."""
 
-    if TYPE_CHECKING:
-
-        def _scorer_version_by_id(
-            self, scorer_id: str, version: int | None = None
-        ) -> ScorerVersion:
-            """In ``evaluation/scorers.py``."""
+    def __init__(
+        self, context: Context, scorer_version_by_id: Callable[[str, int | None], ScorerVersion]
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.scorer_version_by_id = scorer_version_by_id
 
     def create_gateway_guardrail(
         self,
@@ -55,9 +55,9 @@ class Guardrails(GatewayBase):
         action_endpoint_id: str | None = None,
         created_by: str | None = None,
     ) -> GatewayGuardrail:
-        scorer = self._scorer_version_by_id(scorer_id, scorer_version)
+        scorer = self.scorer_version_by_id(scorer_id, scorer_version)
         _check_is_no_code(scorer)
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         guardrail_id = f"gr-{ids.new_id()}"
         key = gateway_keys.guardrail_key(guardrail_id, workspace)
         item: Item = {
@@ -74,17 +74,17 @@ class Guardrails(GatewayBase):
         writes: list[TransactWrite] = [Put(item)]
         if action_endpoint_id is not None:
             endpoint = gateway_keys.endpoint_key(action_endpoint_id, workspace)
-            writes.append(Check(endpoint, Attr("PK").exists()))
+            writes.append(Check(endpoint, PRESENT))
         try:
             self.table.transact(writes)
         except TransactionCancelled as cancelled:
-            if not is_refused(cancelled):
+            if not cancelled.any_refused:
                 raise
             raise not_found(endpoint_items.ENTITY, endpoint_id=action_endpoint_id) from cancelled
         return self._to_guardrails([item])[0]
 
     def get_gateway_guardrail(self, guardrail_id: str) -> GatewayGuardrail:
-        item = self.table.get(self._guardrail_key(guardrail_id))
+        item = self.table.get(self.guardrail_key(guardrail_id))
         if item is None:
             raise not_found(ENTITY, guardrail_id=guardrail_id)
         return self._to_guardrails([item])[0]
@@ -92,14 +92,14 @@ class Guardrails(GatewayBase):
     def delete_gateway_guardrail(self, guardrail_id: str) -> None:
         """Delete a guardrail; endpoints that name it are not held up by it any more."""
         try:
-            self.table.delete(self._guardrail_key(guardrail_id), condition=Attr("PK").exists())
+            self.table.delete(self.guardrail_key(guardrail_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(ENTITY, guardrail_id=guardrail_id) from refused
 
     def list_gateway_guardrails(
         self, max_results: int = SEARCH_MAX_RESULTS_DEFAULT, page_token: str | None = None
     ) -> PagedList[GatewayGuardrail]:
-        partition = access_keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self.context.workspace())
         found, token = page_of(
             self.table, partition, gateway_keys.GUARDRAILS, max_results, page_token
         )
@@ -107,8 +107,8 @@ class Guardrails(GatewayBase):
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def _guardrail_key(self, guardrail_id: str) -> Key:
-        return gateway_keys.guardrail_key(guardrail_id, self._get_active_workspace())
+    def guardrail_key(self, guardrail_id: str) -> Key:
+        return gateway_keys.guardrail_key(guardrail_id, self.context.workspace())
 
     def _to_guardrails(self, found: list[Item]) -> list[GatewayGuardrail]:
         """Guardrails as MLflow shows them; one request brings the names of endpoints for all."""

@@ -9,6 +9,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import model_definitions
 from mlflow_dynamodbstore.gateway.base import not_found
+from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.endpoint_items import (
     ENTITY,
     MAPPINGS,
@@ -17,11 +18,26 @@ from mlflow_dynamodbstore.gateway.endpoint_items import (
     uses_of,
 )
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
+from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.values import Item
 
 
-class Mappings(Endpoints):
+class ModelMappings:
     """The mappings of endpoints to model definitions."""
+
+    def __init__(
+        self,
+        context: Context,
+        model_definitions: ModelDefinitions,
+        gateway_endpoints: Endpoints,
+        endpoint_config_cache: EndpointConfigCache,
+    ) -> None:
+        self.table = context.table
+        self.model_definitions = model_definitions
+        self.gateway_endpoints = gateway_endpoints
+        self.endpoint_config_cache = endpoint_config_cache
 
     def attach_model_to_endpoint(
         self,
@@ -29,36 +45,36 @@ class Mappings(Endpoints):
         model_config: GatewayEndpointModelConfig,
         created_by: str | None = None,
     ) -> GatewayEndpointModelMapping:
-        mapping = self._decide(
+        mapping = optimistically(
             f"Endpoint '{endpoint_id}'",
             lambda: self._attach_model(endpoint_id, model_config, created_by),
         )
-        self._invalidate_secret_cache()
+        self.endpoint_config_cache.invalidate()
         return mapping
 
     def detach_model_from_endpoint(
         self, endpoint_id: str, model_definition_id: str, linkage_type: str | None = None
     ) -> None:
         """Detach the first mapping to a model definition, of a type if one is given."""
-        self._decide(
+        optimistically(
             f"Endpoint '{endpoint_id}'",
             lambda: self._detach_model(endpoint_id, model_definition_id, linkage_type),
         )
-        self._invalidate_secret_cache()
+        self.endpoint_config_cache.invalidate()
 
     def _attach_model(
         self, endpoint_id: str, config: GatewayEndpointModelConfig, by: str | None
     ) -> GatewayEndpointModelMapping:
-        key = self._endpoint_key(endpoint_id)
+        key = self.gateway_endpoints.endpoint_key(endpoint_id)
         definition_id = config.model_definition_id
-        seen = self.table.get_many([key, self._definition_key(definition_id)])
+        seen = self.table.get_many([key, self.model_definitions.definition_key(definition_id)])
         if key not in seen:
             raise not_found(ENTITY, endpoint_id=endpoint_id)
-        if self._definition_key(definition_id) not in seen:
+        if self.model_definitions.definition_key(definition_id) not in seen:
             raise not_found(model_definitions.ENTITY, model_definition_id=definition_id)
         before, now = seen[key], get_current_time_millis()
         mappings = new_mappings(endpoint_id, [config], by, now, beside=before[MAPPINGS])
-        self._check_room_for_definitions(uses_of(mappings))
+        self.gateway_endpoints.check_room_for_definitions(uses_of(mappings))
         changes: Item = {MAPPINGS: mappings, "updated_at": now}
         if by:
             changes["updated_by"] = by
@@ -66,7 +82,7 @@ class Mappings(Endpoints):
         return EndpointRecord(after, seen).to_mapping(mappings[-1])
 
     def _detach_model(self, endpoint_id: str, definition_id: str, linkage_type: str | None) -> None:
-        before = self._endpoint_item(endpoint_id)
+        before = self.gateway_endpoints.endpoint_item(endpoint_id)
         fitting = [
             mapping
             for mapping in before[MAPPINGS]
@@ -84,5 +100,7 @@ class Mappings(Endpoints):
         self._change_mappings(before, {MAPPINGS: left})
 
     def _change_mappings(self, before: Item, changes: Item) -> Item:
-        used = self._definition_uses(uses_of(before[MAPPINGS]), uses_of(changes[MAPPINGS]))
-        return self._change_endpoint(before, changes, used)
+        used = self.gateway_endpoints.definition_uses(
+            uses_of(before[MAPPINGS]), uses_of(changes[MAPPINGS])
+        )
+        return self.gateway_endpoints.change_endpoint(before, changes, used)

@@ -14,15 +14,19 @@ from mlflow_dynamodbstore.gateway import secrets
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
     USES,
-    GatewayBase,
+    GatewayItems,
     check_one_of,
     exists_already,
     made,
     not_found,
 )
+from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -30,8 +34,19 @@ from mlflow_dynamodbstore.table.values import Item, Key
 ENTITY = "GatewayModelDefinition"
 
 
-class ModelDefinitions(GatewayBase):
+class ModelDefinitions:
     """The model definitions of a workspace."""
+
+    def __init__(
+        self,
+        context: Context,
+        gateway_items: GatewayItems,
+        endpoint_config_cache: EndpointConfigCache,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.gateway_items = gateway_items
+        self.endpoint_config_cache = endpoint_config_cache
 
     def create_gateway_model_definition(
         self,
@@ -41,7 +56,7 @@ class ModelDefinitions(GatewayBase):
         model_name: str,
         created_by: str | None = None,
     ) -> GatewayModelDefinition:
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         definition_id = f"d-{ids.new_id()}"
         key = gateway_keys.model_definition_key(definition_id, workspace)
         secret_key = gateway_keys.secret_key(secret_id, workspace)
@@ -65,7 +80,7 @@ class ModelDefinitions(GatewayBase):
             self.table.transact([Put(item), _name(guard, definition_id), _referred_to(secret_key)])
             return to_definition(item)
 
-        return self._decide(f"Model definition '{name}'", attempt)
+        return optimistically(f"Model definition '{name}'", attempt)
 
     def get_gateway_model_definition(
         self, model_definition_id: str | None = None, name: str | None = None
@@ -73,8 +88,8 @@ class ModelDefinitions(GatewayBase):
         check_one_of(model_definition_id=model_definition_id, name=name)
         if model_definition_id:
             return to_definition(self._definition_item(model_definition_id))
-        workspace = self._get_active_workspace()
-        item = self._named_by(
+        workspace = self.context.workspace()
+        item = self.gateway_items.named_by(
             gateway_keys.model_definition_name_guard(name or "", workspace),
             lambda guard: gateway_keys.model_definition_key(guard["definition_id"], workspace),
         )
@@ -104,47 +119,47 @@ class ModelDefinitions(GatewayBase):
         changes: Item = {
             attribute: value for attribute, value in given.items() if value is not None
         }
-        item = self._decide(
+        item = optimistically(
             f"Model definition '{model_definition_id}'",
             lambda: self._update_definition(model_definition_id, changes, name, secret_id),
         )
-        self._invalidate_secret_cache()
+        self.endpoint_config_cache.invalidate()
         return to_definition(item)
 
     def delete_gateway_model_definition(self, model_definition_id: str) -> None:
         """Delete a model definition that no endpoint uses."""
-        self._decide(
+        optimistically(
             f"Model definition '{model_definition_id}'",
             lambda: self._delete_definition(model_definition_id),
         )
-        self._invalidate_secret_cache()
+        self.endpoint_config_cache.invalidate()
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def _definition_key(self, definition_id: str) -> Key:
-        return gateway_keys.model_definition_key(definition_id, self._get_active_workspace())
+    def definition_key(self, definition_id: str) -> Key:
+        return gateway_keys.model_definition_key(definition_id, self.context.workspace())
 
     def _definition_item(self, definition_id: str) -> Item:
-        item = self.table.get(self._definition_key(definition_id))
+        item = self.table.get(self.definition_key(definition_id))
         if item is None:
             raise not_found(ENTITY, model_definition_id=definition_id)
         return item
 
     def _definitions(self) -> Iterator[Item]:
-        partition = access_keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self.context.workspace())
         return self.table.items(Query(partition, where=gateway_keys.MODEL_DEFINITIONS.on()))
 
     def _update_definition(
         self, definition_id: str, given: Item, name: str | None, secret_id: str | None
     ) -> Item:
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         key, missing = (
-            self._definition_key(definition_id),
+            self.definition_key(definition_id),
             not_found(ENTITY, model_definition_id=definition_id),
         )
         changes: Item = {**given, "updated_at": get_current_time_millis()}
         if name is None and secret_id is None:
-            return self._update_found(key, Update(set=changes), missing)
+            return self.gateway_items.update_found(key, Update(set=changes), missing)
         guard = gateway_keys.model_definition_name_guard(name or "", workspace)
         secret_key = gateway_keys.secret_key(secret_id or "", workspace)
         seen = self.table.get_many([key, guard, secret_key])
@@ -173,7 +188,7 @@ class ModelDefinitions(GatewayBase):
                 "Detach it from all endpoints first.",
                 INVALID_STATE,
             )
-        guard = gateway_keys.model_definition_name_guard(item["name"], self._get_active_workspace())
+        guard = gateway_keys.model_definition_name_guard(item["name"], self.context.workspace())
         unused = Attr(USES).eq(0) & _still_named(item)
         self.table.transact(
             [Delete(self.table.schema.key_of(item), condition=unused), Delete(guard)]
@@ -206,12 +221,12 @@ def _reference(secret_id: str, secret: Item | None) -> Item:
 
 def _referred_to(secret_key: Key) -> Patch:
     """Tell a secret that somebody refers to it from now on."""
-    return Patch(secret_key, Update(add={REVISION: 1}), condition=Attr("PK").exists())
+    return Patch(secret_key, Update(add={REVISION: 1}), condition=PRESENT)
 
 
 def _name(guard: Key, definition_id: str) -> Put:
     item: Item = {"PK": guard.pk, "SK": guard.sk, "definition_id": definition_id}
-    return Put(item, condition=Attr("PK").not_exists())
+    return Put(item, condition=ABSENT)
 
 
 def _still_named(item: Item) -> ConditionBase:

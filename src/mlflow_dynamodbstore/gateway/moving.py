@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.gateway.endpoint_items import MAPPINGS
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -46,13 +47,13 @@ class Things:
         bindings = _bindings(table, item)
         table.write([Put({**binding, "PK": pk}) for binding in bindings])
         writes: list[TransactWrite] = [
-            Put({**item, "PK": pk}, condition=Attr("PK").not_exists()),
+            Put({**item, "PK": pk}, condition=ABSENT),
             Delete(table.schema.key_of(item)),
         ]
         for guard in self.guards(item, workspace):
             known = table.get(guard)
             if known is not None:
-                free = Attr("PK").not_exists()
+                free = ABSENT
                 writes += [Put({**known, "PK": pk}, condition=free), Delete(guard)]
         table.transact(writes)
         table.write([Delete(table.schema.key_of(binding)) for binding in bindings])

@@ -9,11 +9,10 @@ from typing import Any
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.shared.search.pages import page
+from mlflow_dynamodbstore.shared.search.pages import page, validate_max_results
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 OLDEST_FIRST = Ordering((SortKey(ATTRIBUTE, "SK"),))
 

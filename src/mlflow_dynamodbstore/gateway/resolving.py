@@ -1,7 +1,7 @@
 """What the server needs to make a call: an endpoint with its models and decrypted secrets.
 
 For the server itself, never for its clients. MLflow's own resolver reads its SQL tables; see
-:mod:`mlflow_dynamodbstore.gateway.server` for how the server comes here instead.
+:mod:`mlflow_dynamodbstore.tracking.gateway_routes` for how the server comes here instead.
 """
 
 from __future__ import annotations
@@ -12,36 +12,54 @@ from mlflow.store.tracking.gateway.entities import GatewayEndpointConfig, Gatewa
 from mlflow_dynamodbstore.gateway import secrets
 from mlflow_dynamodbstore.gateway.base import not_found
 from mlflow_dynamodbstore.gateway.bindings import Bindings
+from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.encryption import decrypted
 from mlflow_dynamodbstore.gateway.endpoint_items import EndpointRecord, fallback_of, routing_of
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 from mlflow_dynamodbstore.gateway.secrets import auth_config_of
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
-class Resolving(Endpoints, Bindings):
+class EndpointConfigs:
     """Configurations of endpoints, complete with secrets."""
+
+    def __init__(
+        self,
+        context: Context,
+        gateway_bindings: Bindings,
+        gateway_endpoints: Endpoints,
+        endpoint_config_cache: EndpointConfigCache,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.gateway_bindings = gateway_bindings
+        self.gateway_endpoints = gateway_endpoints
+        self.endpoint_config_cache = endpoint_config_cache
 
     def gateway_endpoint_config(self, endpoint_name: str) -> GatewayEndpointConfig:
         """The configuration of an endpoint, from memory for as long as MLflow keeps it there."""
-        cache_key = f"endpoint_config:{self._get_active_workspace()}:{endpoint_name}"
-        if isinstance(cached := self.secret_cache.get(cache_key), dict):
+        cache_key = f"endpoint_config:{self.context.workspace()}:{endpoint_name}"
+        if isinstance(cached := self.endpoint_config_cache.secret_cache.get(cache_key), dict):
             return GatewayEndpointConfig.from_dict(cached)
-        record = self._endpoint(None, endpoint_name, with_secrets=True)
+        record = self.gateway_endpoints.endpoint(None, endpoint_name, with_secrets=True)
         config = _config(record)
         config.experiment_id = record.experiment_id
         config.usage_tracking = record.item["usage_tracking"] and record.experiment_id is not None
-        self.secret_cache.set(cache_key, config.to_dict())
+        self.endpoint_config_cache.secret_cache.set(cache_key, config.to_dict())
         return config
 
     def gateway_resource_configs(
         self, resource_type: str, resource_id: str
     ) -> list[GatewayEndpointConfig]:
         """The configurations of all endpoints that a resource is bound to."""
-        bound = self.list_endpoint_bindings(resource_type=resource_type, resource_id=resource_id)
+        bound = self.gateway_bindings.list_endpoint_bindings(
+            resource_type=resource_type, resource_id=resource_id
+        )
         records = self.table.map(
-            lambda binding: self._endpoint(binding.endpoint_id, with_secrets=True), bound
+            lambda binding: self.gateway_endpoints.endpoint(binding.endpoint_id, with_secrets=True),
+            bound,
         )
         return [_config(record) for record in records]
 

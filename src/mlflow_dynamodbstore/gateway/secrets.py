@@ -11,19 +11,24 @@ from mlflow.entities import GatewaySecretInfo
 
 from mlflow_dynamodbstore.gateway.base import (
     REVISION,
-    GatewayBase,
+    GatewayItems,
     check_one_of,
     exists_already,
-    is_refused,
     later,
     made,
     not_found,
 )
+from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.encryption import decrypted, encrypted
+from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY, remember_key
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.encryption_keys import remember_key
+from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -32,8 +37,21 @@ from mlflow_dynamodbstore.table.values import Item
 ENTITY = "GatewaySecret"
 
 
-class Secrets(GatewayBase):
+class Secrets:
     """The secrets of a workspace."""
+
+    def __init__(
+        self,
+        context: Context,
+        workspaces_in_use: WorkspacesInUse,
+        gateway_items: GatewayItems,
+        endpoint_config_cache: EndpointConfigCache,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.workspaces_in_use = workspaces_in_use
+        self.gateway_items = gateway_items
+        self.endpoint_config_cache = endpoint_config_cache
 
     def create_gateway_secret(
         self,
@@ -44,8 +62,8 @@ class Secrets(GatewayBase):
         created_by: str | None = None,
     ) -> GatewaySecretInfo:
         remember_key(self.table, GATEWAY)
-        workspace = self._get_active_workspace()
-        self._note_workspace(workspace)
+        workspace = self.context.workspace()
+        self.workspaces_in_use.note(workspace)
         secret_id = f"s-{ids.new_id()}"
         key = gateway_keys.secret_key(secret_id, workspace)
         guard = gateway_keys.secret_name_guard(secret_name, workspace)
@@ -62,12 +80,12 @@ class Secrets(GatewayBase):
         }
         taken = Put(
             {"PK": guard.pk, "SK": guard.sk, "secret_id": secret_id},
-            condition=Attr("PK").not_exists(),
+            condition=ABSENT,
         )
         try:
             self.table.transact([taken, Put(item)])
         except TransactionCancelled as cancelled:
-            if not is_refused(cancelled):
+            if not cancelled.any_refused:
                 raise
             raise exists_already(f"Secret with name '{secret_name}' already exists") from cancelled
         return to_secret_info(item)
@@ -78,9 +96,9 @@ class Secrets(GatewayBase):
         check_one_of(secret_id=secret_id, secret_name=secret_name)
         if secret_id:
             return to_secret_info(self._secret_item(secret_id))
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         guard = gateway_keys.secret_name_guard(secret_name or "", workspace)
-        secret = self._named_by(
+        secret = self.gateway_items.named_by(
             guard, lambda item: gateway_keys.secret_key(item["secret_id"], workspace)
         )
         if secret is None:
@@ -101,32 +119,32 @@ class Secrets(GatewayBase):
             changes |= encrypted(secret_id, before["name"], secret_value)
         if auth_config is not None:  # an empty one clears it
             changes["auth_config"] = json.dumps(auth_config) if auth_config else None
-        item = self._update_found(
+        item = self.gateway_items.update_found(
             self.table.schema.key_of(before),
             Update(set={**changes, "updated_at": later(before)}),
             not_found(ENTITY, secret_id=secret_id),
         )
-        self._invalidate_secret_cache()
+        self.endpoint_config_cache.invalidate()
         return to_secret_info(item)
 
     def delete_gateway_secret(self, secret_id: str) -> None:
         """Delete a secret; model definitions that refer to it lose it."""
-        self._decide(f"Secret '{secret_id}'", lambda: self._delete_secret(secret_id))
-        self._invalidate_secret_cache()
+        optimistically(f"Secret '{secret_id}'", lambda: self._delete_secret(secret_id))
+        self.endpoint_config_cache.invalidate()
 
     def list_secret_infos(self, provider: str | None = None) -> list[GatewaySecretInfo]:
-        partition = access_keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self.context.workspace())
         items = self.table.items(Query(partition, where=gateway_keys.SECRETS.on()))
         return [to_secret_info(item) for item in items if provider in (None, item["provider"])]
 
-    def _get_decrypted_secret(self, secret_id: str) -> dict[str, Any]:
+    def get_decrypted_secret(self, secret_id: str) -> dict[str, Any]:
         """The value of a secret: for the server itself, never for its clients."""
         return decrypted(self._secret_item(secret_id))
 
     # --- helpers --------------------------------------------------------------------------------
 
     def _secret_item(self, secret_id: str) -> Item:
-        key = gateway_keys.secret_key(secret_id, self._get_active_workspace())
+        key = gateway_keys.secret_key(secret_id, self.context.workspace())
         item = self.table.get(key)
         if item is None:
             raise not_found(ENTITY, secret_id=secret_id)
@@ -139,7 +157,7 @@ class Secrets(GatewayBase):
         # What a transaction cannot hold goes before. Should we stop then, the secret is there.
         room = MAX_TRANSACTION - 2
         self.table.write(losing[room:])
-        guard = gateway_keys.secret_name_guard(secret["name"], self._get_active_workspace())
+        guard = gateway_keys.secret_name_guard(secret["name"], self.context.workspace())
         unchanged = Attr(REVISION).eq(secret[REVISION])
         self.table.transact(
             [
@@ -153,7 +171,7 @@ class Secrets(GatewayBase):
         """The model definitions that refer to a secret."""
         return self.table.items(
             Query(
-                access_keys.workspace_pk(self._get_active_workspace()),
+                access_keys.workspace_pk(self.context.workspace()),
                 where=gateway_keys.MODEL_DEFINITIONS.on(),
                 filter=Attr("secret_id").eq(secret_id),
             )

@@ -9,72 +9,72 @@ from mlflow.entities.mcp_server_version import MCPServerVersion
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.mcp.contents import content_of, part_keys
-from mlflow_dynamodbstore.mcp.errors import server_not_found, too_busy, version_not_found
+from mlflow_dynamodbstore.mcp.errors import server_not_found, version_not_found
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change, Revisions
-from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
 
 Versions = dict[tuple[ServerPlace, str], Version]
 
 
-class McpBase(WorkspaceMode):
+class ServerReader:
     """The ground the entity modules stand on.
 
     Every change of a server, and of anything that belongs to it, raises the revision in META:
-    see ``registry.revisions``. A decision may therefore read versions, too: it holds only if
+    see ``names.revisions``. A decision may therefore read versions, too: it holds only if
     nothing of the server has changed since.
     """
 
-    def _open(self, table: Table, artifact_root_uri: str) -> None:
-        super()._open(table, artifact_root_uri)
-        self._mcp_servers: Revisions[ServerPlace, Server] = Revisions(table, Server, too_busy)
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.table = context.table
+        self.servers: Revisions[ServerPlace, Server] = Revisions(self.table, Server, "MCP server")
 
-    def _mcp_place(self, name: str) -> ServerPlace:
-        return ServerPlace(name, self._get_active_workspace())
+    def place(self, name: str) -> ServerPlace:
+        return ServerPlace(name, self.context.workspace())
 
-    def _mcp_server(
+    def server(
         self, name: str, missing: Callable[[str], MlflowException] = server_not_found
     ) -> Server:
-        server = self._mcp_servers.find(self._mcp_place(name))
+        server = self.servers.find(self.place(name))
         if server is None:
             raise missing(name)
         return server
 
     # --- versions -------------------------------------------------------------------------------
 
-    def _mcp_find(self, place: ServerPlace, version: str) -> Version | None:
+    def find(self, place: ServerPlace, version: str) -> Version | None:
         """A version without what it says; one that was deleted is found, too."""
         if find_precedence(version) is None:
             return None
         item = self.table.get(place.version(version))
         return None if item is None else Version(place, item)
 
-    def _mcp_live(self, place: ServerPlace, version: str) -> Version:
+    def live(self, place: ServerPlace, version: str) -> Version:
         """A version without what it says. Raises when it is not there or was deleted."""
-        found = self._mcp_find(place, version)
+        found = self.find(place, version)
         if found is None or found.is_deleted:
             raise version_not_found(place.name, version)
         return found
 
-    def _mcp_versions(self, wanted: Iterable[tuple[Server, str]]) -> Versions:
+    def versions(self, wanted: Iterable[tuple[Server, str]]) -> Versions:
         """Versions of servers with all they say; those not there are left out."""
         keys = {
             (server.place, version): server.place.version(version) for server, version in wanted
         }
-        return self._mcp_versions_among(keys, self.table.get_many(keys.values()))
+        return self.versions_among(keys, self.table.get_many(keys.values()))
 
-    def _mcp_versions_among(
+    def versions_among(
         self, wanted: dict[tuple[ServerPlace, str], Key], items: dict[Key, Item]
     ) -> Versions:
         found = {at: Version(at[0], items[key]) for at, key in wanted.items() if key in items}
         live = {at: version for at, version in found.items() if not version.is_deleted}
-        return dict(zip(live, self._mcp_complete([*live.values()]), strict=True))
+        return dict(zip(live, self.complete([*live.values()]), strict=True))
 
-    def _mcp_complete(self, versions: list[Version]) -> list[Version]:
+    def complete(self, versions: list[Version]) -> list[Version]:
         """Versions with what they say and with long tags, read for all of them at once."""
         wanted = [key for version in versions for key in part_keys(version.item)]
         wanted += [key for version in versions for key in version.long_tag_keys]
@@ -90,7 +90,7 @@ class McpBase(WorkspaceMode):
 
     # --- as MLflow shows them -------------------------------------------------------------------
 
-    def _mcp_with_long_tags(self, servers: list[Server]) -> list[Server]:
+    def with_long_tags(self, servers: list[Server]) -> list[Server]:
         """Servers whose tags are all there."""
         items = self.table.get_many(key for server in servers for key in server.long_tag_keys)
         if not items:
@@ -99,7 +99,7 @@ class McpBase(WorkspaceMode):
             replace(server, long_tags=_long_tags(server.long_tag_keys, items)) for server in servers
         ]
 
-    def _mcp_endpoints(self, of: dict[str, Server]) -> tuple[list[Endpoint], Versions]:
+    def endpoints(self, of: dict[str, Server]) -> tuple[list[Endpoint], Versions]:
         """Endpoints by their ids and servers, and the versions they lead to.
 
         Those that lead nowhere are left out.
@@ -111,7 +111,7 @@ class McpBase(WorkspaceMode):
                 versions[server.place, version] = server.place.version(version)
         own = {i: server.place.endpoint(i) for i, server in of.items() if i in server.reachable}
         items = self.table.get_many([*own.values(), *versions.values()])
-        resolved = self._mcp_versions_among(versions, items)
+        resolved = self.versions_among(versions, items)
         found = [
             Endpoint(of[i], i, items[key])
             for i, key in own.items()

@@ -11,7 +11,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
-from mlflow_dynamodbstore.mcp.base import McpBase, resolved_version
+from mlflow_dynamodbstore.mcp.base import ServerReader, resolved_version
 from mlflow_dynamodbstore.mcp.checks import check_url
 from mlflow_dynamodbstore.mcp.errors import (
     alias_not_found,
@@ -26,6 +26,7 @@ from mlflow_dynamodbstore.mcp.errors import (
 from mlflow_dynamodbstore.mcp.items import ENDPOINT, LATEST_ALIAS, Target, new_endpoint, touched
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -33,8 +34,13 @@ from mlflow_dynamodbstore.table.values import Item, Key
 PREFIX = "ae-"
 
 
-class AccessEndpoints(McpBase):
+class AccessEndpoints:
     """The endpoints of a server."""
+
+    def __init__(self, context: Context, server_reader: ServerReader) -> None:
+        self.context = context
+        self.table = context.table
+        self.server_reader = server_reader
 
     def create_mcp_access_endpoint(
         self,
@@ -48,7 +54,7 @@ class AccessEndpoints(McpBase):
         if (server_version is None) == (server_alias is None):
             raise invalid("Exactly one of server_version or server_alias must be provided")
         check_url(url)
-        place, target = self._mcp_place(server_name), Target(server_version, server_alias)
+        place, target = self.server_reader.place(server_name), Target(server_version, server_alias)
         endpoint_id = PREFIX + ids.new_id()
         transport = MCPRemoteTransportType(transport_type).value
         now = get_current_time_millis()
@@ -58,20 +64,20 @@ class AccessEndpoints(McpBase):
 
         def decide(server: Server) -> Change:
             nonlocal led_to
-            led_to = self._mcp_led_to(server, target, "create")
+            led_to = self._led_to(server, target, "create")
             return Change(
                 set={ENDPOINT + endpoint_id: target.stored()},
                 writes=[Put(item), Put(place.endpoint_entry(endpoint_id))],
             )
 
-        server = self._mcp_servers.change(place, decide, no_server)
+        server = self.server_reader.servers.change(place, decide, no_server)
         return _entity(Endpoint(server, endpoint_id, item), led_to)
 
     def get_mcp_access_endpoint(self, server_name: str, endpoint_id: str) -> MCPAccessEndpoint:
-        server = self._mcp_servers.find(self._mcp_place(server_name))
+        server = self.server_reader.servers.find(self.server_reader.place(server_name))
         if server is not None and endpoint_id in server.targets:
-            return self._mcp_read(server, endpoint_id)
-        owner = self._mcp_owner(endpoint_id)
+            return self._read(server, endpoint_id)
+        owner = self._owner(endpoint_id)
         if owner is None or endpoint_id not in owner.reachable:
             raise endpoint_not_found(endpoint_id)
         raise endpoint_elsewhere(endpoint_id, server_name)
@@ -92,7 +98,7 @@ class AccessEndpoints(McpBase):
         )
         if None not in target:
             raise invalid("Cannot set both server_version and server_alias in a single update")
-        place, now = self._mcp_place(server_name), get_current_time_millis()
+        place, now = self.server_reader.place(server_name), get_current_time_millis()
         update = touched(
             now,
             last_updated_by,
@@ -105,74 +111,80 @@ class AccessEndpoints(McpBase):
         def decide(server: Server) -> Change:
             nonlocal before, led_to
             led_to = None
-            before = self._mcp_item(server, endpoint_id)
+            before = self._item(server, endpoint_id)
             change = Change(writes=[Patch(place.endpoint(endpoint_id), update)])
             if target != Target():
-                led_to = self._mcp_led_to(server, target, "update")
+                led_to = self._led_to(server, target, "update")
                 change.set[ENDPOINT + endpoint_id] = target.stored()
             elif endpoint_id in server.reachable:
-                led_to = self._mcp_led_to(server, server.targets[endpoint_id], "update")
+                led_to = self._led_to(server, server.targets[endpoint_id], "update")
             if url is None:
                 raise invalid("MCP access endpoint url cannot be None")
             if url is not NOT_SET:
                 check_url(url)
             return change
 
-        server = self._mcp_servers.change(
-            place, decide, lambda _: self._mcp_no_such(place, endpoint_id)
+        server = self.server_reader.servers.change(
+            place, decide, lambda _: self._no_such(place, endpoint_id)
         )
         return _entity(Endpoint(server, endpoint_id, update.apply(before or {})), led_to)
 
     def delete_mcp_access_endpoint(self, server_name: str, endpoint_id: str) -> None:
-        place = self._mcp_place(server_name)
+        place = self.server_reader.place(server_name)
         entry = place.endpoint_entry(endpoint_id)
 
         def decide(server: Server) -> Change:
             if endpoint_id not in server.targets:
-                raise self._mcp_no_such(place, endpoint_id)
+                raise self._no_such(place, endpoint_id)
             gone = [Key(entry["PK"], entry["SK"]), place.endpoint(endpoint_id)]
             return Change(remove=[ENDPOINT + endpoint_id], writes=[Delete(key) for key in gone])
 
-        self._mcp_servers.change(place, decide, lambda _: self._mcp_no_such(place, endpoint_id))
+        self.server_reader.servers.change(
+            place, decide, lambda _: self._no_such(place, endpoint_id)
+        )
 
     # --- whose it is and where it leads -----------------------------------------------------------
 
-    def _mcp_read(self, server: Server, endpoint_id: str) -> MCPAccessEndpoint:
-        endpoints, versions = self._mcp_endpoints({endpoint_id: server})
+    def _read(self, server: Server, endpoint_id: str) -> MCPAccessEndpoint:
+        endpoints, versions = self.server_reader.endpoints({endpoint_id: server})
         if not endpoints:
             raise endpoint_not_found(endpoint_id)
         return endpoints[0].entity(resolved_version(endpoints[0], versions))
 
-    def _mcp_owner(self, endpoint_id: str) -> Server | None:
+    def _owner(self, endpoint_id: str) -> Server | None:
         """The server of the active workspace that has an endpoint."""
         entry = self.table.get(
-            mcp_keys.workspace_endpoint(str(endpoint_id), self._get_active_workspace())
+            mcp_keys.workspace_endpoint(str(endpoint_id), self.context.workspace())
         )
-        owner = None if entry is None else self._mcp_servers.find(self._mcp_place(entry["server"]))
+        owner = (
+            None
+            if entry is None
+            else self.server_reader.servers.find(self.server_reader.place(entry["server"]))
+        )
         return owner if owner is not None and endpoint_id in owner.targets else None
 
-    def _mcp_item(self, server: Server, endpoint_id: str) -> Item:
+    def _item(self, server: Server, endpoint_id: str) -> Item:
         item = (
             self.table.get(server.place.endpoint(endpoint_id))
             if endpoint_id in server.targets
             else None
         )
         if item is None:
-            raise self._mcp_no_such(server.place, endpoint_id)
+            raise self._no_such(server.place, endpoint_id)
         return item
 
-    def _mcp_no_such(self, place: ServerPlace, endpoint_id: str) -> Exception:
+    def _no_such(self, place: ServerPlace, endpoint_id: str) -> Exception:
         """Why a server does not have an endpoint."""
-        if self._mcp_owner(endpoint_id) is None:
+        if self._owner(endpoint_id) is None:
             return no_endpoint(endpoint_id)
         return endpoint_elsewhere(endpoint_id, place.name)
 
-    def _mcp_led_to(self, server: Server, target: Target, doing: str) -> Version:
+    def _led_to(self, server: Server, target: Target, doing: str) -> Version:
         """The version that an endpoint would lead to. Raises when it cannot."""
         version = str(target.version)
         if target.alias is not None:
             version = _version_of(server, target.alias)
-        found = self._mcp_find(server.place, version)
+        found = self.server_reader.find(server.place, version)
         if found is None:
             raise version_not_found(server.name, version)
         if found.is_deleted:
@@ -180,7 +192,7 @@ class AccessEndpoints(McpBase):
                 f"Cannot {doing} MCP access endpoint to deleted "
                 f"MCP server version '{server.name}' version '{version}'"
             )
-        (whole,) = self._mcp_complete([found])
+        (whole,) = self.server_reader.complete([found])
         return whole
 
 

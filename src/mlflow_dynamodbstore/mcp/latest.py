@@ -12,7 +12,7 @@ from itertools import groupby
 from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
-from mlflow_dynamodbstore.mcp.base import McpBase
+from mlflow_dynamodbstore.mcp.base import ServerReader
 from mlflow_dynamodbstore.mcp.items import (
     ACTIVE,
     ACTIVE_VERSIONS,
@@ -23,6 +23,7 @@ from mlflow_dynamodbstore.mcp.items import (
     Latest,
 )
 from mlflow_dynamodbstore.mcp.records import Server, Version
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Key
@@ -30,27 +31,29 @@ from mlflow_dynamodbstore.table.values import Key
 PAGE = 50
 
 
-class LatestVersions(McpBase):
+class LatestVersions:
     """What becomes of the latest version when versions come, change and go."""
 
-    def _mcp_status_change(self, server: Server, before: Version | None, after: Latest) -> Change:
+    def __init__(self, context: Context, server_reader: ServerReader) -> None:
+        self.table = context.table
+        self.server_reader = server_reader
+
+    def status_change(self, server: Server, before: Version | None, after: Latest) -> Change:
         """What a version's new status does to its server; ``before`` is None for a new version."""
         change = Change()
         was_active = before is not None and before.status == ACTIVE
         active = server.active_versions - was_active + (after.status == ACTIVE)
         if active != server.active_versions:
             change.set[ACTIVE_VERSIONS] = active
-        latest = self._mcp_latest_after(server, before, after)
+        latest = self._latest_after(server, before, after)
         if latest is None:
             change.remove.append(LATEST)
-            self._mcp_remove_endpoints(change, server, {LATEST_ALIAS})
+            self.remove_endpoints(change, server, {LATEST_ALIAS})
         elif latest != server.latest:
             change.set[LATEST] = latest.stored()
         return change
 
-    def _mcp_latest_after(
-        self, server: Server, before: Version | None, after: Latest
-    ) -> Latest | None:
+    def _latest_after(self, server: Server, before: Version | None, after: Latest) -> Latest | None:
         candidates = [] if after.status == DELETED else [after]
         if server.latest is None:
             return next(iter(candidates), None)
@@ -58,11 +61,11 @@ class LatestVersions(McpBase):
             return max([server.latest, *candidates], key=lambda latest: latest.rank)
         if after.status != ACTIVE:  # the latest steps down, and another may take its place
             is_other_active = server.active_versions - (before.status == ACTIVE) > 0
-            other = self._mcp_highest(server, before.version, is_other_active)
+            other = self._highest(server, before.version, is_other_active)
             candidates += [] if other is None else [other]
         return max(candidates, key=lambda latest: latest.rank, default=None)
 
-    def _mcp_highest(self, server: Server, but: str, active: bool) -> Latest | None:
+    def _highest(self, server: Server, but: str, active: bool) -> Latest | None:
         """The highest version but one: among the active ones, or when there is none of those."""
         status = Attr("status")
         query = Query(
@@ -78,11 +81,11 @@ class LatestVersions(McpBase):
             others, lambda v: mcp_keys.server_version_of(v.item["SK"]).precedence
         ):
             highest = max(equals, key=lambda version: (version.item["created"], version.version))
-            (whole,) = self._mcp_complete([highest])
+            (whole,) = self.server_reader.complete([highest])
             return whole.latest()
         return None
 
-    def _mcp_remove_endpoints(
+    def remove_endpoints(
         self, change: Change, server: Server, aliases: set[str], version: str | None = None
     ) -> None:
         """Let a change remove the endpoints that lead to one of these aliases, or to a version."""

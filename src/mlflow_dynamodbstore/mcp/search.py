@@ -23,7 +23,7 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
-from mlflow_dynamodbstore.mcp.base import resolved_version
+from mlflow_dynamodbstore.mcp.base import ServerReader, resolved_version
 from mlflow_dynamodbstore.mcp.checks import check_max_results
 from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mcp.items import DELETED, Target
@@ -43,12 +43,13 @@ from mlflow_dynamodbstore.mcp.search_terms import (
 )
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.mcp.servers import Servers
-from mlflow_dynamodbstore.registry.search_terms import Filter, Names, position_after
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.names.search import Filter, Names
 from mlflow_dynamodbstore.shared.search.filters import Searchable, all_hold
-from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, position_after
 from mlflow_dynamodbstore.shared.search.pages import in_order, page, settled
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.tracking.lookups import batched
 
 Row = TypeVar("Row", bound=Searchable)
 
@@ -57,8 +58,14 @@ SERVERS_AT_ONCE = 500
 ENDPOINTS_AT_ONCE = 250
 
 
-class McpSearch(Servers):
+class ServerSearch:
     """Finding servers, versions and endpoints by filters."""
+
+    def __init__(self, context: Context, server_reader: ServerReader, mcp_servers: Servers) -> None:
+        self.context = context
+        self.table = context.table
+        self.server_reader = server_reader
+        self.mcp_servers = mcp_servers
 
     # --- servers --------------------------------------------------------------------------------
 
@@ -78,23 +85,23 @@ class McpSearch(Servers):
         wanted = server_filter(filter_string)
         ordering = server_ordering(tuple(order_by or ()))
         after = position_after(ordering, page_token)
-        names = Names(self.table, self._get_active_workspace(), wanted, SERVERS)
+        names = Names(self.table, self.context.workspace(), wanted, SERVERS)
         chunks = batched(names.listed(ordering, after), min(max_results + 1, SERVERS_AT_ONCE))
-        groups = (self._mcp_matching(chunk, wanted) for chunk in chunks)
+        groups = (self._matching(chunk, wanted) for chunk in chunks)
         found, token = page(_in_order(groups, ordering, NAME), ordering, after, max_results)
-        return PagedList(self._mcp_entities(found), token)
+        return PagedList(self.mcp_servers.entities(found), token)
 
-    def _mcp_matching(self, names: Iterable[str], wanted: Filter) -> list[Server]:
+    def _matching(self, names: Iterable[str], wanted: Filter) -> list[Server]:
         """The servers of these names that satisfy a filter."""
-        servers = self._mcp_named(names)
+        servers = self._named(names)
         if wanted.has_tags:
-            servers = self._mcp_with_long_tags(servers)
+            servers = self.server_reader.with_long_tags(servers)
         return list(filter(all_hold(wanted.terms), servers))
 
-    def _mcp_named(self, names: Iterable[str]) -> list[Server]:
-        places = [self._mcp_place(name) for name in names]
+    def _named(self, names: Iterable[str]) -> list[Server]:
+        places = [self.server_reader.place(name) for name in names]
         metas = self.table.get_many(place.key for place in places)
-        found = (self._mcp_servers.seen(place, metas.get(place.key)) for place in places)
+        found = (self.server_reader.servers.seen(place, metas.get(place.key)) for place in places)
         return [server for server in found if server is not None]
 
     # --- versions -------------------------------------------------------------------------------
@@ -111,20 +118,22 @@ class McpSearch(Servers):
         wanted = version_filter(filter_string)
         ordering = version_ordering(tuple(order_by or ()))
         after = position_after(ordering, page_token)
-        server = self._mcp_servers.find(self._mcp_place(name))
+        server = self.server_reader.servers.find(self.server_reader.place(name))
         if server is None:
             return PagedList([], None)
-        rows = self._mcp_listed(server.place, ordering, max_results, after)
+        rows = self._listed(server.place, ordering, max_results, after)
         matching = filter(all_hold(wanted.terms), rows)
         if ordering.keys[0].name == PRECEDENCE:
             ordered = settled(((precedence(row.version), row) for row in matching), ordering)
         else:
             ordered = iter(in_order(list(matching), ordering))
         found, token = page(ordered, ordering, after, max_results)
-        entities = [v.entity(server.aliases_of(v.version)) for v in self._mcp_complete(found)]
+        entities = [
+            v.entity(server.aliases_of(v.version)) for v in self.server_reader.complete(found)
+        ]
         return PagedList(entities, token)
 
-    def _mcp_listed(
+    def _listed(
         self, place: ServerPlace, ordering: Ordering, size: int, after: Position | None
     ) -> Iterator[Version]:
         """The versions of a server, from a position on where they lie in the order asked for."""
@@ -161,16 +170,16 @@ class McpSearch(Servers):
         after = position_after(ordering, page_token)
         target = Target(server_version, server_alias)
         groups = (
-            self._mcp_endpoints_among(listed, wanted, target)
-            for listed in self._mcp_owned(server_name, wanted, ordering, after)
+            self._endpoints_among(listed, wanted, target)
+            for listed in self._owned(server_name, wanted, ordering, after)
         )
         found, token = page(_in_order(groups, ordering, "id"), ordering, after, max_results)
         led = {e.id: (e.server.place, e.server.reachable[e.id]) for e in found}
-        versions = self._mcp_versions((e.server, led[e.id][1]) for e in found)
+        versions = self.server_reader.versions((e.server, led[e.id][1]) for e in found)
         there = [e for e in found if led[e.id] in versions]
         return PagedList([e.entity(resolved_version(e, versions)) for e in there], token)
 
-    def _mcp_owned(
+    def _owned(
         self,
         server_name: str | None,
         wanted: Filter,
@@ -182,14 +191,14 @@ class McpSearch(Servers):
         if server_name is not None:
             names = [server_name] if names is None or server_name in names else []
         if names is not None:
-            owners = {i: server for server in self._mcp_named(names) for i in server.reachable}
+            owners = {i: server for server in self._named(names) for i in server.reachable}
             yield owners
             return
-        for entries in self._mcp_entries(ordering, after):
-            servers = {s.name: s for s in self._mcp_named(dict.fromkeys(entries.values()))}
+        for entries in self._entries(ordering, after):
+            servers = {s.name: s for s in self._named(dict.fromkeys(entries.values()))}
             yield {i: servers[name] for i, name in entries.items() if name in servers}
 
-    def _mcp_entries(self, ordering: Ordering, after: Position | None) -> Iterator[dict[str, str]]:
+    def _entries(self, ordering: Ordering, after: Position | None) -> Iterator[dict[str, str]]:
         """The ids of all endpoints of the workspace, and the names of their servers."""
         first = ordering.keys[0]
         is_by_id = first.name == "id"
@@ -198,7 +207,7 @@ class McpSearch(Servers):
         if is_by_id and after is not None:
             where = mcp_keys.workspace_endpoints_from(str(after[0][1]), descending=descending)
         query = Query(
-            workspace_pk(self._get_active_workspace()),
+            workspace_pk(self.context.workspace()),
             where=where.on(),
             descending=descending,
             limit=ENDPOINTS_AT_ONCE,
@@ -206,7 +215,7 @@ class McpSearch(Servers):
         for entries in batched(self.table.items(query), ENDPOINTS_AT_ONCE):
             yield {str(mcp_keys.workspace_endpoint_of(e["SK"])): str(e["server"]) for e in entries}
 
-    def _mcp_endpoints_among(
+    def _endpoints_among(
         self, of: dict[str, Server], wanted: Filter, target: Target
     ) -> list[Endpoint]:
         """The endpoints among these that lead to a target and satisfy a filter."""
@@ -221,10 +230,10 @@ class McpSearch(Servers):
         items = self.table.get_many(own.values())
         found = [Endpoint(led[i], i, items[key]) for i, key in own.items() if key in items]
         if wanted.on(STATUS):
-            found = self._mcp_with_status(found)
+            found = self._with_status(found)
         return list(filter(all_hold(wanted.terms), found))
 
-    def _mcp_with_status(self, endpoints: list[Endpoint]) -> list[Endpoint]:
+    def _with_status(self, endpoints: list[Endpoint]) -> list[Endpoint]:
         """Endpoints with the status of the versions they lead to."""
         led = {e.id: e.server.place.version(e.server.reachable[e.id]) for e in endpoints}
         items = self.table.get_many(led.values())

@@ -9,17 +9,22 @@ from mlflow.entities.mcp_server import MCPServer, validate_mcp_server_name
 from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.mcp.base import McpBase, assign, resolved_version
+from mlflow_dynamodbstore.mcp.base import ServerReader, assign, resolved_version
 from mlflow_dynamodbstore.mcp.checks import Icons, checked_icons
 from mlflow_dynamodbstore.mcp.errors import invalid, no_server, server_exists
 from mlflow_dynamodbstore.mcp.items import ACTIVE, given, new_meta
 from mlflow_dynamodbstore.mcp.records import Server
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 
 
-class Servers(McpBase):
+class Servers:
     """The servers of a workspace."""
+
+    def __init__(self, server_reader: ServerReader, workspaces_in_use: WorkspacesInUse) -> None:
+        self.server_reader = server_reader
+        self.workspaces_in_use = workspaces_in_use
 
     def create_mcp_server(
         self,
@@ -30,16 +35,16 @@ class Servers(McpBase):
     ) -> MCPServer:
         validate_mcp_server_name(name)
         own = given(description=description, icons=_stored(checked_icons(icons)))
-        place = self._mcp_place(name)
+        place = self.server_reader.place(name)
         meta = {**new_meta(place, get_current_time_millis(), created_by), **own}
-        self._note_workspace(place.workspace)
+        self.workspaces_in_use.note(place.workspace)
         try:
-            return self._mcp_servers.create(place, meta, []).entity([])
+            return self.server_reader.servers.create(place, meta, []).entity([])
         except NameTakenError as taken:
             raise server_exists(name) from taken
 
     def get_mcp_server(self, name: str) -> MCPServer:
-        (server,) = self._mcp_entities([self._mcp_server(name)])
+        (server,) = self.entities([self.server_reader.server(name)])
         return server
 
     def update_mcp_server(
@@ -61,22 +66,26 @@ class Servers(McpBase):
             assign(change, **changed, updated=now, updated_by=last_updated_by)
             return change
 
-        changed_server = self._mcp_servers.change(self._mcp_place(name), decide, no_server)
-        (server,) = self._mcp_entities([changed_server])
+        changed_server = self.server_reader.servers.change(
+            self.server_reader.place(name), decide, no_server
+        )
+        (server,) = self.entities([changed_server])
         return server
 
     def delete_mcp_server(self, name: str) -> None:
-        self._mcp_servers.remove(self._mcp_place(name), no_server, _check_inactive)
+        self.server_reader.servers.remove(
+            self.server_reader.place(name), no_server, _check_inactive
+        )
 
-    def _mcp_entities(self, servers: list[Server]) -> list[MCPServer]:
+    def entities(self, servers: list[Server]) -> list[MCPServer]:
         """Servers as MLflow shows them, with their endpoints; all that it takes read at once."""
-        servers = self._mcp_with_long_tags(servers)
-        endpoints, versions = self._mcp_endpoints(
+        servers = self.server_reader.with_long_tags(servers)
+        endpoints, versions = self.server_reader.endpoints(
             {endpoint_id: server for server in servers for endpoint_id in server.reachable}
         )
         long = [(s, s.latest.version) for s in servers if s.latest and s.needs_latest]
         unread = [(s, version) for s, version in long if (s.place, version) not in versions]
-        versions = {**versions, **self._mcp_versions(unread)}
+        versions = {**versions, **self.server_reader.versions(unread)}
         shown: dict[str, list[Any]] = {server.name: [] for server in servers}
         for endpoint in endpoints:
             entity = endpoint.entity(resolved_version(endpoint, versions))

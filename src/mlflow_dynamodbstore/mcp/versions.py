@@ -13,6 +13,7 @@ from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_mcp_initial_status
 
+from mlflow_dynamodbstore.mcp.base import ServerReader
 from mlflow_dynamodbstore.mcp.checks import (
     check_transition,
     checked_connect_options,
@@ -43,8 +44,11 @@ from mlflow_dynamodbstore.mcp.latest import LatestVersions
 from mlflow_dynamodbstore.mcp.records import Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence, precedence
 from mlflow_dynamodbstore.shared import large_values
-from mlflow_dynamodbstore.shared.names.claims import NameTakenError, is_refused, nothing_there
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item
@@ -54,8 +58,20 @@ class NoServerError(Exception):
     """There is no server yet for a version."""
 
 
-class ServerVersions(LatestVersions):
+class ServerVersions:
     """The versions of a server."""
+
+    def __init__(
+        self,
+        context: Context,
+        workspaces_in_use: WorkspacesInUse,
+        server_reader: ServerReader,
+        latest_versions: LatestVersions,
+    ) -> None:
+        self.table = context.table
+        self.workspaces_in_use = workspaces_in_use
+        self.server_reader = server_reader
+        self.latest_versions = latest_versions
 
     # --- creating -------------------------------------------------------------------------------
 
@@ -78,41 +94,41 @@ class ServerVersions(LatestVersions):
         _validate_mcp_initial_status(status)
         given_tools: list[MCPTool] | None = None if tools is NOT_SET else tools
         content = _content(server_json, checked_tools(given_tools), connect_options)
-        place, now = self._mcp_place(name), get_current_time_millis()
+        place, now = self.server_reader.place(name), get_current_time_millis()
         item = new_version(
             place, version, now, status=MCPStatus(status).value, source=source, by=created_by
         )
-        self._note_workspace(place.workspace)
+        self.workspaces_in_use.note(place.workspace)
         stored = stored_content(place.version(version), content)
         created = Version(place, {**item, **stored.attributes}, content)
         try:
-            server = self._mcp_add(created, stored.parts, new_meta(place, now, created_by))
+            server = self._add(created, stored.parts, new_meta(place, now, created_by))
         except MlflowException:
             self.table.write(large_values.removal(created.item, CONTENT))
             raise
         return created.entity(server.aliases_of(version))
 
-    def _mcp_add(self, version: Version, parts: list[Put], new_server: Item) -> Server:
+    def _add(self, version: Version, parts: list[Put], new_server: Item) -> Server:
         """Write a new version, and its server when there is none."""
 
         def decide(server: Server) -> Change:
             self.table.write(parts)
-            change = self._mcp_status_change(server, None, version.latest())
-            change.writes.insert(0, Put(version.item, condition=nothing_there()))
+            change = self.latest_versions.status_change(server, None, version.latest())
+            change.writes.insert(0, Put(version.item, condition=ABSENT))
             return change
 
         for _ in self.table.retry.attempts():
             try:
-                return self._mcp_servers.change(version.place, decide, NoServerError)
+                return self.server_reader.servers.change(version.place, decide, NoServerError)
             except NoServerError:
                 change = Change() if parts else decide(Server(version.place, new_server))
             except TransactionCancelled as cancelled:
-                if is_refused(cancelled, 1):
+                if cancelled.refused(1):
                     raise version_exists(version.place.name, version.version) from cancelled
                 raise
             meta = {**new_server, **change.set}
             with suppress(NameTakenError):  # somebody else has just created the server
-                server = self._mcp_servers.create(version.place, meta, change.writes)
+                server = self.server_reader.servers.create(version.place, meta, change.writes)
                 if not parts:  # these can be written only now that there is a server
                     return server
         raise too_busy(version.place.name)
@@ -120,13 +136,13 @@ class ServerVersions(LatestVersions):
     # --- reading --------------------------------------------------------------------------------
 
     def get_mcp_server_version(self, name: str, version: str) -> MCPServerVersion:
-        place = self._mcp_place(name)
+        place = self.server_reader.place(name)
         if find_precedence(version) is None:
             raise version_not_found(name, version)
         key = place.version(version)
         items = self.table.get_many([place.key, key])
-        server = self._mcp_servers.seen(place, items.get(place.key))
-        found = self._mcp_versions_among({(place, version): key}, items)
+        server = self.server_reader.servers.seen(place, items.get(place.key))
+        found = self.server_reader.versions_among({(place, version): key}, items)
         if server is None or not found:
             raise version_not_found(name, version)
         return found[place, version].entity(server.aliases_of(version))
@@ -134,19 +150,19 @@ class ServerVersions(LatestVersions):
     def get_mcp_server_version_by_alias(self, name: str, alias: str) -> MCPServerVersion:
         if alias == LATEST_ALIAS:
             return self.get_latest_mcp_server_version(name)
-        server = self._mcp_servers.find(self._mcp_place(name))
+        server = self.server_reader.servers.find(self.server_reader.place(name))
         if server is None or alias not in server.aliases:
             raise alias_not_found(name, alias)
-        return self._mcp_version_of(server, server.aliases[alias])
+        return self._version_of(server, server.aliases[alias])
 
     def get_latest_mcp_server_version(self, name: str) -> MCPServerVersion:
-        server = self._mcp_server(name, no_server)
+        server = self.server_reader.server(name, no_server)
         if server.latest is None:
             raise no_latest(name)
-        return self._mcp_version_of(server, server.latest.version)
+        return self._version_of(server, server.latest.version)
 
-    def _mcp_version_of(self, server: Server, version: str) -> MCPServerVersion:
-        found = self._mcp_versions([(server, version)]).get((server.place, version))
+    def _version_of(self, server: Server, version: str) -> MCPServerVersion:
+        found = self.server_reader.versions([(server, version)]).get((server.place, version))
         if found is None:
             raise version_not_found(server.name, version)
         return found.entity(server.aliases_of(version))
@@ -167,12 +183,16 @@ class ServerVersions(LatestVersions):
             said["tools"] = checked_tools(tools)
         if connect_options is not NOT_SET:
             said["connect_options"] = checked_connect_options(connect_options)
-        place, now, drafts = self._mcp_place(name), get_current_time_millis(), Drafts(self.table)
+        place, now, drafts = (
+            self.server_reader.place(name),
+            get_current_time_millis(),
+            Drafts(self.table),
+        )
         before = after = Version(place, {})
 
         def decide(server: Server) -> Change:
             nonlocal before, after
-            (before,) = self._mcp_complete([self._mcp_live(place, version)])
+            (before,) = self.server_reader.complete([self.server_reader.live(place, version)])
             if status is None:
                 raise invalid("status cannot be null; omit the field to leave it unchanged")
             new_status = before.status
@@ -185,7 +205,7 @@ class ServerVersions(LatestVersions):
             after = replace(before, item=update.apply(before.item), content=content)
             if new_status == before.status:
                 return Change(writes=[Patch(place.version(version), update)])
-            change = self._mcp_status_change(server, before, after.latest())
+            change = self.latest_versions.status_change(server, before, after.latest())
             if new_status == DELETED:
                 change.writes += _burial(before, now)
                 if server.names(version):
@@ -195,7 +215,7 @@ class ServerVersions(LatestVersions):
             return change
 
         try:
-            server = self._mcp_servers.change(
+            server = self.server_reader.servers.change(
                 place, decide, lambda _: version_not_found(name, version)
             )
         except MlflowException:
@@ -207,22 +227,22 @@ class ServerVersions(LatestVersions):
         return after.entity(server.aliases_of(version))
 
     def delete_mcp_server_version(self, name: str, version: str) -> None:
-        place, now = self._mcp_place(name), get_current_time_millis()
+        place, now = self.server_reader.place(name), get_current_time_millis()
 
         def decide(server: Server) -> Change:
-            before = self._mcp_find(place, version)
+            before = self.server_reader.find(place, version)
             if before is None:
                 raise version_not_found(name, version)
             check_transition(MCPStatus(before.status), MCPStatus.DELETED)
-            (before,) = self._mcp_complete([before])
-            change = self._mcp_status_change(server, before, before.latest(DELETED))
+            (before,) = self.server_reader.complete([before])
+            change = self.latest_versions.status_change(server, before, before.latest(DELETED))
             aliases = {*server.aliases_of(version)}
             change.remove += [ALIAS + alias for alias in sorted(aliases)]
-            self._mcp_remove_endpoints(change, server, aliases, version)
+            self.latest_versions.remove_endpoints(change, server, aliases, version)
             change.writes = [*_burial(before, now), *change.writes]
             return change
 
-        self._mcp_servers.change(place, decide, lambda _: version_not_found(name, version))
+        self.server_reader.servers.change(place, decide, lambda _: version_not_found(name, version))
 
 
 def _content(

@@ -5,18 +5,21 @@ from __future__ import annotations
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 
 
-class ReviewsBase(TrackingBase):
+class ReviewedExperiments:
     """The ground the modules about reviews stand on."""
 
-    def _reviewed_experiment(self, experiment_id: str | int) -> str:
-        """The id of an active experiment; MLflow's error for any other."""
-        return experiment_id_of(self._experiment_item(experiment_id, {LifecycleStage.ACTIVE}))
+    def __init__(self, experiment_lookup: ExperimentLookup) -> None:
+        self.experiment_lookup = experiment_lookup
 
-    def _home_of(self, prefix: str, thing_id: str) -> str | None:
+    def reviewed_experiment(self, experiment_id: str | int) -> str:
+        """The id of an active experiment; MLflow's error for any other."""
+        return experiment_id_of(self.experiment_lookup.get(experiment_id, {LifecycleStage.ACTIVE}))
+
+    def home_of(self, prefix: str, thing_id: str) -> str | None:
         """The experiment that an id of ours names, if the active workspace has it."""
         home = ids.experiment_of(thing_id.removeprefix(prefix))
-        return home if home is not None and self._is_in_workspace(home) else None
+        return home if home is not None and self.experiment_lookup.is_in_workspace(home) else None

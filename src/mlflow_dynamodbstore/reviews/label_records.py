@@ -18,8 +18,8 @@ from mlflow.genai.label_schemas.label_schemas import (
 )
 
 from mlflow_dynamodbstore.keys import reviews as review_keys
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 _INPUTS: Mapping[str, type[Any]] = {
     "pass_fail": InputPassFail,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.genai.label_schemas.label_schemas import (
     InputText,
@@ -35,7 +34,7 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.reviews import naming
-from mlflow_dynamodbstore.reviews.base import ReviewsBase
+from mlflow_dynamodbstore.reviews.base import ReviewedExperiments
 from mlflow_dynamodbstore.reviews.label_records import (
     input_attributes,
     label_schema_id_of,
@@ -44,25 +43,26 @@ from mlflow_dynamodbstore.reviews.label_records import (
     name_guard,
 )
 from mlflow_dynamodbstore.reviews.listing import Page, listed
-from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.search.pages import validate_max_results
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.tracking.lookups import PLACES_KEPT, Recent
-from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 _logger = logging.getLogger(__name__)
 
 ID_PREFIX = "ls-"
-_THERE = Attr("PK").exists()
 
 
-class LabelSchemas(ReviewsBase):
+class LabelSchemas:
     """What reviewers are asked."""
 
-    def _open(self, table: Table, artifact_root_uri: str) -> None:
-        super()._open(table, artifact_root_uri)
-        self._have_default_question: Recent[str, bool] = Recent(PLACES_KEPT, float("inf"))
+    def __init__(self, context: Context, reviewed_experiments: ReviewedExperiments) -> None:
+        self.table = context.table
+        self.reviewed_experiments = reviewed_experiments
+        self._have_default_question: BoundedCache[str, bool] = BoundedCache()
 
     def create_label_schema(
         self,
@@ -81,7 +81,7 @@ class LabelSchemas(ReviewsBase):
             instruction=instruction,
             enable_comment=enable_comment,
         )
-        home = self._reviewed_experiment(experiment_id)
+        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
         try:
             return self._new_label_schema(
                 home,
@@ -116,13 +116,13 @@ class LabelSchemas(ReviewsBase):
         return item
 
     def _find_label_schema(self, schema_id: str) -> Item | None:
-        home = self._home_of(ID_PREFIX, schema_id)
+        home = self.reviewed_experiments.home_of(ID_PREFIX, schema_id)
         return (
             None if home is None else self.table.get(review_keys.label_schema_key(home, schema_id))
         )
 
     def get_label_schema_by_name(self, experiment_id: str, name: str) -> LabelSchema:
-        home = self._reviewed_experiment(experiment_id)
+        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
         guard = self.table.get(Key(experiment_pk(home), review_keys.label_schema_name(name)))
         item = None if guard is None else self._find_label_schema(str(guard["id"]))
         if item is None:
@@ -137,7 +137,7 @@ class LabelSchemas(ReviewsBase):
     ) -> PagedList[LabelSchema]:
         validate_max_results(max_results)
         wanted = Page(max_results, page_token)
-        home = self._reviewed_experiment(experiment_id)
+        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
         self._ensure_default_question(home)
         found, token = listed(
             self.table,
@@ -174,7 +174,9 @@ class LabelSchemas(ReviewsBase):
         guards = name_guard(item, str(item["name"])), name_guard(item, name)
         update = Update(set={**changes, "updated": get_current_time_millis()})
         try:
-            return naming.change(self.table, item, update, guards, label_schema_id_of(item), _THERE)
+            return naming.change(
+                self.table, item, update, guards, label_schema_id_of(item), PRESENT
+            )
         except naming.NameTaken as error:
             raise _name_is_taken(name, experiment_id_of(item)) from error
 

@@ -12,12 +12,13 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.items import ABSENT, experiment_id_of
 
 _IS_ACTIVE = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
 
@@ -99,7 +100,7 @@ def _transact(table: Table, *writes: TransactWrite) -> list[bool]:
     try:
         table.transact(writes)
     except TransactionCancelled as error:
-        refused = [r is not None and r.code == "ConditionFailed" for r in error.reasons]
+        refused = [error.refused(n) for n in range(len(error.reasons))]
         if not any(refused):
             raise
         return refused

@@ -37,20 +37,24 @@ from mlflow_dynamodbstore.reviews.queue_records import (
     status_change,
 )
 from mlflow_dynamodbstore.reviews.queues import QueueNotFound, ReviewQueues, page_of
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking.items import ABSENT
-from mlflow_dynamodbstore.tracking.lookups import batched
 
 _AT_ONCE = MAX_TRANSACTION - 1  # and the queue itself
 _ONE_MORE = Update(add={ATTACHED: 1})
-_THERE = Attr("PK").exists()
 
 
-class ReviewItems(ReviewQueues):
+class ReviewItems:
     """What reviewers have to do, and have done."""
+
+    def __init__(self, context: Context, review_queues: ReviewQueues) -> None:
+        self.table = context.table
+        self.review_queues = review_queues
 
     # --- attaching and detaching ----------------------------------------------------------------
 
@@ -59,7 +63,7 @@ class ReviewItems(ReviewQueues):
     ) -> list[ReviewQueueItem]:
         kind = coerce_item_type(item_type)
         wanted = validate_item_ids_for_attach(item_ids)
-        queue = review_keys.review_queue_key(self._home_of_queue(queue_id), queue_id)
+        queue = review_keys.review_queue_key(self.review_queues.home_of_queue(queue_id), queue_id)
         now = get_current_time_millis()
         attached = [
             item
@@ -96,16 +100,16 @@ class ReviewItems(ReviewQueues):
         """Attach some items together; False when the queue or one of them is not as it was."""
         puts = [Put(item, condition=ABSENT) for item in items]
         try:
-            self.table.transact([Patch(queue, _ONE_MORE, condition=_THERE), *puts])
+            self.table.transact([Patch(queue, _ONE_MORE, condition=PRESENT), *puts])
         except TransactionCancelled as error:
-            if any(r is not None and r.code == "ConditionFailed" for r in error.reasons):
+            if error.any_refused:
                 return False
             raise
         return True
 
     def remove_items_from_review_queue(self, queue_id: str, *, item_ids: list[str]) -> None:
         wanted = validate_item_ids_for_attach(item_ids)
-        queue = self._queue_item(queue_id)
+        queue = self.review_queues.queue_item(queue_id)
         pk = str(queue["PK"])
         self.table.write(
             [Delete(Key(pk, review_keys.review_item(queue_id, one))) for one in wanted]
@@ -123,7 +127,7 @@ class ReviewItems(ReviewQueues):
     ) -> PagedList[ReviewQueueItem]:
         wanted = page_of(max_results, page_token)
         statuses = list(ReviewStatus) if status is None else [coerce_status(status)]
-        queue = self._queue_item(queue_id)
+        queue = self.review_queues.queue_item(queue_id)
         stretches = [
             partial(review_keys.review_items_of_status, queue_id, str(one)) for one in statuses
         ]
@@ -137,7 +141,7 @@ class ReviewItems(ReviewQueues):
         item_id = normalize_item_id(item_id)
         by = None if completed_by is None else normalize_user(completed_by)
         _check_reviewer(new_status, by)
-        home = self._home_of_queue(queue_id)
+        home = self.review_queues.home_of_queue(queue_id)
         queue = review_keys.review_queue_key(home, queue_id)
         key = review_keys.review_item_key(home, queue_id, item_id)
         found = self.table.get_many([queue, key])

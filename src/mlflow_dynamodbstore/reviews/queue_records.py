@@ -12,9 +12,9 @@ from mlflow.genai.review_queues import (
 from mlflow.genai.review_queues.validation import ValidatedQueue
 
 from mlflow_dynamodbstore.keys import reviews as review_keys
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 ATTACHED = "attached"
 """Attribute of a queue: counts how often something was attached to it."""

@@ -34,8 +34,8 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.reviews import naming
-from mlflow_dynamodbstore.reviews.attachments import attachments
-from mlflow_dynamodbstore.reviews.base import ReviewsBase
+from mlflow_dynamodbstore.reviews.attachments import QueueAttachments
+from mlflow_dynamodbstore.reviews.base import ReviewedExperiments
 from mlflow_dynamodbstore.reviews.listing import Page, listed, sorted_page
 from mlflow_dynamodbstore.reviews.queue_records import (
     ATTACHED,
@@ -45,11 +45,13 @@ from mlflow_dynamodbstore.reviews.queue_records import (
     queue_of,
 )
 from mlflow_dynamodbstore.shared.bulk import empty_partition
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.search.pages import validate_max_results
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 _logger = logging.getLogger(__name__)
 
@@ -58,8 +60,18 @@ PAGE = 20
 """Items read at a time to see whether there is one that has not expired."""
 
 
-class ReviewQueues(ReviewsBase):
+class ReviewQueues:
     """What is to be reviewed, by whom."""
+
+    def __init__(
+        self,
+        context: Context,
+        reviewed_experiments: ReviewedExperiments,
+        queue_attachments: QueueAttachments,
+    ) -> None:
+        self.table = context.table
+        self.reviewed_experiments = reviewed_experiments
+        self.queue_attachments = queue_attachments
 
     # --- making ---------------------------------------------------------------------------------
 
@@ -76,7 +88,7 @@ class ReviewQueues(ReviewsBase):
         valid = validate_queue_for_create(
             name=name, queue_type=queue_type, users=users, schema_ids=schema_ids
         )
-        home = self._reviewed_experiment(experiment_id)
+        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
         self._check_questions(home, valid.schema_ids)
         queue_id = ID_PREFIX + ids.new_id(home)
         key = review_keys.review_queue_key(home, queue_id)
@@ -90,7 +102,7 @@ class ReviewQueues(ReviewsBase):
     def get_or_create_user_queue(self, experiment_id: str, *, user: str) -> ReviewQueue:
         name = normalize_user(user)
         while True:
-            home = self._reviewed_experiment(experiment_id)
+            home = self.reviewed_experiments.reviewed_experiment(experiment_id)
             found = self._find_queue_named(home, name)
             if found is not None:
                 return _users_own(found, name)
@@ -102,10 +114,10 @@ class ReviewQueues(ReviewsBase):
     # --- finding --------------------------------------------------------------------------------
 
     def get_review_queue(self, queue_id: str) -> ReviewQueue:
-        return queue_of(self._queue_item(queue_id))
+        return queue_of(self.queue_item(queue_id))
 
     def get_review_queue_by_name(self, experiment_id: str, *, name: str) -> ReviewQueue:
-        home = self._reviewed_experiment(experiment_id)
+        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
         item = self._find_queue_named(home, name)
         if item is None:
             raise MlflowException(
@@ -124,7 +136,7 @@ class ReviewQueues(ReviewsBase):
         page_token: str | None = None,
     ) -> PagedList[ReviewQueue]:
         wanted = page_of(max_results, page_token)
-        pk = experiment_pk(self._reviewed_experiment(experiment_id))
+        pk = experiment_pk(self.reviewed_experiments.reviewed_experiment(experiment_id))
         name = None if user is None else normalize_user(user)
         if item_id is None:
             of_user = None if name is None else Attr("users").contains(name)
@@ -140,7 +152,7 @@ class ReviewQueues(ReviewsBase):
         """The queues of an experiment that something is attached to."""
         queues = {
             place: Key(pk, review_keys.review_queue(str(review_keys.review_queue_id_of(place.sk))))
-            for place in attachments(self.table, pk, item_id)
+            for place in self.queue_attachments.find(pk, item_id)
         }
         found = self.table.get_many([*queues, *queues.values()])
         return [found[queue] for place, queue in queues.items() if {place, queue} <= found.keys()]
@@ -150,19 +162,19 @@ class ReviewQueues(ReviewsBase):
         return None if guard is None else self._find_queue(str(guard["id"]))
 
     def _find_queue(self, queue_id: str) -> Item | None:
-        home = self._home_of(ID_PREFIX, queue_id)
+        home = self.reviewed_experiments.home_of(ID_PREFIX, queue_id)
         return (
             None if home is None else self.table.get(review_keys.review_queue_key(home, queue_id))
         )
 
-    def _home_of_queue(self, queue_id: str) -> str:
+    def home_of_queue(self, queue_id: str) -> str:
         """The experiment that a queue lies in if it exists, which is not looked at."""
-        home = self._home_of(ID_PREFIX, queue_id)
+        home = self.reviewed_experiments.home_of(ID_PREFIX, queue_id)
         if home is None:
             raise QueueNotFound(queue_id)
         return home
 
-    def _queue_item(self, queue_id: str) -> Item:
+    def queue_item(self, queue_id: str) -> Item:
         item = self._find_queue(queue_id)
         if item is None:
             raise QueueNotFound(queue_id)
@@ -180,7 +192,7 @@ class ReviewQueues(ReviewsBase):
         new_owner: str | None = None,
     ) -> ReviewQueue:
         while True:
-            item = self._queue_item(queue_id)
+            item = self.queue_item(queue_id)
             if item["queue_type"] == str(ReviewQueueType.USER):
                 raise MlflowException(
                     "A user queue's name, assigned user, schemas, and owner are fixed "
@@ -205,7 +217,7 @@ class ReviewQueues(ReviewsBase):
         name = str(changes.get("name", item["name"]))
         guards = name_guard(item, str(item["name"])), name_guard(item, name)
         update = Update(set={**changes, "updated": get_current_time_millis()})
-        same: ConditionBase = Attr("PK").exists()
+        same: ConditionBase = PRESENT
         if "schema_ids" in changes:
             same = Attr(ATTACHED).eq(item[ATTACHED])
         try:
@@ -253,7 +265,7 @@ class ReviewQueues(ReviewsBase):
 class QueueNotFound(MlflowException):
     """MLflow's error for a review queue that does not exist, or not in this workspace."""
 
-    def __init__(self, queue_id: str):
+    def __init__(self, queue_id: str) -> None:
         super().__init__(f"Review queue with id '{queue_id}' not found.", RESOURCE_DOES_NOT_EXIST)
 
 

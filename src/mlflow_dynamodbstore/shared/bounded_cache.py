@@ -16,12 +16,17 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
+USUAL_SIZE = 10_000
+
 
 class BoundedCache(Generic[K, V]):
     """The values put most recently: at most ``size``, each at most ``seconds`` old."""
 
     def __init__(
-        self, size: int, seconds: float = inf, clock: Callable[[], float] = time.monotonic
+        self,
+        size: int = USUAL_SIZE,
+        seconds: float = inf,
+        clock: Callable[[], float] = time.monotonic,
     ):
         self._size = size
         self._seconds = seconds

@@ -1,4 +1,4 @@
-"""Work on many items: in batches, and on whole partitions."""
+"""Work on many items at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from boto3.dynamodb.conditions import ConditionBase
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.table import Table
 
-T = TypeVar("T")
+V = TypeVar("V")
 
 PAGE = 500
 
 
-def batched(values: Iterable[T], size: int) -> Iterator[list[T]]:
+def batched(values: Iterable[V], size: int) -> Iterator[list[V]]:
     """Values in lists of up to ``size``."""
     iterator = iter(values)
     while chunk := list(islice(iterator, size)):

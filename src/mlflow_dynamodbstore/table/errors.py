@@ -78,6 +78,11 @@ class TransactionCancelled(TableError):
         reason = self.reasons[operation]
         return reason is not None and reason.code is RefusalCode.CONDITION_FAILED
 
+    def old(self, operation: int) -> Item | None:
+        """The item that an operation was refused for, as it stood then."""
+        reason = self.reasons[operation]
+        return None if reason is None else reason.old
+
     @property
     def any_refused(self) -> bool:
         """Whether the condition of any operation did not hold."""

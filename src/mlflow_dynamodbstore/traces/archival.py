@@ -36,14 +36,19 @@ from mlflow.utils.validation import (
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, trace_place_of
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.traces.base import TRACE_FOLDER_NAME, Change, TraceNotFound
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
+from mlflow_dynamodbstore.traces.experiments import TRACES_FOLDER
 from mlflow_dynamodbstore.traces.facts import FACTS
 from mlflow_dynamodbstore.traces.filters import TraceFilter
-from mlflow_dynamodbstore.traces.items import TAG, place_of
+from mlflow_dynamodbstore.traces.items import TAG
+from mlflow_dynamodbstore.traces.lookup import TraceNotFound
 from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import TraceRecord
 from mlflow_dynamodbstore.traces.search import TraceSearch
@@ -64,10 +69,22 @@ class ArchivalPlan(NamedTuple):
     asked_for: str | None = None  # the tag that asked for it, to be removed when it is done
 
 
-class TraceArchival(TraceSearch):
+class TraceArchival:
     """Moving spans out of the table."""
 
-    delete_experiment_tag: Callable[[str, str], None]
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        trace_changes: TraceChanges,
+        trace_search: TraceSearch,
+        delete_experiment_tag: Callable[[str, str], None],
+    ) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.trace_changes = trace_changes
+        self.trace_search = trace_search
+        self.delete_experiment_tag = delete_experiment_tag
 
     @property
     def supports_trace_archival(self) -> bool:
@@ -112,7 +129,7 @@ class TraceArchival(TraceSearch):
     def _archival_plans(
         self, retention: str, allowed: set[str], now: int
     ) -> Iterator[ArchivalPlan]:
-        for experiment_id in self._experiments_in_workspace():
+        for experiment_id in self.experiment_lookup.ids():
             tags = self._archival_tags(experiment_id)
             if tags is None:
                 continue
@@ -150,7 +167,9 @@ class TraceArchival(TraceSearch):
                     yield trace
 
     def _archivable_of(self, plan: ArchivalPlan) -> Iterator[TraceRecord]:
-        found = self._matching_traces([plan.experiment_id], _until(plan.until), _OLDEST_FIRST)
+        found = self.trace_search.matching_traces(
+            [plan.experiment_id], _until(plan.until), _OLDEST_FIRST
+        )
         return (trace for trace in found if _is_archivable(trace.item))
 
     def _archive_trace(self, trace: TraceRecord, root: str) -> bool:
@@ -169,9 +188,9 @@ class TraceArchival(TraceSearch):
         uri = append_to_uri_path(
             root,
             trace.place.experiment_id,
-            TRACE_FOLDER_NAME,
+            TRACES_FOLDER,
             trace.place.trace_id,
-            self.ARTIFACTS_FOLDER_NAME,
+            ARTIFACTS_FOLDER,
         )
         try:
             get_artifact_repository(uri).upload_archived_trace_data_bytes(payload)
@@ -186,7 +205,7 @@ class TraceArchival(TraceSearch):
         if not self._mark_trace(item, archived):
             get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
             return False
-        place = place_of(item)
+        place = trace_place_of(item)
         query = Query(
             place.pk, where=trace_keys.trace_all_spans(place.trace_id).on(), keys_only=True
         )
@@ -207,7 +226,7 @@ class TraceArchival(TraceSearch):
 
         try:
             # Not where it may have moved to: its spans are there no longer, or not yet.
-            self._change_trace(item, marked, follow=False)
+            self.trace_changes.change(item, marked, follow=False)
         except TraceNotFound:
             return False
         return bool(done)
@@ -215,7 +234,7 @@ class TraceArchival(TraceSearch):
     def _finish_archive_request(self, plan: ArchivalPlan) -> None:
         """Take back a request to archive now, unless some of what it asks for is still to come."""
         blocked = False
-        for trace in self._matching_traces([plan.experiment_id], _until(plan.until)):
+        for trace in self.trace_search.matching_traces([plan.experiment_id], _until(plan.until)):
             if not _is_here(trace.item) or _FAILURE in trace.item:
                 continue
             if FACTS in trace.item or trace.item["state"] == TraceState.IN_PROGRESS.value:

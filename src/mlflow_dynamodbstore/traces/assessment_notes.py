@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.evaluation import lsi5_issue
+from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces.assessment_records import ISSUE, AssessmentRecord
-from mlflow_dynamodbstore.traces.items import TracePlace
 
 
 def notes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> list[Put]:

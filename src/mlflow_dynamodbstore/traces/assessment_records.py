@@ -21,9 +21,10 @@ from mlflow.tracing.utils import generate_assessment_id
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import TTL, Item
-from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE, TracePlace
+from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE
 
 FEEDBACK, EXPECTATION, ISSUE = "feedback", "expectation", "issue"
 

@@ -13,6 +13,8 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import value_parts
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.assessment_notes import notes
@@ -27,13 +29,21 @@ from mlflow_dynamodbstore.traces.assessment_records import (
     unpacked,
     writes,
 )
-from mlflow_dynamodbstore.traces.base import Change, TraceNotFound, TracesBase
-from mlflow_dynamodbstore.traces.items import ASSESSMENT, place_of, ttl_of
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
+from mlflow_dynamodbstore.traces.items import ASSESSMENT, ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 from mlflow_dynamodbstore.traces.records import record
 
 
-class Assessments(TracesBase):
+class Assessments:
     """What people and judges say about traces."""
+
+    def __init__(
+        self, context: Context, trace_lookup: TraceLookup, trace_changes: TraceChanges
+    ) -> None:
+        self.table = context.table
+        self.trace_lookup = trace_lookup
+        self.trace_changes = trace_changes
 
     def create_assessment(self, assessment: Assessment) -> Assessment:
         trace_id = str(assessment.trace_id)
@@ -49,10 +59,10 @@ class Assessments(TracesBase):
                 )
             return _with(_overridden(item, made), made)
 
-        self._guessing(
-            self._known_trace(trace_id),
-            lambda known: self._change_trace(known, created),
-            lambda: self._change_trace(self._trace_item(trace_id), created),
+        self.trace_lookup.try_cached(
+            self.trace_lookup.cached(trace_id),
+            lambda known: self.trace_changes.change(known, created),
+            lambda: self.trace_changes.change(self.trace_lookup.get(trace_id), created),
         )
         return entity(made, trace_id)
 
@@ -93,7 +103,7 @@ class Assessments(TracesBase):
             made, old = _with(item, after), self._replaced(item, assessment_id)
             return replace(made, together=made.together or old.together, obsolete=old.obsolete)
 
-        self._change_trace(self._trace_item(trace_id), changed)
+        self.trace_changes.change(self.trace_lookup.get(trace_id), changed)
         return entity(updated[0], trace_id)
 
     def delete_assessment(self, trace_id: str, assessment_id: str) -> None:
@@ -106,33 +116,33 @@ class Assessments(TracesBase):
             if gone.overrides:
                 after = _marked(after, gone.overrides, valid=True)
             old = self._replaced(item, assessment_id)
-            note = Delete(place_of(item).issue_note(assessment_id))
+            note = Delete(trace_place_of(item).issue_note(assessment_id))
             noted = [note] if gone.type == ISSUE else []
             return replace(old, after=after, obsolete=[*old.obsolete, *noted])
 
-        self._change_trace(self._trace_item(trace_id), deleted)
+        self.trace_changes.change(self.trace_lookup.get(trace_id), deleted)
 
     def _replaced(self, item: Item, assessment_id: str) -> Change:
         """How what lies beside a trace of an assessment goes: something only of a long one."""
         if not unpacked(item[ASSESSMENT + assessment_id]).long:
             return Change(item)
-        own = place_of(item).assessment(assessment_id)
+        own = trace_place_of(item).assessment(assessment_id)
         query = Query(own.pk, where=value_parts(own.sk).on(), keys_only=True)
         parts = [Delete(self.table.schema.key_of(part)) for part in self.table.items(query)]
         return Change(item, together=[Delete(own)], obsolete=parts)
 
-    def _delete_assessments_of_run(self, run_id: str) -> None:
+    def delete_assessments_of_run(self, run_id: str) -> None:
         """Remove the assessments that a run made; for when the run is deleted."""
         pk = trace_keys.run_assessments_pk(run_id)
         for note in list(self.table.items(Query(pk))):
             try:
                 self.delete_assessment(str(note["trace_id"]), str(note["assessment_id"]))
             except TraceNotFound:
-                self._forget_trace(str(note["trace_id"]))  # deleted before the run was
+                self.trace_lookup.forget(str(note["trace_id"]))  # deleted before the run was
             self.table.delete(self.table.schema.key_of(note))
 
     def _find_assessment(self, trace_id: str, assessment_id: str) -> AssessmentRecord:
-        item = self._find_trace(trace_id)
+        item = self.trace_lookup.find(trace_id)
         if item is None:
             raise MlflowException(
                 f"Trace with request_id '{trace_id}' not found", RESOURCE_DOES_NOT_EXIST
@@ -148,7 +158,7 @@ class Assessments(TracesBase):
 
 def _with(item: Item, made: AssessmentRecord) -> Change:
     """A trace with one more assessment, or one changed."""
-    place, ttl = place_of(item), ttl_of(item)
+    place, ttl = trace_place_of(item), ttl_of(item)
     written = writes(place, made, ttl)
     return Change(
         {**item, **written.attributes},
@@ -163,7 +173,7 @@ def _overridden(item: Item, made: AssessmentRecord) -> Item:
     if not made.overrides:
         return item
     if ASSESSMENT + made.overrides not in item:
-        raise _assessment_not_found(place_of(item).trace_id, made.overrides)
+        raise _assessment_not_found(trace_place_of(item).trace_id, made.overrides)
     return _marked(item, made.overrides, valid=False)
 
 

@@ -10,8 +10,11 @@ from mlflow_dynamodbstore.traces.filters import parse_filter
 from mlflow_dynamodbstore.traces.search import TraceSearch
 
 
-class Correlation(TraceSearch):
+class Correlation:
     """Correlation between filters."""
+
+    def __init__(self, trace_search: TraceSearch) -> None:
+        self.trace_search = trace_search
 
     def calculate_trace_filter_correlation(
         self,
@@ -20,7 +23,7 @@ class Correlation(TraceSearch):
         filter_string2: str,
         base_filter: str | None = None,
     ) -> TraceFilterCorrelationResult:
-        places = self._searched_experiments(
+        places = self.trace_search.searched_experiments(
             str(number) for number in _parse_experiment_ids([*experiment_ids])
         )
         one = self._ids_of_matching(places, _both(base_filter, filter_string1))
@@ -39,7 +42,7 @@ class Correlation(TraceSearch):
 
     def _ids_of_matching(self, places: list[str], filter_string: str | None) -> set[str]:
         wanted = parse_filter(filter_string)
-        return {trace.place.trace_id for trace in self._matching_traces(places, wanted)}
+        return {trace.place.trace_id for trace in self.trace_search.matching_traces(places, wanted)}
 
 
 def _both(base: str | None, filter_string: str) -> str:

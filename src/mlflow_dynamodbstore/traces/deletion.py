@@ -17,24 +17,35 @@ from mlflow.utils.validation import _parse_experiment_id
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.reviews.attachments import detach
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.base import TracesBase
-from mlflow_dynamodbstore.traces.items import TAG, TracePlace, place_of, ttl_of
-from mlflow_dynamodbstore.tracking.lookups import batched
+from mlflow_dynamodbstore.traces.items import TAG, ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceLookup
 
 _logger = logging.getLogger(__name__)
 
 AT_ONCE = 100
 
 
-class TraceDeletion(TracesBase):
+class TraceDeletion:
     """Removing traces for good."""
 
-    def _delete_traces(
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, trace_lookup: TraceLookup
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.trace_lookup = trace_lookup
+
+    def delete_traces(
         self,
         experiment_id: str,
         max_timestamp_millis: int | None = None,
@@ -42,7 +53,7 @@ class TraceDeletion(TracesBase):
         trace_ids: list[str] | None = None,
     ) -> int:
         home = str(_parse_experiment_id(experiment_id))
-        if not self._is_in_workspace(home):
+        if not self.experiment_lookup.is_in_workspace(home):
             return 0
         chosen = (
             self._existing_traces(home, trace_ids)
@@ -64,32 +75,32 @@ class TraceDeletion(TracesBase):
     def _oldest_traces(self, home: str, until: int | None) -> Iterator[Item]:
         """Traces up to a time, the oldest first."""
         within = index_keys.traces_by_time(None, until)
-        index = self._time_indexes([home])[home]
+        index = self.trace_lookup.time_indexes([home])[home]
         where = within.on(self.table.schema.by_name[index].sk)
         query = Query(experiment_keys.experiment_pk(home), where, index=index, limit=AT_ONCE * 5)
         return self.table.items(query)
 
     def _remove_traces(self, traces: list[Item]) -> None:
         """The traces first, so that nobody finds half of one; where they lay last."""
-        places = [place_of(item) for item in traces]
-        detach(self.table, places)
+        places = [trace_place_of(item) for item in traces]
+        self.context.events.traces_deleting(places)
         below = self.table.map(self._remove_trace, traces)
         self.table.write([Delete(key) for some in below for key in some])
         removed = [place for place, some in zip(places, below, strict=True) if some]
         self.table.write([_unlocated(place) for place in removed])
         # One that was begun anew here before its locator went has none now.
         for item in self.table.get_many(place.key for place in removed).values():
-            self._locate_again(place_of(item), ttl_of(item))
+            self.trace_lookup.ensure_locator(trace_place_of(item), ttl_of(item))
         for place in places:
-            self._forget_trace(place.trace_id)
+            self.trace_lookup.forget(place.trace_id)
 
     def _remove_trace(self, item: Item) -> list[Key]:
         """Remove a trace's own item; gives what else is to go, or nothing when it was not there."""
         found: Item | None = item
         while found is not None:
-            below = self._below_trace(place_of(found))
+            below = self._below_trace(trace_place_of(found))
             try:
-                self.table.delete(place_of(found).key, condition=items.is_as_read(found))
+                self.table.delete(trace_place_of(found).key, condition=items.is_as_read(found))
             except ConditionFailed as refused:
                 found = refused.old  # changed meanwhile, and so perhaps what belongs to it
             else:
@@ -108,7 +119,7 @@ class TraceDeletion(TracesBase):
 def _unlocated(place: TracePlace) -> Delete:
     """How to remove what tells where a trace lay, unless it tells of another place by now."""
     key = trace_keys.trace_locator_key(place.trace_id)
-    here = Attr("experiment_id").eq(place.experiment_id) | Attr("PK").not_exists()
+    here = Attr("experiment_id").eq(place.experiment_id) | ABSENT
     return Delete(key, condition=here)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_info_v2 import TraceInfoV2
 from mlflow.entities.trace_state import TraceState
@@ -14,42 +13,66 @@ from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.tracing.utils import generate_request_id_v2
 from mlflow.utils.validation import _parse_experiment_ids
 
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
 from mlflow_dynamodbstore.traces.assessment_notes import notes
-from mlflow_dynamodbstore.traces.base import Change
-from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
+from mlflow_dynamodbstore.traces.experiments import TraceExperiments
+from mlflow_dynamodbstore.traces.items import ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.records import record, records
-from mlflow_dynamodbstore.traces.trace_creation import Beginnings
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
+from mlflow_dynamodbstore.traces.trace_creation import TraceCreation
 
 
-class TraceInfos(Beginnings):
+class TraceInfos:
     """What is known of a trace beside its spans."""
+
+    def __init__(
+        self,
+        context: Context,
+        trace_lookup: TraceLookup,
+        trace_changes: TraceChanges,
+        trace_experiments: TraceExperiments,
+        trace_creation: TraceCreation,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.trace_lookup = trace_lookup
+        self.trace_changes = trace_changes
+        self.trace_experiments = trace_experiments
+        self.trace_creation = trace_creation
 
     def start_trace(self, trace_info: TraceInfo) -> TraceInfo:
         validate_trace_name(trace_info.tags.get(TraceTagKey.TRACE_NAME))
-        experiment = self._experiment_for_traces(trace_info.experiment_id)
+        experiment = self.trace_experiments.get_active(trace_info.experiment_id)
         place = TracePlace(experiment_id_of(experiment), trace_info.trace_id)
-        self._note_trace_metadata(place.experiment_id, trace_info.trace_metadata)
-        tags = {**trace_info.tags, **self._artifact_tag(experiment, place.trace_id)}
+        self.context.events.trace_described(place.experiment_id, trace_info.trace_metadata)
+        tags = {
+            **trace_info.tags,
+            **self.trace_experiments.artifact_tag(experiment, place.trace_id),
+        }
         tags.pop(TraceTagKey.TRACE_NAME, None)
 
         def restart(item: Item) -> Item:
             merging.check_takes_info(item)
-            item = self._moved_trace(item, place.experiment_id)
+            item = self.trace_creation.moved_trace(item, place.experiment_id)
             # Should another process move it back meanwhile, it is brought here again.
-            return self._change_trace(
+            return self.trace_changes.change(
                 item, lambda found: _restarted(found, trace_info, tags), follow=False
             )
 
         def start() -> Item:
             item, begun = self._start_new(place, trace_info, tags)
-            return item if begun and place_of(item) == place else restart(item)
+            return item if begun and trace_place_of(item) == place else restart(item)
 
         begun = self._begun_already(place, trace_info)
-        item = self._guessing(begun, restart, lambda: self._following(start))
+        item = self.trace_lookup.try_cached(
+            begun, restart, lambda: self.trace_creation.following(start)
+        )
         return record(self.table, item).to_info()
 
     def _begun_already(self, place: TracePlace, info: TraceInfo) -> Item | None:
@@ -57,7 +80,7 @@ class TraceInfos(Beginnings):
 
         A client that has sent the spans says how many there were.
         """
-        known = self._known_trace(place.trace_id)
+        known = self.trace_lookup.cached(place.trace_id)
         if known is None and TraceMetadataKey.SIZE_STATS in info.trace_metadata:
             return self.table.get(place.key)
         return known
@@ -66,22 +89,22 @@ class TraceInfos(Beginnings):
         self, place: TracePlace, info: TraceInfo, tags: dict[str, str]
     ) -> tuple[Item, bool]:
         """Begin a trace with its info; gives what is there when it was begun meanwhile."""
-        ttl = self._trace_ttl()
+        ttl = self.trace_experiments.expiry()
         started = _started(place, info, tags, int(self.table.clock()), ttl)
         if started.before:
             self.table.write(list(started.before))
-        claim = Put(started.after, condition=Attr("PK").not_exists())
-        home = self._locate_trace(place, ttl, [claim])
+        claim = Put(started.after, condition=ABSENT)
+        home = self.trace_creation.locate_trace(place, ttl, [claim])
         if home is None:
-            return self._note_trace(started.after), True
-        return self._trace_at_home(
+            return self.trace_lookup.note(started.after), True
+        return self.trace_creation.trace_at_home(
             place.trace_id,
             home,
             lambda at: _started(at, info, tags, int(self.table.clock()), ttl).after,
         )
 
     def get_trace_info(self, trace_id: str) -> TraceInfo:
-        return record(self.table, self._trace_item(trace_id)).to_info()
+        return record(self.table, self.trace_lookup.get(trace_id)).to_info()
 
     def batch_get_trace_infos(
         self,
@@ -90,20 +113,20 @@ class TraceInfos(Beginnings):
         experiment_ids: list[str] | None = None,
     ) -> list[TraceInfo]:
         del location  # for other stores
-        found = self._trace_items_in_order(trace_ids, experiment_ids)
+        found = self.trace_items_in_order(trace_ids, experiment_ids)
         return [trace.to_info() for trace in records(self.table, found)]
 
-    def _trace_items_in_order(
+    def trace_items_in_order(
         self, trace_ids: Iterable[str], experiment_ids: list[str] | None
     ) -> list[Item]:
         """The own items of traces, in the order of a list; those not found are left out."""
         wanted = list(dict.fromkeys(trace_ids))
-        found = self._find_trace_items(wanted)
+        found = self.trace_lookup.find_many(wanted)
         known = [found[trace_id] for trace_id in wanted if trace_id in found]
         if experiment_ids is None:
             return known
         allowed = {str(number) for number in _parse_experiment_ids([*experiment_ids])}
-        return [item for item in known if place_of(item).experiment_id in allowed]
+        return [item for item in known if trace_place_of(item).experiment_id in allowed]
 
     # --- the deprecated way -----------------------------------------------------------------------
 
@@ -115,22 +138,22 @@ class TraceInfos(Beginnings):
         tags: dict[str, str],
     ) -> TraceInfoV2:
         name = validate_trace_name(tags.get(TraceTagKey.TRACE_NAME))
-        experiment = self._experiment_for_traces(experiment_id)
+        experiment = self.trace_experiments.get_active(experiment_id)
         place = TracePlace(experiment_id_of(experiment), generate_request_id_v2())
-        self._note_trace_metadata(place.experiment_id, request_metadata)
-        ttl = self._trace_ttl()
+        self.context.events.trace_described(place.experiment_id, request_metadata)
+        ttl = self.trace_experiments.expiry()
         item = items.new_trace(place, int(self.table.clock()), ttl)
         item.update(request_time=timestamp_ms, state=TraceState.IN_PROGRESS.value)
         if name is not None:
             item["name"] = name
         item = merging.with_metadata(item, request_metadata)
         plain = {key: value for key, value in tags.items() if key != TraceTagKey.TRACE_NAME}
-        plain.update(self._artifact_tag(experiment, place.trace_id))
+        plain.update(self.trace_experiments.artifact_tag(experiment, place.trace_id))
         written = items.tag_writes(place, plain, ttl)
         item = items.indexed({**item, **written.attributes})
         self.table.write(written.items)
-        self._locate_trace(place, ttl, [Put(item)])
-        return TraceInfoV2.from_v3(record(self.table, self._note_trace(item)).to_info())
+        self.trace_creation.locate_trace(place, ttl, [Put(item)])
+        return TraceInfoV2.from_v3(record(self.table, self.trace_lookup.note(item)).to_info())
 
     def deprecated_end_trace_v2(
         self,
@@ -144,7 +167,7 @@ class TraceInfos(Beginnings):
         plain = {key: value for key, value in tags.items() if key != TraceTagKey.TRACE_NAME}
 
         def ended(item: Item) -> Change:
-            written = items.tag_writes(place_of(item), plain, ttl_of(item))
+            written = items.tag_writes(trace_place_of(item), plain, ttl_of(item))
             after = merging.with_metadata({**item, **written.attributes}, request_metadata)
             after["duration"] = timestamp_ms - item["request_time"]
             after["state"] = TraceStatus(status).value
@@ -152,9 +175,9 @@ class TraceInfos(Beginnings):
                 after["name"] = name
             return Change(items.indexed(after), before=written.items)
 
-        begun = self._trace_item(request_id)
-        self._note_trace_metadata(place_of(begun).experiment_id, request_metadata)
-        item = self._change_trace(begun, ended)
+        begun = self.trace_lookup.get(request_id)
+        self.context.events.trace_described(trace_place_of(begun).experiment_id, request_metadata)
+        item = self.trace_changes.change(begun, ended)
         return TraceInfoV2.from_v3(record(self.table, item).to_info())
 
 
@@ -168,7 +191,7 @@ def _started(
 def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:
     """A trace after ``start_trace``."""
     merging.check_takes_info(item)
-    place, ttl = place_of(item), ttl_of(item)
+    place, ttl = trace_place_of(item), ttl_of(item)
     written = items.tag_writes(place, tags, ttl)
     after = {**item, **written.attributes}
     before = list(written.items)

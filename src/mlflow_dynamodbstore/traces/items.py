@@ -16,16 +16,15 @@ from typing import NamedTuple
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.tracing.constant import TraceMetadataKey
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.keys.traces import trace_issue
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Patch, Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.table.versions import VERSION, as_stored
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
 
 FAMILY = "EXP/T"
 """Traces and what lies below them, to whoever asks for the version of an item."""
@@ -45,48 +44,6 @@ GENERATION_BITS = 48
 """The size of the random number that a trace's changes are counted from."""
 
 _INDEX_ATTRIBUTES = ("gsi1pk", "gsi1sk", "lsi1sk", "lsi2sk", "lsi3sk", "lsi4sk", "lsi5sk")
-
-
-class TracePlace(NamedTuple):
-    """Where a trace lies."""
-
-    experiment_id: str
-    trace_id: str
-
-    @property
-    def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id)
-
-    @property
-    def key(self) -> Key:
-        return trace_keys.trace_key(self.experiment_id, self.trace_id)
-
-    @property
-    def spans(self) -> Key:
-        return Key(self.pk, trace_keys.trace_spans(self.trace_id))
-
-    def more_spans(self, number: int) -> Key:
-        """The item of a later batch of spans."""
-        return Key(self.pk, trace_keys.trace_spans_part(self.trace_id, number))
-
-    def tag(self, key: str) -> Key:
-        return Key(self.pk, trace_keys.trace_tag(self.trace_id, key))
-
-    def assessment(self, assessment_id: str) -> Key:
-        return Key(self.pk, trace_keys.trace_assessment(self.trace_id, assessment_id))
-
-    def issue_note(self, assessment_id: str) -> Key:
-        return Key(self.pk, trace_issue(self.trace_id, assessment_id))
-
-    @property
-    def session_note(self) -> Key:
-        return Key(self.pk, trace_keys.session_assessed(self.trace_id))
-
-
-def place_of(item: Item) -> TracePlace:
-    """Where a trace's own item lies."""
-    trace_id = trace_keys.trace_id_of(str(item["SK"])) or str(item["trace_id"])
-    return TracePlace(experiment_id_of(item), trace_id)
 
 
 def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
@@ -114,7 +71,7 @@ def locator(place: TracePlace, ttl: int | None) -> Item:
 def indexed(item: Item) -> Item:
     """An item with the index attributes that its other attributes ask for."""
     bare = {name: value for name, value in item.items() if name not in _INDEX_ATTRIBUTES}
-    place = place_of(item)
+    place = trace_place_of(item)
     return {
         **bare,
         **index_keys.trace_index(
@@ -133,7 +90,10 @@ def _in_lsi1(item: Item) -> Item:
     """A trace that was written before traces stood in LSI1; what lies below it stays as it is."""
     if "request_time" not in item:
         return item
-    return {**item, "lsi1sk": index_keys.lsi1_trace(place_of(item).trace_id, item["request_time"])}
+    return {
+        **item,
+        "lsi1sk": index_keys.lsi1_trace(trace_place_of(item).trace_id, item["request_time"]),
+    }
 
 
 def change(before: Item, after: Item) -> Update:
@@ -187,7 +147,7 @@ def expiring(ttl: int | None) -> Update:
 
 def dated(some: Iterable[Key], ttl: int | None) -> list[Patch]:
     """How to give items another expiry, or none; those that are gone stay so."""
-    return [Patch(key, expiring(ttl), condition=Attr("PK").exists()) for key in some]
+    return [Patch(key, expiring(ttl), condition=PRESENT) for key in some]
 
 
 class TagWrites(NamedTuple):

@@ -7,15 +7,32 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import MAX_TRACE_LINKS_PER_REQUEST
 
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.base import EXISTS, TracesBase
-from mlflow_dynamodbstore.traces.items import PROMPT_LINK, RUN_LINK, TracePlace, place_of
+from mlflow_dynamodbstore.traces.changes import EXISTS, TraceChanges
+from mlflow_dynamodbstore.traces.items import PROMPT_LINK, RUN_LINK
+from mlflow_dynamodbstore.traces.lookup import TraceLookup
 
 
-class TraceLinks(TracesBase):
+class TraceLinks:
     """Linking traces to what they belong to; linking twice is linking once."""
+
+    def __init__(
+        self,
+        context: Context,
+        run_lookup: RunLookup,
+        trace_lookup: TraceLookup,
+        trace_changes: TraceChanges,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.run_lookup = run_lookup
+        self.trace_lookup = trace_lookup
+        self.trace_changes = trace_changes
 
     def link_traces_to_run(self, trace_ids: list[str], run_id: str) -> None:
         if not trace_ids:
@@ -26,8 +43,8 @@ class TraceLinks(TracesBase):
                 f"a single request. Provided {len(trace_ids)} traces.",
                 error_code=INVALID_PARAMETER_VALUE,
             )
-        if self._workspaces_enabled():
-            self._run_item(run_id)  # one of another workspace cannot be linked to
+        if self.context.has_workspaces():
+            self.run_lookup.get(run_id)  # one of another workspace cannot be linked to
         update = Update(set={RUN_LINK + run_id: True})
         self._link_traces(self._linkable_traces(trace_ids), update)
 
@@ -38,11 +55,11 @@ class TraceLinks(TracesBase):
         if not prompt_versions:
             return
         named = {f"{PROMPT_LINK}{prompt.name}/{prompt.version}": True for prompt in prompt_versions}
-        self._update_trace(trace_id, Update(set=named))
+        self.trace_changes.update(trace_id, Update(set=named))
 
     def _linkable_traces(self, trace_ids: list[str]) -> list[TracePlace]:
         """Those traces that exist in this workspace; MLflow passes over the others."""
-        return [place_of(item) for item in self._find_trace_items(trace_ids).values()]
+        return [trace_place_of(item) for item in self.trace_lookup.find_many(trace_ids).values()]
 
     def _link_traces(self, places: list[TracePlace], update: Update) -> None:
         linked = items.edited(update)
@@ -50,9 +67,9 @@ class TraceLinks(TracesBase):
             outcomes = self.table.write([Patch(p.key, linked, condition=EXISTS) for p in places])
             gone = [p for p, done in zip(places, outcomes, strict=True) if done.status != "applied"]
             for place in places:
-                self._trace_images.forget(place.trace_id)
+                self.trace_lookup.forget_image(place.trace_id)
             # One that is refused has moved, or was deleted and needs no link.
             for place in gone:
-                self._trace_homes.forget(place.trace_id)
+                self.trace_lookup.forget(place.trace_id)
             found = self._linkable_traces([place.trace_id for place in gone])
             places = [place for place in found if place not in gone]

@@ -28,10 +28,11 @@ from mlflow.tracing.constant import (
     TraceTagKey,
 )
 
+from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import facts
 from mlflow_dynamodbstore.traces.facts import Facts
-from mlflow_dynamodbstore.traces.items import METADATA, TAG, indexed, is_finalized, place_of
+from mlflow_dynamodbstore.traces.items import METADATA, TAG, indexed, is_finalized
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch
 
 _OPEN_STATES = (TraceState.IN_PROGRESS.value, TraceState.STATE_UNSPECIFIED.value)
@@ -106,7 +107,7 @@ def check_takes_spans(item: Item) -> None:
     location = item.get(_SPANS_LOCATION)
     if location in (None, SpansLocation.TRACKING_STORE.value):
         return
-    trace_id = place_of(item).trace_id
+    trace_id = trace_place_of(item).trace_id
     if location == SpansLocation.ARCHIVE_REPO.value:
         raise MlflowException(
             f"Cannot log spans to archived traces: '{trace_id}'.", error_code=INVALID_STATE
@@ -121,8 +122,9 @@ def check_takes_spans(item: Item) -> None:
 def check_takes_info(item: Item) -> None:
     """Refuse to start a trace again whose spans are kept elsewhere."""
     if item.get(_SPANS_LOCATION) not in (None, SpansLocation.TRACKING_STORE.value):
+        trace_id = trace_place_of(item).trace_id
         raise MlflowException(
-            f"Cannot update traces that are no longer DB-backed: '{place_of(item).trace_id}'.",
+            f"Cannot update traces that are no longer DB-backed: '{trace_id}'.",
             error_code=INVALID_STATE,
         )
 

@@ -83,8 +83,11 @@ class MetricQuery:
         return (row.time_ns // 1_000_000 // self.interval_ms * self.interval_ms, *values)
 
 
-class TraceMetrics(TraceSearch):
+class TraceMetrics:
     """Aggregated metrics."""
+
+    def __init__(self, trace_search: TraceSearch) -> None:
+        self.trace_search = trace_search
 
     def query_trace_metrics(
         self,
@@ -121,10 +124,10 @@ class TraceMetrics(TraceSearch):
             since=start_time_ms,
             until=end_time_ms,
         )
-        places = self._searched_experiments(
+        places = self.trace_search.searched_experiments(
             str(number) for number in _parse_experiment_ids([*experiment_ids])
         )
-        groups = _grouped(query, self._matching_traces(places, query.traces()))
+        groups = _grouped(query, self.trace_search.matching_traces(places, query.traces()))
         points = (_point(query, group, groups[group]) for group in sorted(groups))
         return PagedList([point for point in points if point][:max_results], None)
 

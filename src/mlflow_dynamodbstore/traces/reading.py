@@ -13,11 +13,13 @@ from mlflow.tracing.constant import SpansLocation, TraceTagKey
 from mlflow.tracing.utils.artifact_utils import get_archive_uri_for_trace
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.infos import TraceInfos
-from mlflow_dynamodbstore.traces.items import TracePlace
+from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.records import (
     TraceRecord,
     merged_spans,
@@ -35,8 +37,20 @@ _HERE = SpansLocation.TRACKING_STORE.value
 _ARCHIVED = SpansLocation.ARCHIVE_REPO.value
 
 
-class TraceReading(TraceInfos, XRaySpans):
+class TraceReading:
     """Reading traces with their spans, from X-Ray where there are none here."""
+
+    def __init__(
+        self,
+        context: Context,
+        trace_lookup: TraceLookup,
+        xray_spans: XRaySpans,
+        trace_infos: TraceInfos,
+    ) -> None:
+        self.table = context.table
+        self.trace_lookup = trace_lookup
+        self.xray_spans = xray_spans
+        self.trace_infos = trace_infos
 
     def get_trace(self, trace_id: str, *, allow_partial: bool = False) -> Trace:
         for attempt in range(1 if allow_partial else TRIES):
@@ -58,21 +72,21 @@ class TraceReading(TraceInfos, XRaySpans):
         experiment_ids: list[str] | None = None,
     ) -> list[Trace]:
         del location  # for other stores
-        own = self._trace_items_in_order(trace_ids, experiment_ids)
-        if self._fetch_missing_spans(own):
-            own = self._trace_items_in_order(trace_ids, experiment_ids)
+        own = self.trace_infos.trace_items_in_order(trace_ids, experiment_ids)
+        if self.xray_spans.fetch_missing_spans(own):
+            own = self.trace_infos.trace_items_in_order(trace_ids, experiment_ids)
         found = records(self.table, own)
         with_spans(self.table, [trace for trace in found if _location(trace.item) == _HERE])
         return [self._whole_trace(trace) for trace in found if _is_complete(trace)]
 
     def _trace_with_spans(self, trace_id: str) -> TraceRecord:
         """A trace with its spans."""
-        found = self._at_trace(trace_id, self._everything_of_trace)
+        found = self.trace_lookup.at(trace_id, self._everything_of_trace)
         if found is None:
             raise MlflowException(
                 f"Trace with ID {trace_id} is not found.", RESOURCE_DOES_NOT_EXIST
             )
-        if self._fetch_missing_spans([found.item]):
+        if self.xray_spans.fetch_missing_spans([found.item]):
             return self._everything_of_trace(found.place) or found
         return found
 

@@ -17,13 +17,13 @@ from mlflow.store.tracking.utils.trace_analytics import (
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items, span_batches
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
 from mlflow_dynamodbstore.traces.facts import Facts
-from mlflow_dynamodbstore.traces.items import TracePlace, place_of
 from mlflow_dynamodbstore.traces.span_batches import StoredSpan
 
 METADATA = "request_metadata"
@@ -52,7 +52,7 @@ class TraceRecord:
     def place(self) -> TracePlace:
         """Where it lies."""
         if self._place is None:
-            self._place = place_of(self.item)
+            self._place = trace_place_of(self.item)
         return self._place
 
     def _of_kind(self, kind: str) -> Item:
@@ -230,18 +230,18 @@ def _elsewhere(item: Item) -> Iterable[tuple[str, str, Key]]:
     place = None
     for name, value in item.items():
         if value is None and name.startswith(items.TAG):
-            place = place or place_of(item)
+            place = place or trace_place_of(item)
             key = name[len(items.TAG) :]
             yield items.TAG, key, place.tag(key)
         elif name.startswith(items.ASSESSMENT) and assessment_records.unpacked(value).long:
-            place = place or place_of(item)
+            place = place or trace_place_of(item)
             key = name[len(items.ASSESSMENT) :]
             yield items.ASSESSMENT, key, place.assessment(key)
 
 
 def span_keys(item: Item) -> list[Key]:
     """The items that hold a trace's spans, in the order they were written."""
-    place = place_of(item)
+    place = trace_place_of(item)
     return [place.spans, *(place.more_spans(n + 1) for n in range(item.get("batches", 0)))]
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-
-from boto3.dynamodb.conditions import Attr
+from itertools import chain
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.reviews.attachments import attachments
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_items import FAMILY, OLD_TRACES
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.policies import DAY, TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -19,16 +23,12 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.versions import VERSION, Upgraded
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.base import Change, TraceNotFound
-from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
+from mlflow_dynamodbstore.traces.items import ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 from mlflow_dynamodbstore.traces.paths import Traces
-from mlflow_dynamodbstore.traces.search import TraceSearch
-from mlflow_dynamodbstore.tracking.experiment_items import FAMILY, OLD_TRACES
-from mlflow_dynamodbstore.tracking.lookups import batched
 
 AT_ONCE = 50
-
-_EXISTS = Attr("PK").exists()
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,22 @@ class Renewal:
     prolonged: int = 0
 
 
-class TraceRetention(TraceSearch):
+class TraceRetention:
     """When traces expire."""
+
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        trace_lookup: TraceLookup,
+        trace_changes: TraceChanges,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.policies = context.policies
+        self.experiment_lookup = experiment_lookup
+        self.trace_lookup = trace_lookup
+        self.trace_changes = trace_changes
 
     def renew_trace_expiry(
         self,
@@ -59,7 +73,7 @@ class TraceRetention(TraceSearch):
         if days is None:
             days = int(self.policies.get(TRACE_RETENTION) or 0)
         if experiment_ids is None:
-            experiment_ids = self._experiments_in_workspace()
+            experiment_ids = self.experiment_lookup.ids()
         reached = Renewal()
         for experiment_id in experiment_ids:
             for some in batched(self._all_traces(experiment_id), AT_ONCE):
@@ -76,7 +90,7 @@ class TraceRetention(TraceSearch):
         return reached
 
     def _all_traces(self, experiment_id: str) -> Iterator[Item]:
-        index = self._time_indexes([experiment_id])[experiment_id]
+        index = self.trace_lookup.time_indexes([experiment_id])[experiment_id]
         traces = Traces(self.table, experiment_id, in_time=index)
         for page in traces.pages(index_keys.traces_by_time(), index, descending=True):
             yield from page
@@ -88,7 +102,7 @@ class TraceRetention(TraceSearch):
         """
         found: Item | None = item
         while found is not None and (ttl := _renewed(found, days)) is not None:
-            place = place_of(found)
+            place = trace_place_of(found)
             self.table.write(items.dated(self._dated_with(place), ttl or None))
             # Whoever is about to add to it must notice that what is added lives longer.
             own = replace(items.expiring(ttl or None), add={"generation": 1})
@@ -98,7 +112,7 @@ class TraceRetention(TraceSearch):
                 found = refused.old or self._trace_anywhere(place.trace_id)
             else:
                 break
-        self._forget_trace(place_of(item).trace_id)
+        self.trace_lookup.forget(trace_place_of(item).trace_id)
 
     def _dated_with(self, place: TracePlace) -> list[Key]:
         """What expires with a trace."""
@@ -106,7 +120,7 @@ class TraceRetention(TraceSearch):
             place.pk, where=trace_keys.trace_children(place.trace_id).on(), keys_only=True
         )
         below = [self.table.schema.key_of(child) for child in self.table.items(query)]
-        attached = attachments(self.table, place.pk, place.trace_id)
+        attached = chain.from_iterable(self.context.events.trace_redating(place))
         belongings = [*below, *attached, trace_keys.trace_locator_key(place.trace_id)]
         if self.table.get(place.session_note) is not None:
             belongings.append(place.session_note)
@@ -114,25 +128,25 @@ class TraceRetention(TraceSearch):
 
     def _trace_anywhere(self, trace_id: str) -> Item | None:
         """A trace where its locator says it is, in whatever workspace."""
-        home = self._locate_traces([trace_id]).get(trace_id)
+        home = self.trace_lookup.locate([trace_id]).get(trace_id)
         return None if home is None else self.table.get(trace_keys.trace_key(home, trace_id))
 
     def _modernise(self, item: Item) -> None:
         """Write a trace that was read in an older form in the newest."""
         try:
-            self._change_trace(item, Change)
+            self.trace_changes.change(item, Change)
         except TraceNotFound:
             return  # deleted meanwhile
 
     def _note_all_are_modern(self, experiment_id: str) -> None:
         """Let an experiment say that it holds no older traces, once all were looked at."""
-        if self._without_old_traces.get(experiment_id):
+        if self.trace_lookup.has_no_old_traces(experiment_id):
             return
         newest = MLFLOW_TABLE.versions.current(FAMILY)
         modern = Update(set={VERSION: newest}, remove=(OLD_TRACES,))
         try:
             self.table.update(
-                experiment_keys.experiment_key(experiment_id), modern, condition=_EXISTS
+                experiment_keys.experiment_key(experiment_id), modern, condition=PRESENT
             )
         except ConditionFailed:
             return  # removed meanwhile

@@ -15,18 +15,25 @@ from mlflow.utils.validation import _resolve_experiment_ids_and_locations
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
-from mlflow_dynamodbstore.shared.search.pages import merged, page, settled, started
+from mlflow_dynamodbstore.shared.search.pages import (
+    merged,
+    page,
+    settled,
+    started,
+    validate_max_results,
+)
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.traces.base import TracesBase
 from mlflow_dynamodbstore.traces.filters import AssessmentTerm, TraceFilter, parse_filter
-from mlflow_dynamodbstore.traces.items import TracePlace
+from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.paths import TIME, Traces, able_paths
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord, records, with_spans
-from mlflow_dynamodbstore.tracking.lookups import batched
-from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
 
 SPANS_AT_ONCE = 50
 NEWEST_FIRST = Ordering(
@@ -36,8 +43,15 @@ NEWEST_FIRST = Ordering(
 Sessions = dict[AssessmentTerm, frozenset[str]]
 
 
-class TraceSearch(TracesBase):
+class TraceSearch:
     """Search over traces."""
+
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, trace_lookup: TraceLookup
+    ) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.trace_lookup = trace_lookup
 
     def search_traces(
         self,
@@ -56,16 +70,16 @@ class TraceSearch(TracesBase):
         wanted = parse_filter(filter_string)
         after = ordering.after(page_token)
         found, token = self._search_records(
-            self._searched_experiments(locations), wanted, ordering, after, max_results
+            self.searched_experiments(locations), wanted, ordering, after, max_results
         )
         return [trace.to_info() for trace in found], token
 
-    def _searched_experiments(self, locations: Iterable[str] | None) -> list[str]:
+    def searched_experiments(self, locations: Iterable[str] | None) -> list[str]:
         """The experiments to search: those named, of this workspace, or all."""
         if locations is None:
-            return self._experiments_in_workspace()
+            return self.experiment_lookup.ids()
         named = dict.fromkeys(str(int(place)) for place in locations)
-        return [place for place in named if self._is_in_workspace(place)]
+        return [place for place in named if self.experiment_lookup.is_in_workspace(place)]
 
     def _search_records(
         self,
@@ -75,30 +89,30 @@ class TraceSearch(TracesBase):
         after: Position | None,
         size: int,
     ) -> tuple[list[TraceRecord], str | None]:
-        sessions = self._assessed_sessions(places, wanted)
+        sessions = self.assessed_sessions(places, wanted)
         # One to know that there are more, and one to know that no other shares its time.
         batch = size + 2 if len(places) == 1 else max(16, 2 * size // max(1, len(places)))
         streams = [
             _stream(
                 Traces(self.table, place, batch, index), wanted, sessions, ordering, after, size
             )
-            for place, index in self._time_indexes(places).items()
+            for place, index in self.trace_lookup.time_indexes(places).items()
         ]
         if len(streams) > 1:
             streams = self.table.map(started, streams)
         rows = merged(streams, ordering) if streams else iter(())
         return page(rows, ordering, after, size)
 
-    def _matching_traces(
+    def matching_traces(
         self, places: Sequence[str], wanted: TraceFilter, ordering: Ordering = NEWEST_FIRST
     ) -> Iterator[TraceRecord]:
         """All traces that match, experiment by experiment, page by page."""
-        sessions = self._assessed_sessions(places, wanted)
-        for place, index in self._time_indexes(places).items():
+        sessions = self.assessed_sessions(places, wanted)
+        for place, index in self.trace_lookup.time_indexes(places).items():
             traces = Traces(self.table, place, in_time=index)
             yield from _found(traces, wanted, sessions, ordering, None)
 
-    def _assessed_sessions(self, places: Sequence[str], wanted: TraceFilter) -> Sessions:
+    def assessed_sessions(self, places: Sequence[str], wanted: TraceFilter) -> Sessions:
         """For each term about assessments: the sessions that one speaks of as a whole.
 
         Traces with such assessments are noted, so that this reads them and no others.

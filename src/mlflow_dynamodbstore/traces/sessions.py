@@ -8,6 +8,8 @@ from mlflow.genai.scorers.online.entities import CompletedSession
 from mlflow.utils.validation import _parse_experiment_id
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.traces.filters import TraceFilter, parse_filter
 from mlflow_dynamodbstore.traces.paths import TIME, Traces
@@ -15,8 +17,15 @@ from mlflow_dynamodbstore.traces.records import TraceRecord, records
 from mlflow_dynamodbstore.traces.search import TraceSearch, judged
 
 
-class Sessions(TraceSearch):
+class Sessions:
     """Sessions of traces."""
+
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, trace_search: TraceSearch
+    ) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.trace_search = trace_search
 
     def find_completed_sessions(
         self,
@@ -27,7 +36,7 @@ class Sessions(TraceSearch):
         filter_string: str | None = None,
     ) -> list[CompletedSession]:
         place = str(_parse_experiment_id(experiment_id))
-        if not self._is_in_workspace(place):
+        if not self.experiment_lookup.is_in_workspace(place):
             return []
         wanted = parse_filter(filter_string)
         latest = self._latest_of_sessions(place, min_last_trace_timestamp_ms)
@@ -50,7 +59,7 @@ class Sessions(TraceSearch):
         """The sessions with a trace since a time, each with the time of its latest."""
         recent = TraceFilter(comparisons=(Comparison(ATTRIBUTE, TIME, ">=", since),))
         latest: dict[str, int] = {}
-        for trace in self._matching_traces([place], recent):
+        for trace in self.trace_search.matching_traces([place], recent):
             if trace.session is not None:
                 latest[trace.session] = max(latest.get(trace.session, since), trace.request_time)
         return latest
@@ -69,7 +78,7 @@ class Sessions(TraceSearch):
     def _any_trace_matches(
         self, place: str, traces: Iterable[TraceRecord], wanted: TraceFilter
     ) -> bool:
-        sessions = self._assessed_sessions([place], wanted)
+        sessions = self.trace_search.assessed_sessions([place], wanted)
         own = Traces(self.table, place)
         found = judged(own, [[trace.item for trace in traces]], wanted, sessions)
         return next(found, None) is not None

@@ -11,25 +11,46 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Span
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import facts, items, merging, span_batches
-from mlflow_dynamodbstore.traces.base import Change
-from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
+from mlflow_dynamodbstore.traces.experiments import TraceExperiments
+from mlflow_dynamodbstore.traces.items import ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, batch_of
-from mlflow_dynamodbstore.traces.trace_creation import Beginnings
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
+from mlflow_dynamodbstore.traces.trace_creation import TraceCreation
 
 
-class SpanLog(Beginnings):
+class SpanLog:
     """Writing spans."""
+
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        trace_lookup: TraceLookup,
+        trace_changes: TraceChanges,
+        trace_experiments: TraceExperiments,
+        trace_creation: TraceCreation,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.trace_lookup = trace_lookup
+        self.trace_changes = trace_changes
+        self.trace_experiments = trace_experiments
+        self.trace_creation = trace_creation
 
     def log_spans(
         self, location: str, spans: list[Span], tracking_uri: str | None = None
@@ -44,41 +65,45 @@ class SpanLog(Beginnings):
         return spans
 
     def _log_span_batch(self, location: str, trace_id: str, batch: SpanBatch) -> None:
-        self._guessing(
-            self._known_trace(trace_id),
+        self.trace_lookup.try_cached(
+            self.trace_lookup.cached(trace_id),
             lambda known: self._join_spans(known, batch),
-            lambda: self._following(lambda: self._begin_with_spans(location, trace_id, batch)),
+            lambda: self.trace_creation.following(
+                lambda: self._begin_with_spans(location, trace_id, batch)
+            ),
         )
 
     def _begin_with_spans(self, location: str, trace_id: str, batch: SpanBatch) -> None:
         """Begin a trace with its first spans, or join it where it turns out to be."""
         experiment = self._experiment_for_spans(location)
         place = TracePlace(experiment_id_of(experiment), trace_id)
-        ttl = self._trace_ttl()
+        ttl = self.trace_experiments.expiry()
 
         def fresh(at: TracePlace) -> Item:
-            return self._fresh_trace(at, self._artifact_tag(experiment, trace_id), batch, ttl)
+            return self._fresh_trace(
+                at, self.trace_experiments.artifact_tag(experiment, trace_id), batch, ttl
+            )
 
         spans, parts = batch.stored(place.spans, ttl)
         self.table.write(parts)
-        home = self._locate_trace(place, ttl, [spans])
+        home = self.trace_creation.locate_trace(place, ttl, [spans])
         if home is None:
-            item, begun = self._begin_trace(place, fresh)
+            item, begun = self.trace_creation.begin_trace(place, fresh)
             if not begun:
-                self._merge_spans(item, batch)
+                self.merge_spans(item, batch)
             return
         self.table.write(large_values.removal(spans.item, span_batches.SPANS))
-        item, _ = self._trace_at_home(trace_id, home, fresh)
+        item, _ = self.trace_creation.trace_at_home(trace_id, home, fresh)
         self._join_spans(item, batch)
 
     def _experiment_for_spans(self, location: str) -> Item:
         """The experiment spans are sent to; MLflow takes them for deleted ones too."""
-        known = self._lately_active.get(str(location))
-        if known is not None and known["workspace"] == self._get_active_workspace():
+        known = self.trace_experiments.recently_active.get(str(location))
+        if known is not None and known["workspace"] == self.context.workspace():
             return known
-        item = self._experiment_item(location, {LifecycleStage.ACTIVE, LifecycleStage.DELETED})
+        item = self.experiment_lookup.get(location, {LifecycleStage.ACTIVE, LifecycleStage.DELETED})
         if item["lifecycle"] == LifecycleStage.ACTIVE:
-            self._lately_active.put(experiment_id_of(item), item)
+            self.trace_experiments.recently_active.put(experiment_id_of(item), item)
         return item
 
     def _fresh_trace(
@@ -95,7 +120,7 @@ class SpanLog(Beginnings):
         merging.check_takes_spans(item)
         number, written = self._write_span_batch(item, batch)
         try:
-            after = self._merge_spans(item, batch, number)
+            after = self.merge_spans(item, batch, number)
         except MlflowException:
             self.table.write([Delete(key) for key in written])
             raise
@@ -104,20 +129,20 @@ class SpanLog(Beginnings):
 
     def _write_span_batch(self, item: Item, batch: SpanBatch) -> tuple[int, list[Key]]:
         """Write spans to the next free item of their trace; gives its number and its keys."""
-        place, ttl = place_of(item), ttl_of(item)
+        place, ttl = trace_place_of(item), ttl_of(item)
         number = int(item.get("batches", 0)) + 1
         while True:
             spans, parts = batch.stored(place.more_spans(number), ttl)
             self.table.write(parts)
             try:
-                self.table.put(spans.item, condition=Attr("PK").not_exists())
+                self.table.put(spans.item, condition=ABSENT)
             except ConditionFailed:
                 self.table.write(large_values.removal(spans.item, span_batches.SPANS))
                 number += 1
             else:
                 return number, [self.table.schema.key_of(put.item) for put in [spans, *parts]]
 
-    def _merge_spans(self, item: Item, batch: SpanBatch, number: int = 0) -> Item:
+    def merge_spans(self, item: Item, batch: SpanBatch, number: int = 0) -> Item:
         """Let spans that are written count; gives the trace as it then is."""
 
         def merged(found: Item) -> Change:
@@ -127,14 +152,14 @@ class SpanLog(Beginnings):
             return replace(made, after={**made.after, "batches": counted}) if counted else made
 
         # Not where the trace may have moved to: these spans are written where it lay.
-        return self._change_trace(item, merged, follow=False)
+        return self.trace_changes.change(item, merged, follow=False)
 
 
 def _with_batch(
     item: Item, batch: SpanBatch, known: facts.Facts, tags: Mapping[str, str] | None = None
 ) -> Change:
     """A trace after a batch of spans."""
-    place, ttl = place_of(item), ttl_of(item)
+    place, ttl = trace_place_of(item), ttl_of(item)
     all_facts = {**known, **batch.facts}
     stored = facts.stored(place.key, all_facts, ttl)
     tagged = items.tag_writes(place, {**(tags or {}), **batch.tags}, ttl)

@@ -11,27 +11,44 @@ from mlflow.utils.validation import _validate_trace_tag
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import Refusal, RefusalCode, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.base import EXISTS, MOST_TRIES, Change, TraceNotFound, TracesBase
-from mlflow_dynamodbstore.traces.items import TracePlace, ttl_of
+from mlflow_dynamodbstore.traces.changes import EXISTS, Change, TraceChanges
+from mlflow_dynamodbstore.traces.items import ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
 
-class TraceTags(TracesBase):
+class TraceTags:
     """Setting and deleting tags."""
+
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        trace_lookup: TraceLookup,
+        trace_changes: TraceChanges,
+    ) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.trace_lookup = trace_lookup
+        self.trace_changes = trace_changes
 
     def set_trace_tag(self, trace_id: str, key: str, value: str) -> None:
         key, value = _validate_trace_tag(key, value)
         if key == TraceTagKey.TRACE_NAME:
             validate_trace_name(value)
             named = {"name": value, "lsi4sk": index_keys.lsi4_trace(trace_id, value)}
-            self._update_trace(trace_id, Update(set=named))
+            self.trace_changes.update(trace_id, Update(set=named))
             return
-        self._guessing(
-            self._known_trace(trace_id),
+        self.trace_lookup.try_cached(
+            self.trace_lookup.cached(trace_id),
             lambda known: self._tag_trace(known, key, value),
             lambda: self._tag_located(trace_id, key, value),
         )
@@ -39,7 +56,7 @@ class TraceTags(TracesBase):
     def _tag_located(self, trace_id: str, key: str, value: str) -> None:
         """Set a tag where a trace's locator says it is; again, should it move meanwhile."""
         tried: TracePlace | None = None
-        while (place := items.place_of(trace := self._located_trace(trace_id))) != tried:
+        while (place := trace_place_of(trace := self._located_trace(trace_id))) != tried:
             try:
                 self._tag_trace(trace, key, value)
             except TraceNotFound:
@@ -50,10 +67,10 @@ class TraceTags(TracesBase):
 
     def _tag_trace(self, trace: Item, key: str, value: str) -> None:
         """Set a tag where a trace lies, with the expiry it has."""
-        place, ttl = items.place_of(trace), ttl_of(trace)
+        place, ttl = trace_place_of(trace), ttl_of(trace)
         # Whoever is about to add spans must notice that they have moved elsewhere.
         noticed = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
-        self._trace_images.forget(place.trace_id)
+        self.trace_lookup.forget_image(place.trace_id)
         for _ in range(MOST_TRIES):
             tag = Put(items.tag_item(place, key, value, ttl))
             attributes = items.tag_writes(place, {key: value}, ttl).attributes
@@ -84,9 +101,9 @@ class TraceTags(TracesBase):
         try:
             self.table.transact([changed, tag])
         except TransactionCancelled as error:
-            if (reason := error.reasons[0]) is None or reason.code != "ConditionFailed":
+            if not error.refused(0):
                 raise
-            return reason
+            return error.reasons[0]
         return None
 
     def delete_trace_tag(self, trace_id: str, key: str) -> None:
@@ -100,14 +117,14 @@ class TraceTags(TracesBase):
                     RESOURCE_DOES_NOT_EXIST,
                 )
             after = {name: item[name] for name in item if name not in removed}
-            return Change(after, together=[Delete(items.place_of(item).tag(key))])
+            return Change(after, together=[Delete(trace_place_of(item).tag(key))])
 
-        self._change_trace(self._trace_item(trace_id), without)
+        self.trace_changes.change(self.trace_lookup.get(trace_id), without)
 
     def _located_trace(self, trace_id: str) -> Item:
         """Where a trace lies and when it expires, which its locator tells."""
         found = self.table.get(trace_keys.trace_locator_key(trace_id))
-        if found is None or not self._is_in_workspace(str(found["experiment_id"])):
+        if found is None or not self.experiment_lookup.is_in_workspace(str(found["experiment_id"])):
             raise TraceNotFound(trace_id)
         key = TracePlace(str(found["experiment_id"]), trace_id).key
         return {"PK": key.pk, "SK": key.sk, "trace_id": trace_id, TTL: ttl_of(found)}

@@ -16,17 +16,21 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, TEMPORARILY_UNAVAILABLE
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Check, Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import items, merging
-from mlflow_dynamodbstore.traces.base import MOST_TRIES, TraceNotFound, TracesBase
-from mlflow_dynamodbstore.traces.items import TracePlace, place_of, ttl_of
-from mlflow_dynamodbstore.tracking.lookups import batched
+from mlflow_dynamodbstore.traces.items import ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
 T = TypeVar("T")
 
-_FREE = Attr("PK").not_exists()
 
 COPIED = "copied"
 """Attribute of what belongs to a trace that was moved: by which move it came."""
@@ -35,17 +39,24 @@ Fresh = Callable[[TracePlace], Item]
 """Makes the own item of a trace that is to begin at a place."""
 
 
-class Beginnings(TracesBase):
+class TraceCreation:
     """Writing a trace for the first time."""
 
-    def _locate_trace(
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, trace_lookup: TraceLookup
+    ) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.trace_lookup = trace_lookup
+
+    def locate_trace(
         self, place: TracePlace, ttl: int | None, with_it: Sequence[Put]
     ) -> str | None:
         """Write a trace's locator and some items with it, all or none.
 
         Gives the experiment where the trace already is, when it is located, and None otherwise.
         """
-        claim = Put(items.locator(place, ttl), condition=_FREE)
+        claim = Put(items.locator(place, ttl), condition=ABSENT)
         try:
             self.table.transact([claim, *with_it])
         except TransactionCancelled as error:
@@ -57,24 +68,24 @@ class Beginnings(TracesBase):
 
     def _home_unless_free(self, error: TransactionCancelled, place: TracePlace) -> str:
         """Where a trace is that could not be written beside its locator."""
-        if any(reason is not None and reason.code == "ConditionFailed" for reason in error.reasons):
+        if error.any_refused:
             return place.experiment_id  # its own item is there, without a locator
         raise error
 
-    def _begin_trace(self, place: TracePlace, fresh: Fresh) -> tuple[Item, bool]:
+    def begin_trace(self, place: TracePlace, fresh: Fresh) -> tuple[Item, bool]:
         """The trace at a located place, and whether it was begun by this call."""
         new = fresh(place)
         try:
-            self.table.put(new, condition=_FREE)
+            self.table.put(new, condition=ABSENT)
         except ConditionFailed as refused:
             if refused.old is None:
                 raise
             return refused.old, False
-        return self._note_trace(new), True
+        return self.trace_lookup.note(new), True
 
-    def _trace_at_home(self, trace_id: str, home: str, fresh: Fresh) -> tuple[Item, bool]:
+    def trace_at_home(self, trace_id: str, home: str, fresh: Fresh) -> tuple[Item, bool]:
         """The trace where its locator says, begun there when nothing but the locator is."""
-        if not self._is_in_workspace(home):
+        if not self.experiment_lookup.is_in_workspace(home):
             raise MlflowException(
                 f"Trace with ID '{trace_id}' no longer exists.", RESOURCE_DOES_NOT_EXIST
             )
@@ -82,16 +93,16 @@ class Beginnings(TracesBase):
         found = self.table.get(place.key)
         if found is not None:
             return found, False
-        item, begun = self._begin_trace(place, fresh)
+        item, begun = self.begin_trace(place, fresh)
         # Whoever deletes or moves the trace that lay here may change the locator behind it.
-        if self._locate_again(place, ttl_of(item)) != home:
+        if self.trace_lookup.ensure_locator(place, ttl_of(item)) != home:
             with suppress(ConditionFailed):
                 self.table.delete(place.key, condition=items.is_as_read(item))
-            self._forget_trace(trace_id)
+            self.trace_lookup.forget(trace_id)
             raise TraceNotFound(trace_id)
         return item, begun
 
-    def _following(self, act: Callable[[], T]) -> T:
+    def following(self, act: Callable[[], T]) -> T:
         """What comes of an action on a trace, tried again when the trace is moved meanwhile."""
         for _ in range(MOST_TRIES - 1):
             try:
@@ -100,9 +111,9 @@ class Beginnings(TracesBase):
                 continue
         return act()
 
-    def _moved_trace(self, item: Item, experiment_id: str) -> Item:
+    def moved_trace(self, item: Item, experiment_id: str) -> Item:
         """A trace brought to another experiment, with all that belongs to it."""
-        old = place_of(item)
+        old = trace_place_of(item)
         new = TracePlace(experiment_id, old.trace_id)
         if old == new:
             return item
@@ -126,7 +137,7 @@ class Beginnings(TracesBase):
             moved = items.indexed({**current, "PK": new.pk})
             if self._handed_over(current, moved):
                 self._clear(old, belongings)
-                return self._note_trace(moved)
+                return self.trace_lookup.note(moved)
         raise MlflowException(
             f"Trace with ID '{old.trace_id}' is being changed by too many others.",
             TEMPORARILY_UNAVAILABLE,
@@ -140,12 +151,12 @@ class Beginnings(TracesBase):
 
     def _clear(self, place: TracePlace, belongings: Sequence[Item]) -> None:
         """Remove what belonged to a trace that has moved away, unless it is on its way back."""
-        gone = Check(place.key, _FREE)
+        gone = Check(place.key, ABSENT)
         for some in batched(belongings, MAX_TRANSACTION - 1):
             try:
                 self.table.transact([gone, *(self._uncopied(child) for child in some)])
             except TransactionCancelled as error:
-                if all(one is None or one.code != "ConditionFailed" for one in error.reasons):
+                if not error.any_refused:
                     raise
 
     def _uncopied(self, child: Item) -> Delete:
@@ -156,8 +167,8 @@ class Beginnings(TracesBase):
 
     def _handed_over(self, current: Item, moved: Item) -> bool:
         """Let a trace lie elsewhere from now on; False when it has changed since it was read."""
-        old, new = place_of(current), place_of(moved)
-        here = Attr("experiment_id").eq(old.experiment_id) | _FREE
+        old, new = trace_place_of(current), trace_place_of(moved)
+        here = Attr("experiment_id").eq(old.experiment_id) | ABSENT
         try:
             self.table.transact(
                 [
@@ -167,7 +178,7 @@ class Beginnings(TracesBase):
                 ]
             )
         except TransactionCancelled as error:
-            if any(one is not None and one.code == "ConditionFailed" for one in error.reasons):
+            if error.any_refused:
                 return False
             raise
         return True

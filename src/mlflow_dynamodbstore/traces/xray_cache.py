@@ -10,25 +10,28 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Span
 from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items, span_batches
-from mlflow_dynamodbstore.traces.base import TraceNotFound
 from mlflow_dynamodbstore.traces.filters import TraceFilter
-from mlflow_dynamodbstore.traces.items import place_of, ttl_of
+from mlflow_dynamodbstore.traces.items import ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceNotFound
 from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.search import TraceSearch
 from mlflow_dynamodbstore.traces.span_batches import batch_of
 from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.xray import MOST_TRACES_AT_ONCE, XRay
-from mlflow_dynamodbstore.tracking.lookups import batched
 
 XRAY_REGION = "xray_region"
 """Setting in CONFIG: the region whose X-Ray is asked; nothing is asked without it."""
@@ -48,8 +51,21 @@ class CacheProgress:
     not_in_xray: int = 0
 
 
-class XRaySpans(SpanLog, TraceSearch):
+class XRaySpans:
     """X-Ray behind the store."""
+
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        trace_search: TraceSearch,
+        span_log: SpanLog,
+    ) -> None:
+        self.table = context.table
+        self.policies = context.policies
+        self.experiment_lookup = experiment_lookup
+        self.trace_search = trace_search
+        self.span_log = span_log
 
     @property
     def asks_xray(self) -> bool:
@@ -66,13 +82,13 @@ class XRaySpans(SpanLog, TraceSearch):
             known = self._xray_client = (str(region), XRay.in_region(str(region)))
         return known[1]
 
-    def _fetch_missing_spans(self, traces: Sequence[Item]) -> set[str]:
+    def fetch_missing_spans(self, traces: Sequence[Item]) -> set[str]:
         """Fetch and keep the spans of those traces that have none; gives the ids of those found."""
-        missing = [place_of(item).trace_id for item in traces if _lacks_spans(item)]
+        missing = [trace_place_of(item).trace_id for item in traces if _lacks_spans(item)]
         xray = self._xray() if missing else None
         if xray is None:
             return set()
-        by_id = {place_of(item).trace_id: item for item in traces}
+        by_id = {trace_place_of(item).trace_id: item for item in traces}
         found: set[str] = set()
         for some in batched(missing, MOST_TRACES_AT_ONCE):
             for trace_id, spans in xray.spans_of(some).items():
@@ -83,17 +99,17 @@ class XRaySpans(SpanLog, TraceSearch):
     def _keep_spans(self, item: Item, spans: list[Span]) -> bool:
         """Store fetched spans as the trace's own; False when the trace is gone meanwhile."""
         batch = batch_of(spans)
-        head, parts = batch.stored(place_of(item).spans, ttl_of(item))
+        head, parts = batch.stored(trace_place_of(item).spans, ttl_of(item))
         self.table.write(parts)
         try:
-            self.table.put(head.item, condition=Attr("PK").not_exists())
+            self.table.put(head.item, condition=ABSENT)
         except ConditionFailed:
             # Another process has kept them already.
             self.table.write(large_values.removal(head.item, span_batches.SPANS))
         try:
-            self._merge_spans(item, batch)
+            self.span_log.merge_spans(item, batch)
         except TraceNotFound:
-            self.table.delete(place_of(item).spans)
+            self.table.delete(trace_place_of(item).spans)
             return False
         return True
 
@@ -109,16 +125,16 @@ class XRaySpans(SpanLog, TraceSearch):
         any time: what is kept is not fetched again.
         """
         places = (
-            self._experiments_in_workspace()
+            self.experiment_lookup.ids()
             if experiment_ids is None
             else [str(int(one)) for one in experiment_ids]
         )
         since = int((self.table.clock() - days * DAY) * 1000)
         recent = TraceFilter(comparisons=(Comparison(ATTRIBUTE, TIME, ">=", since),))
         reached = CacheProgress()
-        for some in batched(self._matching_traces(places, recent), MOST_TRACES_AT_ONCE):
+        for some in batched(self.trace_search.matching_traces(places, recent), MOST_TRACES_AT_ONCE):
             lacking = [trace.item for trace in some if _lacks_spans(trace.item)]
-            cached = len(self._fetch_missing_spans(lacking))
+            cached = len(self.fetch_missing_spans(lacking))
             reached = replace(
                 reached,
                 looked_at=reached.looked_at + len(some),

@@ -21,15 +21,8 @@ from mlflow.utils.validation import _parse_experiment_id, _parse_experiment_ids
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
-from mlflow_dynamodbstore.shared.search.like import fixed_prefix
-from mlflow_dynamodbstore.shared.search.name_index import NameIndex
-from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.shared.search.pages import in_order, page
-from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.experiment_items import (
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_items import (
     LONG_TAGS,
     Entry,
     Tags,
@@ -37,11 +30,17 @@ from mlflow_dynamodbstore.tracking.experiment_items import (
     experiment_entity,
     inline_tags,
 )
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
-from mlflow_dynamodbstore.tracking.run_search.search import validate_max_results
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.shared.search.like import fixed_prefix
+from mlflow_dynamodbstore.shared.search.name_index import NameIndex
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
+from mlflow_dynamodbstore.shared.search.pages import in_order, page, validate_max_results
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
 
-ANY_STAGE = {LifecycleStage.ACTIVE, LifecycleStage.DELETED}
 DEFAULT_ORDER = ("creation_time DESC", "experiment_id ASC")
 
 
@@ -86,18 +85,27 @@ class ExperimentQuery:
         return [comparison for comparison in self.on(ATTRIBUTE) if comparison.name == name]
 
 
-class ExperimentSearch(WorkspaceMode):
+class ExperimentSearch:
     """Getting, finding and listing experiments."""
 
-    def _open(self, table: Table, artifact_root_uri: str) -> None:
-        super()._open(table, artifact_root_uri)
-        self._names = NameIndex(table, self.policies)
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        experiment_names: NameIndex,
+        workspace_mode: WorkspaceMode,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.experiment_names = experiment_names
+        self.workspace_mode = workspace_mode
 
     def get_experiment(self, experiment_id: str | int) -> Experiment:
-        return self._experiments([self._experiment_item(experiment_id, ANY_STAGE)])[0]
+        return self._experiments([self.experiment_lookup.get(experiment_id)])[0]
 
     def get_experiment_by_name(self, experiment_name: str) -> Experiment | None:
-        guard_key = access_keys.experiment_name_guard(experiment_name, self._get_active_workspace())
+        guard_key = access_keys.experiment_name_guard(experiment_name, self.context.workspace())
         # A second look where the experiment was renamed or removed between the two reads.
         for _ in range(2):
             guard = self.table.get(guard_key)
@@ -105,7 +113,7 @@ class ExperimentSearch(WorkspaceMode):
                 return None
             meta = self.table.get(Entry.of(guard).key)
             if meta is not None and meta["name"] == experiment_name:
-                self._note_experiment(meta)
+                self.experiment_lookup.note(meta)
                 return self._experiments([meta])[0]
         return None
 
@@ -135,10 +143,6 @@ class ExperimentSearch(WorkspaceMode):
             if meta["lifecycle"] == LifecycleStage.ACTIVE
         ]
 
-    def _experiment_ids(self) -> list[str]:
-        """All experiments of the active workspace, deleted ones included."""
-        return [entry.experiment_id for entry in self._entries()]
-
     # --- reading --------------------------------------------------------------------------------
 
     def _matching(self, query: ExperimentQuery) -> list[Entry]:
@@ -157,20 +161,20 @@ class ExperimentSearch(WorkspaceMode):
         if query.ids is not None:
             return [Entry.of_meta(meta) for meta in self._own_metas(query.ids)]
         if query.name is None and not query.name_prefix:
-            having = self._names.ids_having(self._get_active_workspace(), query.on_name)
+            having = self.experiment_names.ids_having(self.context.workspace(), query.on_name)
             if having is not None:
                 return [Entry.of_meta(meta) for meta in self._own_metas(sorted(having))]
         if query.name is None:
             return self._entries(query.name_prefix)
         guard = self.table.get(
-            access_keys.experiment_name_guard(query.name, self._get_active_workspace())
+            access_keys.experiment_name_guard(query.name, self.context.workspace())
         )
         return [] if guard is None else [Entry.of(guard)]
 
     def _entries(self, name_prefix: str = "") -> list[Entry]:
         """The entries of the active workspace whose names may begin so."""
         names = access_keys.experiment_names_starting(name_prefix)
-        query = Query(access_keys.workspace_pk(self._get_active_workspace()), where=names.on())
+        query = Query(access_keys.workspace_pk(self.context.workspace()), where=names.on())
         return [Entry.of(guard) for guard in self.table.items(query)]
 
     def _metas_of(self, entries: Sequence[Entry]) -> list[Item]:
@@ -182,7 +186,7 @@ class ExperimentSearch(WorkspaceMode):
 
     def _own_metas(self, experiment_ids: Iterable[str]) -> list[Item]:
         """The experiments of these ids that the active workspace has, in the order given."""
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         wanted = dict.fromkeys(experiment_keys.experiment_key(number) for number in experiment_ids)
         found = self.table.get_many(wanted)
         return [found[k] for k in wanted if k in found and found[k]["workspace"] == workspace]
@@ -198,7 +202,7 @@ class ExperimentSearch(WorkspaceMode):
 
     def _experiments(self, metas: Sequence[Item]) -> list[Experiment]:
         """Experiments as MLflow shows them."""
-        retention = self._trace_retention()
+        retention = self.workspace_mode.trace_retention()
         tags = self._tags(metas)
         experiments = []
         for meta in metas:

@@ -25,8 +25,10 @@ from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.ordering import bad_token
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase, batched, run_not_found
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Place, Point, order
 from mlflow_dynamodbstore.tracking.series import (
@@ -42,8 +44,12 @@ Rank = tuple[int, int, float, bool]
 """Where a point stands in an order; the last two are its value and whether it is NaN."""
 
 
-class History(TrackingBase):
+class History:
     """The history of metrics, whole, in pages, and in samples."""
+
+    def __init__(self, context: Context, run_lookup: RunLookup) -> None:
+        self.table = context.table
+        self.run_lookup = run_lookup
 
     def get_metric_history(
         self,
@@ -116,7 +122,7 @@ class History(TrackingBase):
 
     def _series(self, run_id: str, metric_key: str) -> Series | None:
         """A run's history. An unknown run is an error with workspaces and has none without."""
-        place = self._find_place(run_id)
+        place = self.run_lookup.find_place(run_id)
         if place is not None:
             return Series(self.table, place, metric_key)
         if MLFLOW_ENABLE_WORKSPACES.get():
@@ -124,7 +130,7 @@ class History(TrackingBase):
         return None
 
     def _first_points(self, run_id: str, metric_key: str, count: int | None) -> list[Point]:
-        place = self._find_place(run_id)
+        place = self.run_lookup.find_place(run_id)
         if place is None:
             return []
         return history_page(Series(self.table, place, metric_key), count, None)[0]

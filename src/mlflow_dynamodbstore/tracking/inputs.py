@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import (
     Dataset,
     DatasetInput,
@@ -34,20 +33,30 @@ from mlflow.utils.validation import (
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.items import RunPlace, place_of
 from mlflow_dynamodbstore.tracking.records import RunRecord
-from mlflow_dynamodbstore.tracking.run_admission import Gate
+from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 
 CONTENTS = "contents"
 """Attribute of a dataset's item with its source, schema and profile."""
 MAX_SUMMARIES = 1000
 
 
-class Inputs(Gate):
+class Inputs:
     """Logging what runs read and produce."""
+
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, run_admission: RunAdmission
+    ) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.run_admission = run_admission
 
     def log_inputs(
         self,
@@ -60,7 +69,7 @@ class Inputs(Gate):
             if not isinstance(datasets, list):
                 raise TypeError(f"Argument 'datasets' should be a list, got '{type(datasets)}'")
             _validate_dataset_inputs(datasets)
-        run = place_of(self._admit(run_id))
+        run = run_place_of(self.run_admission.admit(run_id))
         uses = _uses(run, datasets or [])
         model_ids = dict.fromkeys(model.model_id for model in models or [])
         if not uses and not model_ids:
@@ -76,14 +85,14 @@ class Inputs(Gate):
         of_inputs = zip(uses, outcomes[: len(uses)], strict=True)
         listed = {use.hash for use, outcome in of_inputs if use.is_in(outcome)}
         self.table.write([Put(use.entry) for use in new if use.hash in listed])
-        self._confirm(run)
+        self.run_admission.confirm(run)
 
     def log_outputs(self, run_id: str, models: list[LoggedModelOutput]) -> None:
-        run = place_of(self._admit(run_id))
+        run = run_place_of(self.run_admission.admit(run_id))
         outputs = {model.model_id: model_output(run, model) for model in models}
         if outputs:
             self.table.write([Put(item) for item in outputs.values()])
-            self._confirm(run)
+            self.run_admission.confirm(run)
 
     def _store_datasets(self, uses: Sequence[Use]) -> list[Use]:
         """Write the datasets that are not known in their context; returns their uses."""
@@ -92,7 +101,7 @@ class Inputs(Gate):
         stored = [use.stored() for use in new]
         parts = [part for value in stored for part in value.parts]
         heads = [
-            Put({**use.head, **value.attributes}, condition=Attr("PK").not_exists())
+            Put({**use.head, **value.attributes}, condition=ABSENT)
             for use, value in zip(new, stored, strict=True)
         ]
         outcomes = self.table.write(parts, then=heads)[len(parts) :]
@@ -105,10 +114,12 @@ class Inputs(Gate):
         self.table.write(unused)
         return new
 
-    def _search_datasets(self, experiment_ids: Sequence[str | int]) -> list[_DatasetSummary]:
+    def search_used_datasets(self, experiment_ids: Sequence[str | int]) -> list[_DatasetSummary]:
         """Name, digest and context of the datasets of some experiments, at most 1,000."""
         numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
-        places = [str(number) for number in numbers if self._is_in_workspace(str(number))]
+        places = [
+            str(number) for number in numbers if self.experiment_lookup.is_in_workspace(str(number))
+        ]
         found = self.table.map(self._summaries, places)
         return [summary for summaries in found for summary in summaries][:MAX_SUMMARIES]
 
@@ -181,7 +192,7 @@ class Use:
         name, digest = self.dataset.name, self.dataset.digest
         attributes: Item = {"dataset": self._place, **self._names, "tags": {**self.tags}}
         sk = run_keys.run_input(self.run.run_id, name, digest)
-        return Put(self.run.child(sk, name, attributes), condition=Attr("PK").not_exists())
+        return Put(self.run.child(sk, name, attributes), condition=ABSENT)
 
     def is_in(self, outcome: Outcome) -> bool:
         """Whether the run has the dataset in this context now, by this write or by an earlier."""

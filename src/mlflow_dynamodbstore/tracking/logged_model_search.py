@@ -24,6 +24,8 @@ from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.search.filters import (
     ATTRIBUTE,
     METRIC,
@@ -36,7 +38,6 @@ from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, Sort
 from mlflow_dynamodbstore.shared.search.pages import in_order, merged, page, settled, started
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,
     MORE,
@@ -181,8 +182,12 @@ class ModelQuery:
         return lambda candidate: bool(candidate.measured(datasets)) and holds(candidate)
 
 
-class LoggedModelSearch(TrackingBase):
+class LoggedModelSearch:
     """Search over logged models."""
+
+    def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
 
     def search_logged_models(
         self,
@@ -206,7 +211,7 @@ class LoggedModelSearch(TrackingBase):
         streams = [
             self._model_stream(place, query, after, size)
             for place in places
-            if self._is_in_workspace(place)
+            if self.experiment_lookup.is_in_workspace(place)
         ]
         rows = merged(self.table.map(started, streams), query.ordering) if streams else iter(())
         found, token = page(rows, query.ordering, after, size)

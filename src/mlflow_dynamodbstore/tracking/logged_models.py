@@ -26,15 +26,19 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, experiment_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of
-from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
-from mlflow_dynamodbstore.tracking.lookups import PLACES_KEPT, Recent, batched
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,
     MORE,
@@ -48,17 +52,25 @@ from mlflow_dynamodbstore.tracking.model_records import (
     set_texts,
     texts_on,
 )
-from mlflow_dynamodbstore.tracking.run_admission import Gate
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/LM")
+MODELS_FOLDER = "models"
 WRITE_PAGE = 500
 MEASURED_SECONDS = 60.0
 
 R = TypeVar("R")
 
 
-class LoggedModels(LoggedModelSearch, Gate):
+class LoggedModels:
     """The logged models of an experiment."""
+
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, run_lookup: RunLookup
+    ) -> None:
+        self.table = context.table
+        self.policies = context.policies
+        self.experiment_lookup = experiment_lookup
+        self.run_lookup = run_lookup
 
     def create_logged_model(
         self,
@@ -70,7 +82,7 @@ class LoggedModels(LoggedModelSearch, Gate):
         model_type: str | None = None,
     ) -> LoggedModel:
         _validate_logged_model_name(name)
-        experiment = self._active_experiment(experiment_id)
+        experiment = self.experiment_lookup.get_active(experiment_id)
         home = experiment_id_of(experiment)
         place = ModelPlace(home, ids.new_model_id(home))
         now = get_current_time_millis()
@@ -83,9 +95,9 @@ class LoggedModels(LoggedModelSearch, Gate):
             "name": name or _generate_random_name(),
             "artifact_location": append_to_uri_path(
                 experiment["artifact_location"],
-                self.MODELS_FOLDER_NAME,
+                MODELS_FOLDER,
                 place.model_id,
-                self.ARTIFACTS_FOLDER_NAME,
+                ARTIFACTS_FOLDER,
             ),
             "created": now,
             "updated": now,
@@ -103,7 +115,7 @@ class LoggedModels(LoggedModelSearch, Gate):
         # The model last: a crash leaves items of a model that does not exist, never half a model.
         self.table.write(
             [*texts.children, *self._model_entry_of_run(source_run_id, item)],
-            then=[Put(item, condition=Attr("PK").not_exists())],
+            then=[Put(item, condition=ABSENT)],
         )
         return ModelRecord(item, [put.item for put in texts.children]).to_entity()
 
@@ -157,7 +169,7 @@ class LoggedModels(LoggedModelSearch, Gate):
 
     # --- metrics --------------------------------------------------------------------------------
 
-    def _log_model_metrics(self, run: RunPlace, metrics: Sequence[Metric]) -> None:
+    def log_model_metrics(self, run: RunPlace, metrics: Sequence[Metric]) -> None:
         """Write the values that a run measured on logged models."""
         places = {m.model_id: self._mark_measured(m.model_id) for m in metrics if m.model_id}
         if not places:
@@ -166,13 +178,13 @@ class LoggedModels(LoggedModelSearch, Gate):
         self.table.write([Put(item) for item in {item["SK"]: item for item in items}.values()])
 
     @cached_property
-    def _measured_models(self) -> Recent[str, ModelPlace]:
-        return Recent(PLACES_KEPT, MEASURED_SECONDS)
+    def _measured_models(self) -> BoundedCache[str, ModelPlace]:
+        return BoundedCache(seconds=MEASURED_SECONDS)
 
     def _mark_measured(self, model_id: str) -> ModelPlace:
         """Note on a model that it has metrics, unless that was done a moment ago."""
         known = self._measured_models.get(model_id)
-        if known is not None and self._is_in_workspace(known.experiment_id):
+        if known is not None and self.experiment_lookup.is_in_workspace(known.experiment_id):
             return known
         place = model_place_of(self._update_model(model_id, Update(set={MEASURED: True})))
         self._measured_models.put(model_id, place)
@@ -194,9 +206,9 @@ class LoggedModels(LoggedModelSearch, Gate):
         if ttl is not None:
             expiry = Update(set={TTL: ttl})
             for chunk in batched(self._below_model(item), WRITE_PAGE):
-                self.table.write([Patch(k, expiry, condition=Attr("PK").exists()) for k in chunk])
+                self.table.write([Patch(k, expiry, condition=PRESENT) for k in chunk])
 
-    def _hard_delete_logged_model(self, model_id: str) -> None:
+    def hard_delete_logged_model(self, model_id: str) -> None:
         """Remove a logged model and all that belongs to it, for good."""
         item = self._model_item(model_id)
         # The model last: until then a second try finds it and goes on.
@@ -211,12 +223,12 @@ class LoggedModels(LoggedModelSearch, Gate):
         self.table.delete(self.table.schema.key_of(item))
         self._measured_models.forget(model_id)
 
-    def _get_deleted_logged_models(self, older_than: int = 0) -> list[str]:
+    def get_deleted_logged_models(self, older_than: int = 0) -> list[str]:
         """The ids of logged models deleted at least ``older_than`` milliseconds ago."""
         latest = get_current_time_millis() - older_than
         return [
             model_place_of(item).model_id
-            for item in self._in_all_experiments(
+            for item in self.experiment_lookup.items_in_all(
                 index_keys.logged_models_by_lifecycle(LifecycleStage.DELETED)
             )
             if item["updated"] <= latest
@@ -246,7 +258,7 @@ class LoggedModels(LoggedModelSearch, Gate):
     def _look_at_model(
         self, experiment_id: str | None, model_id: str, look: Callable[[ModelPlace], R | None]
     ) -> R | None:
-        if experiment_id is None or not self._is_in_workspace(experiment_id):
+        if experiment_id is None or not self.experiment_lookup.is_in_workspace(experiment_id):
             return None
         return look(ModelPlace(experiment_id, model_id))
 
@@ -283,7 +295,7 @@ class LoggedModels(LoggedModelSearch, Gate):
 
     def _model_entry_of_run(self, run_id: str | None, model: Item) -> list[Put]:
         """The item of a run that names the latest model of a name logged in it."""
-        run = None if run_id is None else self._find_place(run_id)
+        run = None if run_id is None else self.run_lookup.find_place(run_id)
         if run is None:
             return []
         sk = run_keys.run_logged_model(run.run_id, model["name"])

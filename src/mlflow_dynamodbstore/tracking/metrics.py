@@ -21,37 +21,48 @@ from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION
 from mlflow_dynamodbstore.table.conditions import Template
 from mlflow_dynamodbstore.table.contract import Delete, Outcome, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.tracking.checks import checked_points
-from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.points import Point, history_item, order
+from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 
 DISORDERED = "disordered"
 _STEP, _TIME, _IN_ORDER = Attr("step"), Attr("ts"), Attr(DISORDERED).not_exists()
 
 
-class Metrics(LoggedModels):
+class Metrics:
     """Logging metrics to runs."""
+
+    def __init__(
+        self, context: Context, run_admission: RunAdmission, logged_models: LoggedModels
+    ) -> None:
+        self.table = context.table
+        self.policies = context.policies
+        self.run_admission = run_admission
+        self.logged_models = logged_models
 
     def log_metric(self, run_id: str, metric: Metric) -> None:
         points = checked_points([metric], alone=True)
-        run = self._admit_lately(run_id)
-        self._log_model_metrics(run, [metric])
-        writes = self._metric_writes(run, points)
-        self._written(run, writes, self.table.write(writes.all()))
+        run = self.run_admission.admit_cached(run_id)
+        self.logged_models.log_model_metrics(run, [metric])
+        writes = self.metric_writes(run, points)
+        self.written(run, writes, self.table.write(writes.all()))
 
-    def _written(
+    def written(
         self,
         run: RunPlace,
         writes: MetricWrites,
         outcomes: Sequence[Outcome],
         *,
-        guessed: bool = True,
+        cached: bool = True,
     ) -> None:
         """See to what became of metrics that were written."""
         outcomes = outcomes[len(writes.histories) :]
@@ -60,12 +71,12 @@ class Metrics(LoggedModels):
             if outcome.status == "refused":
                 self._merge(latest, outcome.image)
         try:
-            self._confirm(run, guessed=guessed)
+            self.run_admission.confirm(run, cached=cached)
         except MlflowException:
             self._take_back(writes, before)
             raise
 
-    def _metric_writes(self, run: RunPlace, points: Mapping[str, list[Point]]) -> MetricWrites:
+    def metric_writes(self, run: RunPlace, points: Mapping[str, list[Point]]) -> MetricWrites:
         ttl = self.policies.expiry(METRIC_HISTORY_RETENTION)
         writes = MetricWrites()
         for key, given in points.items():

@@ -20,12 +20,12 @@ from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.shared.places import NAME, RunPlace, experiment_id_of
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, ItemTooLarge
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.items import NAME, RunPlace, experiment_id_of
 
 MORE, MEASURED = "more", "measured"
 INLINE_BYTES = 1024

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.encoding import int_of, ordered_float, ordered_int
+from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.values import TTL, Item
-from mlflow_dynamodbstore.tracking.items import RunPlace
 
 _FORMAT = b"\x01"
 

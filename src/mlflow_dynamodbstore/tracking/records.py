@@ -24,9 +24,9 @@ from mlflow.entities import (
 )
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
+from mlflow_dynamodbstore.shared.places import experiment_id_of, kind_and_name, run_id_of
 from mlflow_dynamodbstore.shared.search.filters import DATASET, METRIC, PARAM, TAG
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking.items import experiment_id_of, kind_and_name, run_id_of
 
 _ATTRIBUTES = {
     "run_name": "name",

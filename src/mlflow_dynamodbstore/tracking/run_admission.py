@@ -1,60 +1,71 @@
-"""The gate a write to a run passes twice: before, is the run active; after, is it still live.
+"""Admission of writes to runs: before a write, is the run active; after it, is it still live.
 
 The first look refuses what MLflow refuses before anything is written. The second is the writer's
-half of the agreement in :mod:`~mlflow_dynamodbstore.tracking.sealing`, and it is also what lets a
-training loop skip the first look: a run admitted a few seconds ago is taken to be active, and
-should the second look find it deleted, what was written is taken back.
+half of the agreement in :mod:`~mlflow_dynamodbstore.tracking.sealing`. It is also what lets a
+training loop skip the first look: a run that was admitted a few seconds ago is taken to be active,
+and when the second look finds it deleted, the caller takes back what it wrote.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
+from mlflow_dynamodbstore.shared.run_lookup import RunLookup, check_run_is_active, run_not_found
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.items import RunPlace, place_of
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase, check_run_is_active, run_not_found
+from mlflow_dynamodbstore.tracking.run_expiry import date_children
+
+ADMISSION_SECONDS = 10.0
 
 
-class Gate(TrackingBase):
-    """Admission of writes to runs."""
+class RunAdmission:
+    """Decides whether a run takes writes."""
 
-    def _admit(self, run_id: str) -> Item:
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, run_lookup: RunLookup
+    ) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.run_lookup = run_lookup
+        self._admitted: BoundedCache[str, RunPlace] = BoundedCache(seconds=ADMISSION_SECONDS)
+
+    def admit(self, run_id: str) -> Item:
         """The item of an active run; raises MLflow's errors for any other."""
-        item = self._active_run_item(run_id)
-        self._admitted.put(run_id, place_of(item))
+        item = self.run_lookup.get_active(run_id)
+        self._admitted.put(run_id, run_place_of(item))
         return item
 
-    def _admit_lately(self, run_id: str) -> RunPlace:
+    def admit_cached(self, run_id: str) -> RunPlace:
         """A run that is active, or was a few seconds ago."""
         known = self._admitted.get(run_id)
-        if known is not None and self._is_in_workspace(known.experiment_id):
+        if known is not None and self.experiment_lookup.is_in_workspace(known.experiment_id):
             return known
-        return place_of(self._admit(run_id))
+        return run_place_of(self.admit(run_id))
 
-    def _confirm(self, run: RunPlace, *, guessed: bool = False) -> None:
-        """After a write: make the run live again if it was sealed, raise if it is gone.
+    def forget(self, run_id: str) -> None:
+        """Look at a run again before the next write to it."""
+        self._admitted.forget(run_id)
 
-        One that was admitted by a guess must still be active. One that was read right before the
-        write has been written to before it was deleted: what was written goes its way.
+    def confirm(self, run: RunPlace, *, cached: bool = False) -> None:
+        """After a write: make a sealed run live again; raise if the run is gone.
+
+        A run whose admission was ``cached`` must still be active. A run that was read right before
+        the write may have been deleted since: what was written expires with it.
         """
         run_id = run.run_id
         item = self.table.get(run.key)
         if item is None:
-            self._admitted.forget(run_id)
+            self.forget(run_id)
             raise run_not_found(run_id)
         deleted = item["lifecycle"] != LifecycleStage.ACTIVE
         if deleted:
-            self._admitted.forget(run_id)
-        if deleted and guessed:
+            self.forget(run_id)
+        if deleted and cached:
             check_run_is_active(run_id, item)
         sealing.reopen(self.table, run_id, item)
         if deleted and TTL in item:
-            self._date_children(run, item[TTL])
-
-    if TYPE_CHECKING:
-
-        def _date_children(self, run: RunPlace, ttl: int | None) -> None:
-            """Let the items of a run expire with it: in ``runs.py``."""
+            date_children(self.table, run, item[TTL])

@@ -21,21 +21,39 @@ from mlflow.utils.validation import (
 )
 
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.tracking.checks import checked_params, checked_points
-from mlflow_dynamodbstore.tracking.items import ABSENT, RunPlace, kind_and_name, place_of
+from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.metrics import Metrics
+from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.runs import Runs
 
 
-class RunData(Metrics, Runs):
+class RunData:
     """What is logged to a run beside metrics, and all of it at once."""
+
+    def __init__(
+        self,
+        context: Context,
+        run_admission: RunAdmission,
+        runs: Runs,
+        logged_models: LoggedModels,
+        metrics: Metrics,
+    ) -> None:
+        self.table = context.table
+        self.run_admission = run_admission
+        self.runs = runs
+        self.logged_models = logged_models
+        self.metrics = metrics
 
     def log_param(self, run_id: str, param: Param) -> None:
         param = _validate_param(param.key, param.value)
-        run = place_of(self._admit(run_id))
+        run = run_place_of(self.run_admission.admit(run_id))
         written = self.table.write([_param_put(run, param.key, param.value)])
         refused = _other_values({param.key: param.value}, written)
         if refused:
@@ -45,20 +63,20 @@ class RunData(Metrics, Runs):
                 f"Attempted logging new value '{param.value}'.",
                 INVALID_PARAMETER_VALUE,
             )
-        self._confirm(run)
+        self.run_admission.confirm(run)
 
     def set_tag(self, run_id: str, tag: RunTag) -> None:
         tag = _validate_tag(tag.key, tag.value)
-        item = self._admit(run_id)
+        item = self.run_admission.admit(run_id)
         if tag.key == MLFLOW_RUN_NAME:
-            self.update_run_info(run_id, None, None, tag.value)
+            self.runs.update_run_info(run_id, None, None, tag.value)
             return
-        run = place_of(item)
+        run = run_place_of(item)
         self.table.put(run.tag(tag.key, tag.value))
-        self._confirm(run)
+        self.run_admission.confirm(run)
 
     def delete_tag(self, run_id: str, key: str) -> None:
-        run = place_of(self._admit(run_id))
+        run = run_place_of(self.run_admission.admit(run_id))
         try:
             self.table.delete(
                 Key(run.pk, run_keys.run_tag(run_id, key)), condition=Attr("value").exists()
@@ -68,7 +86,7 @@ class RunData(Metrics, Runs):
                 f"No tag with name: {key} in run with id {run_id}",
                 error_code=RESOURCE_DOES_NOT_EXIST,
             ) from error
-        self._confirm(run)
+        self.run_admission.confirm(run)
 
     def log_batch(
         self,
@@ -84,14 +102,18 @@ class RunData(Metrics, Runs):
         _validate_batch_log_limits(metrics, params, tags)
         if len(values) < len(params):
             _validate_param_keys_unique(params)
-        guessed = bool(metrics and not params and not tags)
-        run = self._admit_lately(run_id) if guessed else place_of(self._admit(run_id))
+        cached = bool(metrics and not params and not tags)
+        run = (
+            self.run_admission.admit_cached(run_id)
+            if cached
+            else run_place_of(self.run_admission.admit(run_id))
+        )
         fresh = self._fresh_params(run, values)
         texts = {tag.key: tag.value for tag in tags}
         if (name := texts.pop(MLFLOW_RUN_NAME, None)) is not None:
             self.set_tag(run_id, RunTag(MLFLOW_RUN_NAME, name))
-        self._log_model_metrics(run, metrics)
-        writes = self._metric_writes(run, points)
+        self.logged_models.log_model_metrics(run, metrics)
+        writes = self.metrics.metric_writes(run, points)
         outcomes = self.table.write(
             [
                 *[_param_put(run, key, value) for key, value in fresh.items()],
@@ -99,7 +121,7 @@ class RunData(Metrics, Runs):
                 *writes.all(),
             ]
         )
-        self._written(run, writes, outcomes[len(fresh) + len(texts) :], guessed=guessed)
+        self.metrics.written(run, writes, outcomes[len(fresh) + len(texts) :], cached=cached)
         # Whoever logged another value for a key since the params were read is found out here.
         self._refuse_changed(run, values, _other_values(fresh, outcomes))
 
@@ -108,7 +130,7 @@ class RunData(Metrics, Runs):
             raise TypeError(
                 f"Argument 'mlflow_model' should be mlflow.models.Model, got '{type(mlflow_model)}'"
             )
-        run = place_of(self._admit(run_id))
+        run = run_place_of(self.run_admission.admit(run_id))
         key = Key(run.pk, run_keys.run_tag(run_id, MLFLOW_LOGGED_MODELS))
         added = mlflow_model.get_tags_dict()
         while True:
@@ -122,7 +144,7 @@ class RunData(Metrics, Runs):
             except ConditionFailed:
                 continue  # another process recorded a model at the same moment
             break
-        self._confirm(run)
+        self.run_admission.confirm(run)
 
     # --- params ---------------------------------------------------------------------------------
 

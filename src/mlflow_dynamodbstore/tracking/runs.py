@@ -18,7 +18,18 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
+from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.shared.run_lookup import (
+    RunFacts,
+    RunLookup,
+    check_run_is_active,
+    run_not_found,
+)
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
@@ -26,15 +37,6 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
-from mlflow_dynamodbstore.tracking.items import RunPlace, place_of, run_id_of
-from mlflow_dynamodbstore.tracking.lookups import (
-    ExperimentFacts,
-    RunFacts,
-    TrackingBase,
-    batched,
-    check_run_is_active,
-    run_not_found,
-)
 from mlflow_dynamodbstore.tracking.records import (
     LIVE,
     SEALED,
@@ -43,15 +45,29 @@ from mlflow_dynamodbstore.tracking.records import (
     RunRecord,
     run_info,
 )
+from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
+from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_children, redate_children
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/R")
 DELETE_PAGE = 500
-RESTORING = "restoring"
-"""Attribute of a deleted run: who is about to restore it, and takes the expiry from its items."""
 
 
-class Runs(TrackingBase):
+class Runs:
     """The runs of an experiment."""
+
+    def __init__(
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        run_lookup: RunLookup,
+        run_admission: RunAdmission,
+    ) -> None:
+        self.context = context
+        self.table = context.table
+        self.policies = context.policies
+        self.experiment_lookup = experiment_lookup
+        self.run_lookup = run_lookup
+        self.run_admission = run_admission
 
     def create_run(
         self,
@@ -63,28 +79,28 @@ class Runs(TrackingBase):
     ) -> Run:
         values = {tag.key: tag.value for tag in tags or []}
         values[MLFLOW_RUN_NAME] = name = _chosen_name(tags or [], run_name)
-        experiment = self._experiment_guessed(experiment_id)
+        experiment = self.experiment_lookup.guess_active(experiment_id)
         while True:
             item = self._new_run(experiment, user_id, start_time, name)
             # The entity is made first: what MLflow refuses (no user, no start time) is not written.
             run = RunRecord(item, RunContents(tags=values)).to_entity({})
-            tag_items = [place_of(item).tag(key, value) for key, value in values.items()]
+            tag_items = [run_place_of(item).tag(key, value) for key, value in values.items()]
             # Tags before the run: a crash leaves tags of a run that does not exist, never a run
             # without its tags.
             self.table.write(
                 [Put(tag) for tag in tag_items],
-                then=[Put(item, condition=Attr("PK").not_exists())],
+                then=[Put(item, condition=ABSENT)],
             )
             # Whoever deletes the experiment marks it first and then looks for its runs, so that
             # one of the two sees the other. Only after the run was written it counts that the
             # experiment is active.
             try:
-                now = ExperimentFacts.of(self._active_experiment(experiment_id))
+                now = ExperimentFacts.of(self.experiment_lookup.get_active(experiment_id))
             except MlflowException:
                 self._remove_new(item, tag_items)
                 raise
             if now == experiment:
-                self._note(item)
+                self.run_lookup.note(item)
                 return run
             self._remove_new(item, tag_items)
             experiment = now
@@ -105,7 +121,7 @@ class Runs(TrackingBase):
             "start_time": start_time,
             "user": user_id,
             "artifact_uri": append_to_uri_path(
-                experiment.artifact_location, run_id, self.ARTIFACTS_FOLDER_NAME
+                experiment.artifact_location, run_id, ARTIFACTS_FOLDER
             ),
             "lifecycle": LifecycleStage.ACTIVE,
             "state": LIVE,
@@ -128,7 +144,7 @@ class Runs(TrackingBase):
         self.table.write([Delete(self.table.schema.key_of(tag)) for tag in tag_items])
 
     def get_run(self, run_id: str) -> Run:
-        record = sealing.read(self.table, self._run_item(run_id))
+        record = sealing.read(self.table, self.run_lookup.get(run_id))
         return record.to_entity(datasets_of(self.table, [record]))
 
     def update_run_info(
@@ -138,7 +154,7 @@ class Runs(TrackingBase):
         end_time: int | None,
         run_name: str | None,
     ) -> RunInfo:
-        facts = self._facts(run_id)
+        facts = self.run_lookup.facts(run_id)
         changes: Item = {}
         if end_time is not None:
             changes["end_time"] = end_time
@@ -148,7 +164,7 @@ class Runs(TrackingBase):
             changes.update({"status": status, "lsi3sk": in_status})
         if run_name:
             # A name alone leaves a run as it is: one that has ended is sealed again at once.
-            status = status or str(self._active_run_item(run_id)["status"])
+            status = status or str(self.run_lookup.get_active(run_id)["status"])
             changes.update({"name": run_name, "lsi4sk": index_keys.lsi4_run(run_id, run_name)})
         ends = status in TERMINAL_STATUSES
         update = (
@@ -171,10 +187,9 @@ class Runs(TrackingBase):
         try:
             self.table.transact([Patch(run.key, update, condition=active), tag])
         except TransactionCancelled as error:
-            reason = error.reasons[0]
-            if reason is None or reason.code != "ConditionFailed":
+            if not error.refused(0):
                 raise
-            refused = ConditionFailed(str(error), reason.old)
+            refused = ConditionFailed(str(error), error.old(0))
             check_run_is_active(run.run_id, self._in_the_way(run, refused))
             raise
         item = self.table.get(run.key)
@@ -196,18 +211,18 @@ class Runs(TrackingBase):
     # --- deleting and restoring -----------------------------------------------------------------
 
     def delete_run(self, run_id: str) -> None:
-        facts = self._facts(run_id)
+        facts = self.run_lookup.facts(run_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         # The run first: from here on writers are refused, so what follows sees all there is.
         self._mark_deleted(facts, ttl)
         if ttl is not None:
-            self._date_children(facts.place, ttl)
-        self._delete_assessments_of_run(run_id)
+            date_children(self.table, facts.place, ttl)
+        self.context.events.run_deleted(run_id)
 
     def restore_run(self, run_id: str) -> None:
-        self._restore(self._facts(run_id))
+        self.restore(self.run_lookup.facts(run_id))
 
-    def _restore(self, facts: RunFacts) -> None:
+    def restore(self, facts: RunFacts) -> None:
         """Make a run active, unless it is; done again when it is deleted meanwhile.
 
         The run last: were it first, a crash would leave an active run whose items expire. But it
@@ -223,7 +238,7 @@ class Runs(TrackingBase):
                 self._in_the_way(facts.place, error)
                 return  # it is active
             if item is not None and TTL in item:
-                self._redate_children(facts.place, None)
+                redate_children(self.table, facts.place, None)
             try:
                 self.table.update(key, _made_active(facts), condition=Attr(RESTORING).eq(token))
             except ConditionFailed as error:
@@ -235,7 +250,7 @@ class Runs(TrackingBase):
         run, stage = facts.place, LifecycleStage.DELETED
         changes: Item = {
             "lifecycle": stage,
-            "deleted_time": self._now_ms(),
+            "deleted_time": self.context.now_ms(),
             "lsi1sk": index_keys.lsi1_run(run.run_id, stage, facts.start_time),
         }
         if ttl is not None:
@@ -246,12 +261,12 @@ class Runs(TrackingBase):
         except ConditionFailed as error:
             self._in_the_way(run, error)
             raise
-        self._admitted.forget(run.run_id)
+        self.run_admission.forget(run.run_id)
 
     def _in_the_way(self, run: RunPlace, refused: ConditionFailed) -> Item:
         """The run as it was when a change was refused; raises MLflow's error when it is gone."""
         if refused.old is None:
-            self._known_facts.forget(run.run_id)
+            self.run_lookup.forget(run.run_id)
             raise run_not_found(run.run_id) from refused
         return refused.old
 
@@ -263,37 +278,18 @@ class Runs(TrackingBase):
         rules = self.policies.sealing_rules()
         return list(sealing.derived_keys(item["PK"], record.run_id, record.contents, rules))
 
-    def _date_children(self, run: RunPlace, ttl: int | None) -> None:
-        """Give the items of a run the expiry of the run, whatever becomes of this meanwhile.
-
-        Whoever restores or deletes the run in the middle may have passed the items before: so
-        the run is looked at again afterwards.
-        """
-        wanted: int | None = ttl
-        while True:
-            given = wanted
-            self._redate_children(run, given)
-            now = self.table.get(run.key)
-            wanted = given if now is None else _expiry_of_children(now)
-            if wanted == given:
-                return
-
-    def _redate_children(self, run: RunPlace, ttl: int | None) -> None:
-        """Give a run's items this expiry, or none; history keeps the expiry of its own."""
-        self.table.redate(run.pk, run_keys.run_children_without_history(run.run_id), ttl)
-
     # --- for `mlflow gc` ------------------------------------------------------------------------
 
-    def _hard_delete_run(self, run_id: str) -> None:
+    def hard_delete_run(self, run_id: str) -> None:
         """Remove a run and all that belongs to it, for good."""
-        item = self._run_item(run_id)
+        item = self.run_lookup.get(run_id)
         # The run last: until then a second try finds it and goes on.
         for chunk in batched(self._everything_of(item), DELETE_PAGE):
             self.table.write([Delete(key) for key in chunk])
-        self._let_go_of_run(run_id)
+        self.context.events.run_removed(run_id)
         self.table.delete(self.table.schema.key_of(item))
-        self._let_go_of_run(run_id)  # what came to refer to it meanwhile
-        self._admitted.forget(run_id)
+        self.context.events.run_removed(run_id)  # what came to refer to it meanwhile
+        self.run_admission.forget(run_id)
 
     def _everything_of(self, item: Item) -> Iterator[Key]:
         """The keys of all that belongs to a run, history and search items included."""
@@ -303,22 +299,16 @@ class Runs(TrackingBase):
             query = Query(pk, where=below.on(), keys_only=True)
             yield from (self.table.schema.key_of(found) for found in self.table.items(query))
 
-    def _get_deleted_runs(self, older_than: int = 0) -> list[str]:
+    def get_deleted_runs(self, older_than: int = 0) -> list[str]:
         """The ids of runs deleted at least ``older_than`` milliseconds ago, in every experiment."""
-        latest = self._now_ms() - older_than
+        latest = self.context.now_ms() - older_than
         return [
             run_id_of(item)
-            for item in self._in_all_experiments(
+            for item in self.experiment_lookup.items_in_all(
                 index_keys.runs_by_lifecycle(LifecycleStage.DELETED)
             )
             if isinstance(at := item.get("deleted_time"), int) and at <= latest
         ]
-
-
-def _expiry_of_children(run: Item) -> int | None:
-    """When the items of a run are to expire; not at all when it is active or about to be."""
-    expiry: int | None = None if RESTORING in run else run.get(TTL)
-    return expiry
 
 
 def _made_active(facts: RunFacts) -> Update:

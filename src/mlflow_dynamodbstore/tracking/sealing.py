@@ -29,6 +29,8 @@ from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import value_parts
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.places import run_id_of
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search import fulltext
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
@@ -36,7 +38,6 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.items import run_id_of
 from mlflow_dynamodbstore.tracking.records import (
     LIVE,
     SEALED,
@@ -78,7 +79,7 @@ def reopen(table: Table, run_id: str, item: Item) -> None:
         table.update(
             table.schema.key_of(item),
             marked_live(run_id, table.clock()),
-            condition=Attr("PK").exists(),
+            condition=PRESENT,
         )
     except ConditionFailed:
         return
@@ -166,7 +167,7 @@ def seal(table: Table, item: Item, rules: Rules) -> None:
         marked = table.update(
             table.schema.key_of(item),
             marked_sealing(),
-            condition=Attr("PK").exists(),
+            condition=PRESENT,
             returns="new",
         )
     except ConditionFailed:

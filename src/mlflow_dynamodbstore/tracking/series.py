@@ -22,11 +22,11 @@ from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking.items import RunPlace
-from mlflow_dynamodbstore.tracking.lookups import batched
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Place, Point, Span, order, points_of, span_of
 

@@ -25,10 +25,9 @@ from mlflow.utils.workspace_utils import WORKSPACES_DIR_NAME, resolve_workspace_
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
-from mlflow_dynamodbstore.table.contract import Put, Query
-from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.tracking.experiment_items import Tags
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_items import Tags
+from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 
 _logger = logging.getLogger(__name__)
@@ -51,14 +50,14 @@ class TraceRetention(NamedTuple):
         return retention
 
 
-class WorkspaceMode(TrackingBase):
+class WorkspaceMode:
     """What depends on whether workspaces are in use."""
 
-    def _open(self, table: Table, artifact_root_uri: str) -> None:
-        super()._open(table, artifact_root_uri)
-        self._noted_workspaces: set[str] = set()
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.table = context.table
 
-    def _workspace_provider(self) -> AbstractStore:
+    def workspace_provider(self) -> AbstractStore:
         """Who knows the workspaces."""
         own = self.table.engine.uri
         uri = resolve_workspace_store_uri(tracking_uri=own)
@@ -69,11 +68,11 @@ class WorkspaceMode(TrackingBase):
 
     # --- artifacts ------------------------------------------------------------------------------
 
-    def _artifact_location(self, experiment_id: str, workspace: str) -> str:
+    def artifact_location(self, experiment_id: str, workspace: str) -> str:
         """Where a new experiment keeps its artifacts, unless it was told."""
-        root: str | None = self.artifact_root_uri
-        if self._workspaces_enabled():
-            root, append = self._workspace_provider().resolve_artifact_root(root, workspace)
+        root: str | None = self.context.artifact_root_uri
+        if self.context.has_workspaces():
+            root, append = self.workspace_provider().resolve_artifact_root(root, workspace)
             if not root:
                 raise MlflowException(
                     f"Cannot determine an artifact root for workspace '{workspace}'. "
@@ -85,9 +84,9 @@ class WorkspaceMode(TrackingBase):
                 root = append_to_uri_path(root, WORKSPACES_DIR_NAME, workspace)
         return str(append_to_uri_path(root, experiment_id))
 
-    def _check_artifact_root(self) -> None:
+    def check_artifact_root(self) -> None:
         """Refuse a root whose end would be taken for the folder of a workspace."""
-        *_, last_but_one, last = ["", "", *_segments(self.artifact_root_uri or "")]
+        *_, last_but_one, last = ["", "", *_segments(self.context.artifact_root_uri or "")]
         if last == WORKSPACES_DIR_NAME:
             fault = f"ends with the reserved '{WORKSPACES_DIR_NAME}' segment"
         elif last_but_one == WORKSPACES_DIR_NAME:
@@ -96,22 +95,14 @@ class WorkspaceMode(TrackingBase):
             return
         raise MlflowException(
             "Cannot enable workspace mode because the default artifact root "
-            f"{self.artifact_root_uri} {fault}. Choose a different artifact root before enabling "
-            "workspaces.",
+            f"{self.context.artifact_root_uri} {fault}. Choose a different artifact root before "
+            "enabling workspaces.",
             INVALID_STATE,
         )
 
     # --- workspaces in use ----------------------------------------------------------------------
 
-    def _note_workspace(self, workspace: str) -> None:
-        """Remember, before its first experiment is written, that a workspace is in use."""
-        if workspace not in self._noted_workspaces:
-            if workspace != DEFAULT_WORKSPACE:
-                key = access_keys.workspace_entry_key(workspace)
-                self.table.write([Put({"PK": key.pk, "SK": key.sk})])
-            self._noted_workspaces.add(workspace)
-
-    def _check_nothing_is_hidden(self) -> None:
+    def check_nothing_is_hidden(self) -> None:
         """Refuse to work without workspaces while there are experiments outside the default one."""
         entries = self.table.items(Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on()))
         for entry in entries:
@@ -138,16 +129,16 @@ class WorkspaceMode(TrackingBase):
     def resolve_trace_archival_config(
         self, *, default_trace_archival_location: str, default_retention: str
     ) -> ResolvedTraceArchivalConfig:
-        if self._workspaces_enabled():
-            return self._workspace_provider().resolve_trace_archival_config(
-                default_trace_archival_location, default_retention, self._get_active_workspace()
+        if self.context.has_workspaces():
+            return self.workspace_provider().resolve_trace_archival_config(
+                default_trace_archival_location, default_retention, self.context.workspace()
             )
         return ResolvedTraceArchivalConfig(
             config=TraceArchivalConfig(default_trace_archival_location, default_retention),
             append_workspace_prefix=False,
         )
 
-    def _trace_retention(self) -> TraceRetention | None:
+    def trace_retention(self) -> TraceRetention | None:
         """What the server says about keeping traces; None when it archives none."""
         try:
             server = get_trace_archival_server_config()

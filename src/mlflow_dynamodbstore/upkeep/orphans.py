@@ -27,12 +27,12 @@ from mlflow_dynamodbstore.keys.item_kinds import describe_item
 from mlflow_dynamodbstore.keys.section_types import ItemDescription
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.experiment_items import name_of
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.experiment_items import name_of
 from mlflow_dynamodbstore.tracking.records import LIVE, SEALED, SEALING
 
 YOUNG_SECONDS = 3600

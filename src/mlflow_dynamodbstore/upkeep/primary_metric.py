@@ -23,6 +23,7 @@ from boto3.dynamodb.conditions import Attr
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.places import run_id_of
 from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX, PRIMARY_METRIC, Policies
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -30,7 +31,6 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.items import run_id_of
 from mlflow_dynamodbstore.tracking.records import RunContents
 from mlflow_dynamodbstore.upkeep.backfill import (
     BackfillProgress,

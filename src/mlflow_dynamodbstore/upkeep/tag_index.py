@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.shared.experiment_items import all_tags, retagged, same_tags
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.policies import DENORMALIZED_TAGS, Policies
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.tracking.experiment_items import all_tags, retagged, same_tags
 
 
 @dataclass

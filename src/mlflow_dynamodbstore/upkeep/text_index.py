@@ -18,6 +18,8 @@ from mlflow_dynamodbstore.keys.ranks import forward_fts, fts_rev_entries_of_type
 from mlflow_dynamodbstore.registry.items import name_of_guard
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.experiment_items import name_of
+from mlflow_dynamodbstore.shared.places import run_id_of
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.shared.search.fulltext import LEVELS, TextField
@@ -27,8 +29,6 @@ from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.experiment_items import name_of
-from mlflow_dynamodbstore.tracking.items import run_id_of
 from mlflow_dynamodbstore.tracking.records import RunContents
 from mlflow_dynamodbstore.upkeep.backfill import (
     PAGE,

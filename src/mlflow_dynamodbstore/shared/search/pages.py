@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, TypeVar
 
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
+
 from mlflow_dynamodbstore.shared.search.filters import Searchable
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, bad_token
 
@@ -78,3 +82,21 @@ def beyond(rows: Iterable[Row], ordering: Ordering, after: Position) -> Iterator
 
 def _key(ordering: Ordering) -> Callable[[Row], tuple[Any, ...]]:
     return lambda row: ordering.comparable(ordering.position(row))
+
+
+def validate_max_results(max_results: int | None, *, allow_null: bool = False) -> None:
+    """Refuse a page size that MLflow refuses, in its words."""
+    if max_results is None and allow_null:
+        return
+    if max_results is None or max_results < 1:
+        raise MlflowException(
+            f"Invalid value {max_results} for parameter 'max_results' supplied. It must be "
+            f"a positive integer",
+            INVALID_PARAMETER_VALUE,
+        )
+    if max_results > SEARCH_MAX_RESULTS_THRESHOLD:
+        raise MlflowException(
+            f"Invalid value {max_results} for parameter 'max_results' supplied. It must be at "
+            f"most {SEARCH_MAX_RESULTS_THRESHOLD}",
+            INVALID_PARAMETER_VALUE,
+        )

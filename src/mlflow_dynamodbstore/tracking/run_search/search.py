@@ -15,6 +15,8 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow.utils.search_utils import SearchUtils
 from mlflow.utils.validation import _parse_experiment_ids
 
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.policies import Policies, Rules
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, METRIC, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
@@ -25,10 +27,10 @@ from mlflow_dynamodbstore.shared.search.pages import (
     page,
     settled,
     started,
+    validate_max_results,
 )
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
-from mlflow_dynamodbstore.tracking.lookups import TrackingBase
 from mlflow_dynamodbstore.tracking.records import RunRecord
 from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, choose
 from mlflow_dynamodbstore.tracking.run_search.paths import (
@@ -76,10 +78,15 @@ class RunQuery:
         return choose(runs, able, len(self.comparisons))
 
 
-class RunSearch(TrackingBase):
+class RunSearch:
     """Search over runs."""
 
-    def _search_runs(
+    def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
+        self.table = context.table
+        self.policies = context.policies
+        self.experiment_lookup = experiment_lookup
+
+    def search_runs(
         self,
         experiment_ids: Sequence[str],
         filter_string: str | None,
@@ -92,7 +99,11 @@ class RunSearch(TrackingBase):
         query = self._run_query(filter_string, order_by, run_view_type)
         after = query.ordering.after(page_token)
         places = [str(number) for number in _parse_experiment_ids(list(experiment_ids))]
-        places = [place for place in dict.fromkeys(places) if self._is_in_workspace(place)]
+        places = [
+            place
+            for place in dict.fromkeys(places)
+            if self.experiment_lookup.is_in_workspace(place)
+        ]
         if not places:
             return [], None
         rows = merged(self._streams(query, places, after, max_results), query.ordering)
@@ -232,21 +243,3 @@ def _ordering(order_by: Sequence[str] | None) -> Ordering:
     if not any((key.kind, key.name) == (ATTRIBUTE, START_TIME) for key in sort_keys):
         sort_keys.append(SortKey(ATTRIBUTE, START_TIME, ascending=False))
     return Ordering((*sort_keys, SortKey(ATTRIBUTE, "run_id")))
-
-
-def validate_max_results(max_results: int | None, *, allow_null: bool = False) -> None:
-    """Refuse a page size that MLflow refuses, in its words."""
-    if max_results is None and allow_null:
-        return
-    if max_results is None or max_results < 1:
-        raise MlflowException(
-            f"Invalid value {max_results} for parameter 'max_results' supplied. It must be "
-            f"a positive integer",
-            INVALID_PARAMETER_VALUE,
-        )
-    if max_results > SEARCH_MAX_RESULTS_THRESHOLD:
-        raise MlflowException(
-            f"Invalid value {max_results} for parameter 'max_results' supplied. It must be at "
-            f"most {SEARCH_MAX_RESULTS_THRESHOLD}",
-            INVALID_PARAMETER_VALUE,
-        )

@@ -8,10 +8,10 @@ from mlflow.entities import Dataset
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking.inputs import CONTENTS, Use, dataset_hash
-from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore

@@ -26,11 +26,11 @@ from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.experiment_items import inline_tags
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.experiment_items import inline_tags
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore

@@ -12,10 +12,7 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
-from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
-from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
-from mlflow_dynamodbstore.table.values import TTL, Item
-from mlflow_dynamodbstore.tracking.experiment_items import (
+from mlflow_dynamodbstore.shared.experiment_items import (
     LONG_TAGS,
     NewExperiment,
     Tags,
@@ -26,7 +23,10 @@ from mlflow_dynamodbstore.tracking.experiment_items import (
     tag_change,
     tag_item,
 )
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
+from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
+from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.transfer.sql.database import Transaction
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ItemStore, TransferTable

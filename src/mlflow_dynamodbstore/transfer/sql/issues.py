@@ -12,9 +12,9 @@ from mlflow_dynamodbstore.evaluation.issue_items import Candidate, Texts, new_is
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore

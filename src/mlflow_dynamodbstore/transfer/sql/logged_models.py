@@ -12,9 +12,9 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
-from mlflow_dynamodbstore.tracking.items import RunPlace
 from mlflow_dynamodbstore.tracking.logged_models import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,

@@ -11,26 +11,25 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.registry.alias_changes import alias_item
-from mlflow_dynamodbstore.registry.base import LAST_POSSIBLE_VERSION, with_long_tags
 from mlflow_dynamodbstore.registry.copies import copying
-from mlflow_dynamodbstore.registry.errors import too_busy
 from mlflow_dynamodbstore.registry.items import (
     ALIAS,
     LAST_VERSION,
     LATEST,
     PROMPT_VERSIONS,
-    Place,
-    Tags,
+    RegisteredModelPlace,
     Target,
     marks_prompt,
     name_of_guard,
     new_meta,
     new_version,
 )
+from mlflow_dynamodbstore.registry.model_reader import LAST_POSSIBLE_VERSION, with_long_tags
 from mlflow_dynamodbstore.registry.records import READY, Model, Version, read_with_versions
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.names.claims import CLAIM, Claim, is_live
 from mlflow_dynamodbstore.shared.names.revisions import Revisions, fitting
+from mlflow_dynamodbstore.shared.names.tags import Tags
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Put, Query, Write
@@ -117,7 +116,9 @@ class ModelItems(ItemStore):
     def __init__(self, transfer_table: TransferTable):
         super().__init__(transfer_table)
         self._words = NameIndex(transfer_table.table, transfer_table.policies, MODEL_NAME)
-        self._models: Revisions[Place, Model] = Revisions(transfer_table.table, Model, too_busy)
+        self._models: Revisions[RegisteredModelPlace, Model] = Revisions(
+            self.table, Model, "Registered Model"
+        )
 
     def count(self) -> int:
         return sum(1 for _ in self._places())
@@ -136,12 +137,15 @@ class ModelItems(ItemStore):
         existing = [place for place in places if is_live(metas.get(place.key))]
         return {entity.key: entity for entity in self._entities(existing)}
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[RegisteredModelPlace]:
         for workspace in all_workspaces(self.table):
             query = Query(access_keys.workspace_pk(workspace), where=access_keys.MODEL_NAMES.on())
-            yield from (Place(name_of_guard(item), workspace) for item in self.table.items(query))
+            yield from (
+                RegisteredModelPlace(name_of_guard(item), workspace)
+                for item in self.table.items(query)
+            )
 
-    def _entities(self, places: Sequence[Place]) -> list[Entity]:
+    def _entities(self, places: Sequence[RegisteredModelPlace]) -> list[Entity]:
         read = self.table.map(lambda place: read_with_versions(self.table, place), places)
         found = [
             (Model(place, meta), versions)
@@ -174,7 +178,7 @@ class ModelItems(ItemStore):
             self._fill(place, new)
         self._words.enter(place.workspace, place.name, place.name)
 
-    def _fill(self, place: Place, new: NewModel) -> None:
+    def _fill(self, place: RegisteredModelPlace, new: NewModel) -> None:
         """Write a model that needs several transactions, while a claim hides it."""
         claim = Claim(self.table, place)
         claim.acquire()
@@ -223,7 +227,9 @@ class NewModel:
             *(alias_item(place, alias, target) for alias, target in aliases.items()),
         ]
 
-    def _version(self, place: Place, number: int, row: Row, tags: Tags) -> list[Item]:
+    def _version(
+        self, place: RegisteredModelPlace, number: int, row: Row, tags: Tags
+    ) -> list[Item]:
         """The items of a version, its own first."""
         item = new_version(
             place,
@@ -262,9 +268,9 @@ def _refusal(entity: Entity) -> str | None:
     return too_large([new.meta, *new.below])
 
 
-def _place(entity: Entity) -> Place:
+def _place(entity: Entity) -> RegisteredModelPlace:
     workspace, name = entity.key
-    return Place(name, workspace)
+    return RegisteredModelPlace(name, workspace)
 
 
 def _latest(versions: dict[int, Row]) -> dict[str, int]:

@@ -13,12 +13,12 @@ from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of, kind_and_name, run_id_of
 from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION, Rules
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.inputs import Use, model_input, model_output
-from mlflow_dynamodbstore.tracking.items import RunPlace, experiment_id_of, kind_and_name, run_id_of
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Point, history_item, span_of
 from mlflow_dynamodbstore.tracking.records import (

@@ -19,9 +19,9 @@ from mlflow_dynamodbstore.evaluation.scorers import (
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking.items import experiment_id_of
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore

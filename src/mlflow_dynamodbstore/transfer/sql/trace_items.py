@@ -11,17 +11,17 @@ from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
+from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items
 from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
-from mlflow_dynamodbstore.traces.items import TracePlace
 from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
 from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
-from mlflow_dynamodbstore.tracking.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of

@@ -1,0 +1,123 @@
+"""Finding runs of the active workspace by their ids."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mlflow.entities.lifecycle_stage import LifecycleStage
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
+
+from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of, run_place_of
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Item
+
+FACTS_SECONDS = 60.0
+
+
+class RunFacts(NamedTuple):
+    """What never changes about a run, unless it is removed for good and imported elsewhere."""
+
+    place: RunPlace
+    start_time: int | None
+
+    @classmethod
+    def of(cls, run: Item) -> RunFacts:
+        return cls(run_place_of(run), start_time_of(run))
+
+
+class RunLookup:
+    """From the id of a run to its own item."""
+
+    def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self._facts: BoundedCache[str, RunFacts] = BoundedCache(seconds=FACTS_SECONDS)
+
+    def get(self, run_id: str) -> Item:
+        """A run's own item, whatever its lifecycle stage."""
+        item = self.find(run_id)
+        if item is None:
+            raise run_not_found(run_id)
+        return item
+
+    def get_active(self, run_id: str) -> Item:
+        """The own item of a run that is not deleted."""
+        item = self.get(run_id)
+        check_run_is_active(run_id, item)
+        return item
+
+    def find(self, run_id: str) -> Item | None:
+        """A run's own item, or None when the active workspace has no such run.
+
+        Our own ids name their experiment; those of imported runs are looked up in GSI1.
+        """
+        facts = self._facts.get(run_id)
+        guess = facts.place.experiment_id if facts else ids.experiment_of(run_id)
+        item = None if guess is None else self._find_in(guess, run_id)
+        if item is None and (experiment_id := self._experiment_of(run_id)) not in (None, guess):
+            item = self._find_in(str(experiment_id), run_id)
+        if item is not None:
+            self.note(item)
+        return item
+
+    def _find_in(self, experiment_id: str, run_id: str) -> Item | None:
+        if not self.experiment_lookup.is_in_workspace(experiment_id):
+            return None
+        return self.table.get(run_keys.run_key(experiment_id, run_id))
+
+    def _experiment_of(self, run_id: str) -> str | None:
+        """The experiment that GSI1 names for a run."""
+        page = self.table.query(Query(index_keys.run_locator(run_id), index="GSI1", limit=1))
+        return experiment_id_of(page.items[0]) if page.items else None
+
+    def facts(self, run_id: str) -> RunFacts:
+        """What never changes about a run; read once a minute."""
+        facts = self._facts.get(run_id)
+        if facts is None or not self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
+            facts = RunFacts.of(self.get(run_id))
+        return facts
+
+    def find_place(self, run_id: str) -> RunPlace | None:
+        """Where a run lies, or None when the active workspace has no such run."""
+        facts = self._facts.get(run_id)
+        if facts is not None and self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
+            return facts.place
+        item = self.find(run_id)
+        return None if item is None else run_place_of(item)
+
+    def note(self, item: Item) -> None:
+        """Remember where a run lies."""
+        facts = RunFacts.of(item)
+        self._facts.put(facts.place.run_id, facts)
+
+    def forget(self, run_id: str) -> None:
+        """Forget where a run lay."""
+        self._facts.forget(run_id)
+
+
+def check_run_is_active(run_id: str, item: Item) -> None:
+    """Refuse a deleted run, in MLflow's words."""
+    if item["lifecycle"] != LifecycleStage.ACTIVE:
+        raise MlflowException(
+            f"The run {run_id} must be in the 'active' state. "
+            f"Current state is {item['lifecycle']}.",
+            INVALID_PARAMETER_VALUE,
+        )
+
+
+def start_time_of(run: Item) -> int | None:
+    """When a run began."""
+    start: int | None = run["start_time"]
+    return start
+
+
+def run_not_found(run_id: str) -> MlflowException:
+    """MLflow's error for a run that does not exist, or not in this workspace."""
+    return MlflowException(f"Run with id={run_id} not found", RESOURCE_DOES_NOT_EXIST)
