@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEngine, SimulatedCrash
@@ -39,7 +39,7 @@ def count(store, dataset):
 
 
 def below(store, dataset, where):
-    return list(store.table.items(Query(evaluation_keys.dataset_pk(dataset), where=where.on())))
+    return list(store.table.items(Query(dataset_keys.dataset_pk(dataset), where=where.on())))
 
 
 def test_records_come_in_the_order_they_were_given(store, dataset):
@@ -85,13 +85,11 @@ def test_records_of_any_size_and_content_come_back(store, dataset):
     large, other = loaded(store, dataset)
     assert large.outputs == texts
     assert other.expectations == numbers
-    parts = [
-        i for i in below(store, dataset, evaluation_keys.DATASET_RECORDS) if "#PART#" in i["SK"]
-    ]
+    parts = [i for i in below(store, dataset, dataset_keys.DATASET_RECORDS) if "#PART#" in i["SK"]]
     assert parts
     store.upsert_dataset_records(dataset, [question(1, outputs="short")])
     assert [record.outputs for record in loaded(store, dataset)] == ["short", {}]
-    assert len(below(store, dataset, evaluation_keys.DATASET_RECORDS)) == 2
+    assert len(below(store, dataset, dataset_keys.DATASET_RECORDS)) == 2
 
 
 def test_deleting_records_frees_their_inputs_and_their_parts(store, dataset):
@@ -181,4 +179,4 @@ def test_a_dataset_that_was_deleted_takes_no_records(store, dataset):
     ):
         with refused("RESOURCE_DOES_NOT_EXIST", "not found"):
             call()
-    assert not list(store.table.items(Query(evaluation_keys.dataset_pk(dataset))))
+    assert not list(store.table.items(Query(dataset_keys.dataset_pk(dataset))))

@@ -8,13 +8,15 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import evaluation
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.keys import issues as issue_keys
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys import scorers as scorer_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.traces import trace_issue
 
@@ -75,10 +77,10 @@ EXPERIMENT_PARTITION = (
     Maker(trace_keys.trace_spans_part, (_text, parts)),
     Maker(trace_keys.trace_assessment, (_text, _text)),
     Maker(trace_issue, (_text, _text)),
-    Maker(evaluation.dataset_entry, (_text,)),
-    Maker(evaluation.scorer, (_text,)),
-    Maker(evaluation.scorer_version, (_text, versions)),
-    Maker(evaluation.issue, (_text,)),
+    Maker(dataset_keys.dataset_entry, (_text,)),
+    Maker(scorer_keys.scorer, (_text,)),
+    Maker(scorer_keys.scorer_version, (_text, versions)),
+    Maker(issue_keys.issue, (_text,)),
     Maker(rank_keys.metric_rank, (_text, doubles, _text)),
     Maker(rank_keys.param_rank, (_text, _text, _text)),
     Maker(rank_keys.fts, (_text, _text, _text, _text)),
@@ -104,7 +106,7 @@ WORKSPACE_PARTITION = (
     Maker(lambda name: access_keys.model_name_guard(name).sk, (_text,)),
     Maker(lambda webhook_id: access_keys.webhook_key(webhook_id).sk, (_text,)),
     Maker(lambda name: grant_keys.role_name_guard(name).sk, (_text,)),
-    Maker(evaluation.dataset_entry, (_text,)),
+    Maker(dataset_keys.dataset_entry, (_text,)),
 )
 USER_PARTITION = (
     Maker(lambda: access_keys.USER_META, ()),
@@ -126,12 +128,12 @@ CONFIG_PARTITION = (
     Maker(grant_keys.user_entry, (versions,)),
 )
 DATASET_PARTITION = (
-    Maker(lambda: evaluation.DATASET_META, ()),
-    Maker(lambda: evaluation.DATASET_SCHEMA, ()),
-    Maker(evaluation.dataset_tag, (_text,)),
-    Maker(evaluation.dataset_experiment, (_text,)),
-    Maker(evaluation.dataset_input, (_text,)),
-    Maker(evaluation.dataset_record, (_text,)),
+    Maker(lambda: dataset_keys.DATASET_META, ()),
+    Maker(lambda: dataset_keys.DATASET_SCHEMA, ()),
+    Maker(dataset_keys.dataset_tag, (_text,)),
+    Maker(dataset_keys.dataset_experiment, (_text,)),
+    Maker(dataset_keys.dataset_input, (_text,)),
+    Maker(dataset_keys.dataset_record, (_text,)),
 )
 RUN_LINK_PARTITION = (Maker(registry_keys.model_run_link, (_text, versions)),)
 PARTITIONS = {
@@ -153,9 +155,9 @@ PARTITION_KEYS = (
     Maker(access_keys.user_pk, (_text,)),
     Maker(grant_keys.role_pk, (versions,)),
     Maker(grant_keys.resource_grants_pk, (_text, _text)),
-    Maker(evaluation.dataset_pk, (_text,)),
-    Maker(lambda scorer_id: evaluation.scorer_locator_key(scorer_id).pk, (_text,)),
-    Maker(lambda issue_id: evaluation.issue_locator_key(issue_id).pk, (_text,)),
+    Maker(dataset_keys.dataset_pk, (_text,)),
+    Maker(lambda scorer_id: scorer_keys.scorer_locator_key(scorer_id).pk, (_text,)),
+    Maker(lambda issue_id: issue_keys.issue_locator_key(issue_id).pk, (_text,)),
 )
 
 

@@ -10,13 +10,15 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import evaluation
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import issues as issue_keys
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys import scorers as scorer_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import Range, value_part, value_parts
 from mlflow_dynamodbstore.keys.traces import trace_issue
@@ -146,10 +148,10 @@ IN_EXPERIMENT = {
         trace_keys.trace_all_spans, (trace_keys.trace_spans, trace_keys.trace_spans_part)
     ),
     "assessments": Owned(trace_keys.trace_assessments, (trace_keys.trace_assessment,)),
-    "evaluation datasets": Owned(lambda: evaluation.DATASETS, (evaluation.dataset_entry,), ()),
-    "scorers": Owned(lambda: evaluation.SCORERS, (evaluation.scorer,), ()),
-    "scorer versions": Owned(evaluation.scorer_versions, (evaluation.scorer_version,)),
-    "issues": Owned(lambda: evaluation.ISSUES, (evaluation.issue,), ()),
+    "evaluation datasets": Owned(lambda: dataset_keys.DATASETS, (dataset_keys.dataset_entry,), ()),
+    "scorers": Owned(lambda: scorer_keys.SCORERS, (scorer_keys.scorer,), ()),
+    "scorer versions": Owned(scorer_keys.scorer_versions, (scorer_keys.scorer_version,)),
+    "issues": Owned(lambda: issue_keys.ISSUES, (issue_keys.issue,), ()),
     "metric ranks": Owned(rank_keys.metric_ranks, (rank_keys.metric_rank,)),
     "param ranks": Owned(rank_keys.param_ranks, (rank_keys.param_rank,)),
     "param value": Owned(rank_keys.param_ranks_equal, (rank_keys.param_rank,), TWO),
@@ -189,9 +191,11 @@ IN_MODEL = {
     ),
 }
 IN_DATASET = {
-    "dataset tags": Owned(lambda: evaluation.DATASET_TAGS, (evaluation.dataset_tag,), ()),
-    "users": Owned(lambda: evaluation.DATASET_EXPERIMENTS, (evaluation.dataset_experiment,), ()),
-    "records": Owned(lambda: evaluation.DATASET_RECORDS, (evaluation.dataset_record,), ()),
+    "dataset tags": Owned(lambda: dataset_keys.DATASET_TAGS, (dataset_keys.dataset_tag,), ()),
+    "users": Owned(
+        lambda: dataset_keys.DATASET_EXPERIMENTS, (dataset_keys.dataset_experiment,), ()
+    ),
+    "records": Owned(lambda: dataset_keys.DATASET_RECORDS, (dataset_keys.dataset_record,), ()),
 }
 RANGES = [
     *(pytest.param(owned, EXPERIMENT_PARTITION, id=name) for name, owned in IN_EXPERIMENT.items()),

@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
     schema_key,
     schema_text,
 )
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.values import Item
 
@@ -29,7 +29,7 @@ class DatasetReader:
 
     def find_dataset(self, dataset_id: str) -> Item | None:
         """A dataset's own item, or None when the active workspace has no such dataset."""
-        return self._own_dataset(self.table.get(evaluation_keys.dataset_key(dataset_id)))
+        return self._own_dataset(self.table.get(dataset_keys.dataset_key(dataset_id)))
 
     def accessible_dataset(self, dataset_id: str) -> Item:
         meta = self.find_dataset(dataset_id)
@@ -39,9 +39,7 @@ class DatasetReader:
 
     def own_datasets(self, dataset_ids: Iterable[str]) -> list[Item]:
         """The datasets of these ids that the active workspace has, in the order given."""
-        wanted = dict.fromkeys(
-            evaluation_keys.dataset_key(dataset_id) for dataset_id in dataset_ids
-        )
+        wanted = dict.fromkeys(dataset_keys.dataset_key(dataset_id) for dataset_id in dataset_ids)
         found = self.table.get_many(wanted)
         return [meta for key in wanted if (meta := self._own_dataset(found.get(key))) is not None]
 

@@ -12,7 +12,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -72,11 +72,11 @@ class DatasetExperiments:
         gone = [user for user in dict.fromkeys(map(str, experiment_ids)) if user in users]
         if not gone:
             return self.dataset_reader.dataset_entity(meta)
-        pk = evaluation_keys.dataset_pk(dataset_id)
+        pk = dataset_keys.dataset_pk(dataset_id)
         self.table.write(
             [
-                *(Delete(evaluation_keys.dataset_link_key(dataset_id, user)) for user in gone),
-                *(Delete(Key(pk, evaluation_keys.dataset_experiment(user))) for user in gone),
+                *(Delete(dataset_keys.dataset_link_key(dataset_id, user)) for user in gone),
+                *(Delete(Key(pk, dataset_keys.dataset_experiment(user))) for user in gone),
             ]
         )
         return self._dataset_updated(meta, dataset_id, get_current_time_millis())
@@ -90,10 +90,10 @@ class DatasetExperiments:
     def _dataset_users(self, dataset_id: str) -> dict[str, int]:
         """The experiments that use a dataset, and since when."""
         query = Query(
-            evaluation_keys.dataset_pk(dataset_id), where=evaluation_keys.DATASET_EXPERIMENTS.on()
+            dataset_keys.dataset_pk(dataset_id), where=dataset_keys.DATASET_EXPERIMENTS.on()
         )
         return {
-            str(evaluation_keys.dataset_experiment_of(str(item["SK"]))): int(item["created"])
+            str(dataset_keys.dataset_experiment_of(str(item["SK"]))): int(item["created"])
             for item in self.table.items(query)
         }
 

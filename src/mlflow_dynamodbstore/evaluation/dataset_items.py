@@ -15,7 +15,7 @@ from typing import Any
 
 from mlflow.entities import EvaluationDataset
 
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.experiment_items import LONG_TAGS, Tags, inline, inline_tags
@@ -49,7 +49,7 @@ def dataset_digest(name: str, updated: int) -> str:
 
 def dataset_id_of(meta: Item) -> str:
     """The dataset that an item is or belongs to."""
-    dataset_id = evaluation_keys.dataset_id_of(str(meta["PK"]))
+    dataset_id = dataset_keys.dataset_id_of(str(meta["PK"]))
     assert dataset_id is not None  # ids are short
     return dataset_id
 
@@ -81,7 +81,7 @@ def long_tags(pk: str, tags: Tags) -> list[Item]:
     """Tags as items of their own."""
     items: list[Item] = []
     for key, value in tags.items():
-        sk = evaluation_keys.dataset_tag(key)
+        sk = dataset_keys.dataset_tag(key)
         items.append({"PK": pk, "SK": sk, "value": value, **({NAME: key} if is_cut(sk) else {})})
     return items
 
@@ -90,12 +90,12 @@ def all_tags(table: Table, meta: Item) -> Tags:
     """The tags of a dataset."""
     if LONG_TAGS not in meta:
         return inline_tags(meta)
-    query = Query(str(meta["PK"]), where=evaluation_keys.DATASET_TAGS.on())
+    query = Query(str(meta["PK"]), where=dataset_keys.DATASET_TAGS.on())
     return {**{_tag_name(item): item["value"] for item in table.items(query)}, **inline_tags(meta)}
 
 
 def _tag_name(item: Item) -> str:
-    key = evaluation_keys.dataset_tag_key(str(item["SK"]))
+    key = dataset_keys.dataset_tag_key(str(item["SK"]))
     return str(item[NAME]) if key is None else key
 
 
@@ -163,7 +163,7 @@ def schema_text(table: Table, item: Item | None) -> str | None:
 
 def schema_key(meta: Item) -> Key:
     """Where the schema of a dataset lies."""
-    return Key(str(meta["PK"]), evaluation_keys.DATASET_SCHEMA)
+    return Key(str(meta["PK"]), dataset_keys.DATASET_SCHEMA)
 
 
 def grown_schema(text: str | None, records: Iterable[Mapping[str, Any]]) -> str:

@@ -32,7 +32,7 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
     schema_text,
 )
 from mlflow_dynamodbstore.evaluation.records import Given, Record, input_hash, user_of
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
@@ -133,15 +133,15 @@ class DatasetRecords:
         self, dataset_id: str, max_results: int | None = None, page_token: str | None = None
     ) -> tuple[list[DatasetRecord], str | None]:
         self.dataset_reader.accessible_dataset(dataset_id)
-        where = evaluation_keys.DATASET_RECORDS
+        where = dataset_keys.DATASET_RECORDS
         if page_token:
-            where = evaluation_keys.dataset_records_after(_record_of_token(page_token))
+            where = dataset_keys.dataset_records_after(_record_of_token(page_token))
         size = LOAD_DATASET_RECORDS_MAX_RESULTS if max_results == 0 else max_results
         limit = PAGE if size is None else min(size, PAGE) + 1
         items = self.table.items(
-            Query(evaluation_keys.dataset_pk(dataset_id), where.on(), limit=limit)
+            Query(dataset_keys.dataset_pk(dataset_id), where.on(), limit=limit)
         )
-        heads = (item for item in items if evaluation_keys.is_dataset_record(str(item["SK"])))
+        heads = (item for item in items if dataset_keys.is_dataset_record(str(item["SK"])))
         if size is None:
             return [
                 record.to_entity() for record in self._read_dataset_records(dataset_id, heads)
@@ -160,16 +160,14 @@ class DatasetRecords:
                 yield Record.of(dataset_id, head, text)
 
     def _dataset_records_by_id(self, dataset_id: str, record_ids: Iterable[str]) -> list[Record]:
-        pk = evaluation_keys.dataset_pk(dataset_id)
-        found = self.table.get_many(
-            Key(pk, evaluation_keys.dataset_record(one)) for one in record_ids
-        )
+        pk = dataset_keys.dataset_pk(dataset_id)
+        found = self.table.get_many(Key(pk, dataset_keys.dataset_record(one)) for one in record_ids)
         return list(self._read_dataset_records(dataset_id, found.values()))
 
     def _dataset_records_with(self, dataset_id: str, hashes: Sequence[str]) -> dict[str, Record]:
         """The records of a dataset that have these inputs, by the hashes of their inputs."""
-        pk = evaluation_keys.dataset_pk(dataset_id)
-        guards = self.table.get_many(Key(pk, evaluation_keys.dataset_input(one)) for one in hashes)
+        pk = dataset_keys.dataset_pk(dataset_id)
+        guards = self.table.get_many(Key(pk, dataset_keys.dataset_input(one)) for one in hashes)
         named = [str(guard["record_id"]) for guard in guards.values()]
         return {one.input_hash: one for one in self._dataset_records_by_id(dataset_id, named)}
 
@@ -206,7 +204,7 @@ class DatasetRecords:
         count: list[TransactWrite] = []
         if batch.inserted:
             change = Update(add={RECORDS: batch.inserted})
-            count = [Patch(evaluation_keys.dataset_key(dataset_id), change, condition=PRESENT)]
+            count = [Patch(dataset_keys.dataset_key(dataset_id), change, condition=PRESENT)]
         self.table.write(batch.parts)
         try:
             self.table.transact([*batch.writes, *count])

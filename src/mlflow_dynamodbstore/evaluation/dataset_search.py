@@ -20,7 +20,7 @@ from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_items import Candidate
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
@@ -76,9 +76,9 @@ class DatasetSearch:
         self, experiment_ids: Sequence[str] | None, after: Position | None
     ) -> Iterator[str]:
         """The ids of datasets, the newest first."""
-        entries = evaluation_keys.DATASETS
+        entries = dataset_keys.DATASETS
         if after is not None:
-            entries = evaluation_keys.dataset_entries_before(str(after[-1][1]))
+            entries = dataset_keys.dataset_entries_before(str(after[-1][1]))
         if not experiment_ids:
             return self._datasets_listed_in(workspace_pk(self.context.workspace()), entries)
         numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
@@ -91,8 +91,7 @@ class DatasetSearch:
     def _datasets_listed_in(self, pk: str, entries: Range) -> Iterator[str]:
         query = Query(pk, where=entries.on(), descending=True, limit=MAX_BATCH_GET, keys_only=True)
         return (
-            str(evaluation_keys.dataset_entry_of(str(item["SK"])))
-            for item in self.table.items(query)
+            str(dataset_keys.dataset_entry_of(str(item["SK"]))) for item in self.table.items(query)
         )
 
     def _read_datasets(self, dataset_ids: Iterator[str]) -> Iterator[Candidate]:

@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
     tags_change,
 )
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items, remove_dataset
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -66,7 +66,7 @@ class EvaluationDatasets:
         workspace = self.context.workspace()
         self.dataset_experiments.check_are_not_elsewhere(experiment_ids or [])
         self.workspaces_in_use.note(workspace)
-        key, user = evaluation_keys.dataset_key(dataset_id), (tags or {}).get(MLFLOW_USER)
+        key, user = dataset_keys.dataset_key(dataset_id), (tags or {}).get(MLFLOW_USER)
         meta: Item = {
             "PK": key.pk,
             "SK": key.sk,
@@ -89,7 +89,7 @@ class EvaluationDatasets:
                 *(Put(item) for item in link_items(dataset_id, experiment_ids or [], now)),
             ]
         )
-        entry = evaluation_keys.dataset_entry_key(dataset_id, workspace)
+        entry = dataset_keys.dataset_entry_key(dataset_id, workspace)
         self.table.transact(
             [
                 Put(meta, condition=ABSENT),
@@ -125,7 +125,7 @@ class EvaluationDatasets:
         change, long = tags_change(meta, texts)
         self.table.write([Put(item) for item in long])
         try:
-            self.table.update(evaluation_keys.dataset_key(dataset_id), change, condition=PRESENT)
+            self.table.update(dataset_keys.dataset_key(dataset_id), change, condition=PRESENT)
         except ConditionFailed as error:
             raise _cannot_be_found(dataset_id) from error
 
@@ -136,12 +136,12 @@ class EvaluationDatasets:
             return
         if LONG_TAGS in meta:
             # First, so that an earlier, longer value does not come to light.
-            self.table.delete(Key(str(meta["PK"]), evaluation_keys.dataset_tag(key)))
+            self.table.delete(Key(str(meta["PK"]), dataset_keys.dataset_tag(key)))
         if key in inline_tags(meta):
             (name,) = inline_attributes({key: ""})
             try:
                 self.table.update(
-                    evaluation_keys.dataset_key(dataset_id),
+                    dataset_keys.dataset_key(dataset_id),
                     Update(remove=(name,)),
                     condition=PRESENT,
                 )

@@ -9,7 +9,7 @@ from typing import Any
 from mlflow.entities import Issue, IssueSeverity, IssueStatus
 
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import issues as issue_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.values import Item, Value
@@ -37,7 +37,7 @@ class Texts:
 
     def stored(self, experiment_id: str, issue_id: str) -> large_values.Stored:
         """These texts, ready to be written."""
-        key = evaluation_keys.issue_key(experiment_id, issue_id)
+        key = issue_keys.issue_key(experiment_id, issue_id)
         contents: Value = [self.description, self.root_causes, self.categories]
         return large_values.store(key, CONTENTS, contents, inline=INLINE)
 
@@ -51,7 +51,7 @@ class Candidate:
 
     @property
     def issue_id(self) -> str:
-        issue_id = evaluation_keys.issue_id_of(str(self.item["SK"]))
+        issue_id = issue_keys.issue_id_of(str(self.item["SK"]))
         assert issue_id is not None  # ids are short
         return issue_id
 
@@ -93,6 +93,6 @@ class Candidate:
 
 def new_issue(experiment_id: str, issue_id: str, now: int, attributes: Item) -> Item:
     """An issue's own item, but for its texts."""
-    key = evaluation_keys.issue_key(experiment_id, issue_id)
+    key = issue_keys.issue_key(experiment_id, issue_id)
     times: Item = {"created": now, "updated": now}
     return {"PK": key.pk, "SK": key.sk, **attributes, **times, REVISION: 1}

@@ -30,8 +30,8 @@ from mlflow_dynamodbstore.evaluation.issue_items import (
     Texts,
     new_issue,
 )
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import issues as issue_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
@@ -89,8 +89,8 @@ class Issues:
         }
         item = new_issue(home, issue_id, now, attributes)
         located, listed = (
-            evaluation_keys.issue_locator_key(issue_id),
-            evaluation_keys.with_issues_key(home),
+            issue_keys.issue_locator_key(issue_id),
+            issue_keys.experiment_with_issues_key(home),
         )
         self.table.write(stored.parts)
         self.table.transact(
@@ -154,10 +154,10 @@ class Issues:
     # --- reading --------------------------------------------------------------------------------
 
     def _issue_item(self, issue_id: str) -> Item:
-        located = self.table.get(evaluation_keys.issue_locator_key(issue_id))
+        located = self.table.get(issue_keys.issue_locator_key(issue_id))
         if located is not None:
             home = str(located["experiment_id"])
-            key = evaluation_keys.issue_key(home, issue_id)
+            key = issue_keys.issue_key(home, issue_id)
             found = self.table.get_many([experiment_key(home), key])
             if key in found and self._has_experiment(found.get(experiment_key(home))):
                 return found[key]
@@ -171,16 +171,14 @@ class Issues:
         if experiment_id is not None:
             wanted: Iterable[str] = [str(_parse_experiment_id(experiment_id))]
         else:
-            wanted = listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK)
+            wanted = listed_experiments(self.table, issue_keys.EXPERIMENTS_WITH_ISSUES_PK)
         metas = {experiment_key(home): home for home in wanted}
         found = self.table.get_many(metas)
         return [home for key, home in metas.items() if self._has_experiment(found.get(key))]
 
     def _issues_in(self, experiment_id: str, with_counts: bool) -> list[Candidate]:
-        query = Query(experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on())
-        items = [
-            item for item in self.table.items(query) if evaluation_keys.is_issue(str(item["SK"]))
-        ]
+        query = Query(experiment_pk(experiment_id), where=issue_keys.ISSUES.on())
+        items = [item for item in self.table.items(query) if issue_keys.is_issue(str(item["SK"]))]
         if not with_counts:
             return [Candidate(item) for item in items]
         counts = self._traces_by_issue(experiment_id)
@@ -190,11 +188,11 @@ class Issues:
         """The traces of an experiment that refer to issues, by the keys of these."""
         # Whole items, since a key alone does not tell that its trace has expired.
         query = Query(
-            experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on("lsi5sk"), index="LSI5"
+            experiment_pk(experiment_id), where=issue_keys.ISSUES.on("lsi5sk"), index="LSI5"
         )
         found: dict[str, set[str]] = {}
         for note in self.table.items(query):
-            issue, trace = evaluation_keys.reference_of(str(note["lsi5sk"]))
+            issue, trace = issue_keys.reference_of(str(note["lsi5sk"]))
             found.setdefault(issue, set()).add(trace)
         return found
 
@@ -202,8 +200,8 @@ class Issues:
 
     def let_go_of_run(self, run_id: str) -> None:
         """Let no issue name a run that is removed for good, as MLflow's databases see to it."""
-        for home in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):
-            query = Query(experiment_pk(home), where=evaluation_keys.ISSUES.on())
+        for home in listed_experiments(self.table, issue_keys.EXPERIMENTS_WITH_ISSUES_PK):
+            query = Query(experiment_pk(home), where=issue_keys.ISSUES.on())
             named = (item for item in self.table.items(query) if _source(item) == run_id)
             self._without_run(named, run_id)
 

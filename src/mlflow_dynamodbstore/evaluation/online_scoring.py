@@ -30,7 +30,7 @@ from mlflow_dynamodbstore.evaluation.scorers import (
     changed_scorer,
     version_key,
 )
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import scorers as scorer_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import experiment_id_of
@@ -80,7 +80,7 @@ class OnlineScoring:
 
     def get_active_online_scorers(self) -> list[OnlineScorer]:
         entries = self.table.items(
-            Query(evaluation_keys.ONLINE_PK, where=evaluation_keys.ONLINE_SCORERS.on())
+            Query(scorer_keys.ONLINE_PK, where=scorer_keys.ONLINE_SCORERS.on())
         )
         places = [ScorerPlace(str(one["experiment_id"]), str(one["name"])) for one in entries]
         scorers = {
@@ -101,7 +101,7 @@ class OnlineScoring:
                         name=scorer["name"],
                         serialized_scorer=with_endpoint(str(text), name_of(endpoint) or endpoint),
                         online_config=_config(scorer),
-                        scorer_version=evaluation_keys.scorer_version_of(str(version["SK"])),
+                        scorer_version=scorer_keys.scorer_version_of(str(version["SK"])),
                     )
                 )
         return active

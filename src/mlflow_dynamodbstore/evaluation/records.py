@@ -13,7 +13,7 @@ from mlflow.entities.dataset_record_source import DatasetRecordSource
 from mlflow.utils.mlflow_tags import MLFLOW_USER
 
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -75,7 +75,7 @@ class Record:
     @classmethod
     def of(cls, dataset_id: str, item: Item, contents: Any) -> Record:
         """A record as the table holds it."""
-        record_id = evaluation_keys.dataset_record_of(str(item["SK"]))
+        record_id = dataset_keys.dataset_record_of(str(item["SK"]))
         assert record_id is not None  # ids are short
         return cls(
             dataset_id,
@@ -115,19 +115,19 @@ class Record:
     @property
     def key(self) -> Key:
         return Key(
-            evaluation_keys.dataset_pk(self.dataset_id),
-            evaluation_keys.dataset_record(self.record_id),
+            dataset_keys.dataset_pk(self.dataset_id),
+            dataset_keys.dataset_record(self.record_id),
         )
 
     @property
     def guard(self) -> Item:
         """The item that keeps its inputs from being there twice."""
-        sk = evaluation_keys.dataset_input(self.input_hash)
+        sk = dataset_keys.dataset_input(self.input_hash)
         return {"PK": self.key.pk, "SK": sk, "record_id": self.record_id}
 
     @property
     def guard_key(self) -> Key:
-        return Key(self.key.pk, evaluation_keys.dataset_input(self.input_hash))
+        return Key(self.key.pk, dataset_keys.dataset_input(self.input_hash))
 
     def to_store(self) -> large_values.Stored:
         """The record's item, and the parts to write before it."""

@@ -32,8 +32,8 @@ from mlflow_dynamodbstore.evaluation.endpoints import (
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.gateway.bindings import Bindings
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import scorers as scorer_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
@@ -62,11 +62,11 @@ class ScorerPlace:
 
     @property
     def key(self) -> Key:
-        return evaluation_keys.scorer_key(self.experiment_id, self.name)
+        return scorer_keys.scorer_key(self.experiment_id, self.name)
 
     @property
     def online(self) -> Key:
-        return evaluation_keys.online_scorer_key(self.experiment_id, self.name)
+        return scorer_keys.online_scorer_key(self.experiment_id, self.name)
 
 
 class Scorers:
@@ -118,7 +118,7 @@ class Scorers:
     ) -> list[ScorerVersion]:
         homes = {str(number) for number in _parse_experiment_ids(list(experiment_ids))}
         if len(homes) > FEW:
-            homes &= set(listed_experiments(self.table, evaluation_keys.WITH_SCORERS_PK))
+            homes &= set(listed_experiments(self.table, scorer_keys.EXPERIMENTS_WITH_SCORERS_PK))
         found = self.table.map(self._scorers_in, sorted(homes))
         scorers = sorted(
             (scorer for some in found for scorer in some if scorer[LATEST]),
@@ -167,7 +167,7 @@ class Scorers:
 
     def scorers_by_id(self, scorer_ids: Sequence[str]) -> list[Item]:
         """The scorers of these ids that the active workspace has."""
-        wanted = [evaluation_keys.scorer_locator_key(scorer_id) for scorer_id in scorer_ids]
+        wanted = [scorer_keys.scorer_locator_key(scorer_id) for scorer_id in scorer_ids]
         located = self.table.get_many(wanted)
         return self.scorers_at(
             [
@@ -218,13 +218,13 @@ class Scorers:
         """The scorers of an experiment, none when the active workspace does not have it."""
         if not self.experiment_lookup.is_in_workspace(experiment_id):
             return []
-        query = Query(experiment_pk(experiment_id), where=evaluation_keys.SCORERS.on())
+        query = Query(experiment_pk(experiment_id), where=scorer_keys.SCORERS.on())
         return list(self.table.items(query))
 
     def _scorer_versions(self, scorer: Item) -> Iterator[Item]:
-        where = evaluation_keys.scorer_versions(str(scorer["scorer_id"])).on()
+        where = scorer_keys.scorer_versions(str(scorer["scorer_id"])).on()
         found = self.table.items(Query(str(scorer["PK"]), where=where))
-        return (item for item in found if evaluation_keys.is_scorer_version(str(item["SK"])))
+        return (item for item in found if scorer_keys.is_scorer_version(str(item["SK"])))
 
     def _scorer_entity(self, scorer: Item, version: Item) -> ScorerVersion:
         return _scorer_entity(
@@ -263,7 +263,7 @@ class Scorers:
             if before is None:
                 writes.append(Put({**scorer, **changes}, condition=ABSENT))
                 writes.append(Put(scorer_locator(place, scorer)))
-                listed = evaluation_keys.with_scorers_key(place.experiment_id)
+                listed = scorer_keys.experiment_with_scorers_key(place.experiment_id)
                 writes.append(Put({"PK": listed.pk, "SK": listed.sk}))
             else:
                 writes.append(changed_scorer(scorer, changes))
@@ -274,7 +274,7 @@ class Scorers:
 
     def _delete_scorer_version(self, scorer: Item, experiment_id: str | int, version: int) -> bool:
         versions = {
-            evaluation_keys.scorer_version_of(str(item["SK"])): item
+            scorer_keys.scorer_version_of(str(item["SK"])): item
             for item in self._scorer_versions(scorer)
         }
         gone = versions.pop(version, None)
@@ -295,12 +295,12 @@ class Scorers:
         scorer_id = str(scorer["scorer_id"])
         writes: list[TransactWrite] = [
             Delete(place.key, condition=_same(scorer)),
-            Delete(evaluation_keys.scorer_locator_key(scorer_id)),
+            Delete(scorer_keys.scorer_locator_key(scorer_id)),
             Delete(place.online),
         ]
         if not self.scorer_written(writes):
             return False
-        where = evaluation_keys.scorer_versions(scorer_id).on()
+        where = scorer_keys.scorer_versions(scorer_id).on()
         below = list(self.table.items(Query(place.key.pk, where=where, keys_only=True)))
         self.table.write([Delete(self.table.schema.key_of(item)) for item in below])
         if BOUND in scorer:
@@ -331,14 +331,14 @@ def _new_scorer(place: ScorerPlace) -> Item:
 
 def scorer_locator(place: ScorerPlace, scorer: Item) -> Item:
     """The item that tells where a scorer lies."""
-    key = evaluation_keys.scorer_locator_key(str(scorer["scorer_id"]))
+    key = scorer_keys.scorer_locator_key(str(scorer["scorer_id"]))
     return {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id, "name": place.name}
 
 
 def version_key(scorer: Item, number: int | None = None) -> Key:
     """Where a version of a scorer lies, the latest unless another is named."""
     wanted = scorer[LATEST] if number is None else int(number)
-    return Key(str(scorer["PK"]), evaluation_keys.scorer_version(str(scorer["scorer_id"]), wanted))
+    return Key(str(scorer["PK"]), scorer_keys.scorer_version(str(scorer["scorer_id"]), wanted))
 
 
 def _same(scorer: Item) -> ConditionBase:
@@ -356,7 +356,7 @@ def _scorer_entity(scorer: Item, version: Item, serialized: str) -> ScorerVersio
     return ScorerVersion(
         experiment_id=experiment_id_of(scorer),
         scorer_name=scorer["name"],
-        scorer_version=evaluation_keys.scorer_version_of(str(version["SK"])),
+        scorer_version=scorer_keys.scorer_version_of(str(version["SK"])),
         serialized_scorer=serialized,
         creation_time=version["created"],
         scorer_id=scorer["scorer_id"],

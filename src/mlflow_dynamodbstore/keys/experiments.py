@@ -22,6 +22,8 @@ EXPERIMENT_META = "E#META"
 EXPERIMENT_TAGS = children("E#TAG")
 DATASETS = children("D")
 DATASET_CONTEXTS = children("DCTX")
+LISTED_EXPERIMENTS = children("E")
+"""The entries of a list of experiments, such as those that have issues."""
 
 
 @lru_cache(maxsize=4096)
@@ -100,3 +102,13 @@ def dataset_links(run_id: str) -> Range:
 def dataset_link_run(sk: str) -> str | None:
     """The run that a link starts from."""
     return key_text(pieces_of(sk, "DLINK")[0])
+
+
+def listed_experiment(experiment_id: str) -> str:
+    """An experiment in a list, such as that of experiments with issues."""
+    return join("E", bounded(experiment_id, ID))
+
+
+def listed_experiment_of(sk: str) -> str | None:
+    """The experiment that an entry of a list names."""
+    return key_text(pieces_of(sk, "E")[0])

@@ -65,6 +65,7 @@ _EXPERIMENT = (
         experiments.dataset_link,
         (_RUN, "mnist"),
     ),
+    Pattern("SK", "E#<experiment_id>", "Listed experiment", experiments.listed_experiment, ("7",)),
 )
 
 _RUNS = (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from mlflow_dynamodbstore.keys.base import key_text
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
@@ -68,6 +69,12 @@ def described(
 ) -> ItemDescription | None:
     """The description of an item with owners; None where the kind is not known."""
     return None if kind is None else ItemDescription(kind, owners, owner_id)
+
+
+def id_without_prefix(prefix: str, piece: str) -> str | None:
+    """The id in a piece of a key, without its prefix, so that it tells when it was made."""
+    text = key_text(piece)
+    return None if text is None else text.removeprefix(prefix)
 
 
 @dataclass(frozen=True)

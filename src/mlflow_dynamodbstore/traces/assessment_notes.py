@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.keys.evaluation import lsi5_issue
+from mlflow_dynamodbstore.keys.issues import lsi5_issue
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import TTL, Item

@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.evaluation.dataset_places import move_dataset, remove_
 from mlflow_dynamodbstore.gateway.moving import THINGS, Things, move_note
 from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import jobs as job_keys
@@ -211,7 +211,7 @@ class EvaluationDatasetKind(ResourceKind):
     """Evaluation datasets; their partitions do not depend on the workspace."""
 
     label = "evaluation_datasets"
-    listed = evaluation_keys.DATASETS
+    listed = dataset_keys.DATASETS
 
     def name(self, item: Item) -> str:
         return str(item["name"])
@@ -225,7 +225,7 @@ class EvaluationDatasetKind(ResourceKind):
 
     @staticmethod
     def _id(item: Item) -> str:
-        return str(evaluation_keys.dataset_entry_of(str(item["SK"])))
+        return str(dataset_keys.dataset_entry_of(str(item["SK"])))
 
 
 class GatewayKind(ResourceKind):

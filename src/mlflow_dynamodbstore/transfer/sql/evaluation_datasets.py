@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
 )
 from mlflow_dynamodbstore.evaluation.dataset_places import link_items
 from mlflow_dynamodbstore.evaluation.records import Record
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
@@ -128,8 +128,8 @@ class EvaluationRecordRows(RowStore):
 
 def _dataset_ids(table: Table) -> Iterator[str]:
     for workspace in all_workspaces(table):
-        query = Query(workspace_pk(workspace), where=evaluation_keys.DATASETS.on())
-        yield from (str(evaluation_keys.dataset_entry_of(str(e["SK"]))) for e in table.items(query))
+        query = Query(workspace_pk(workspace), where=dataset_keys.DATASETS.on())
+        yield from (str(dataset_keys.dataset_entry_of(str(e["SK"]))) for e in table.items(query))
 
 
 class EvaluationDatasetItems(ItemStore):
@@ -153,19 +153,19 @@ class EvaluationDatasetItems(ItemStore):
         self.transfer_table.put(meta for meta, _ in made)
 
     def _entities(self, dataset_ids: Sequence[str]) -> list[Entity]:
-        found = self.table.get_many(evaluation_keys.dataset_key(one) for one in dataset_ids)
+        found = self.table.get_many(dataset_keys.dataset_key(one) for one in dataset_ids)
         return self.table.map(self._entity, list(found.values()))
 
     def _entity(self, meta: Item) -> Entity:
         pk = str(meta["PK"])
-        uses = self.table.items(Query(pk, where=evaluation_keys.DATASET_EXPERIMENTS.on()))
+        uses = self.table.items(Query(pk, where=dataset_keys.DATASET_EXPERIMENTS.on()))
         values: dict[str, Any] = {
             **{theirs: meta[ours] for ours, theirs in _META.items()},
             "schema": schema_text(self.table, self.table.get(schema_key(meta))),
             "num_records": meta[RECORDS],
             "tags": dict(all_tags(self.table, meta)),
             "experiments": {
-                str(evaluation_keys.dataset_experiment_of(str(use["SK"]))): use["created"]
+                str(dataset_keys.dataset_experiment_of(str(use["SK"]))): use["created"]
                 for use in uses
             },
         }
@@ -175,7 +175,7 @@ class EvaluationDatasetItems(ItemStore):
 def _dataset_items(entity: Entity) -> tuple[Item, list[Item]]:
     """A dataset's own item, and those that are written before it."""
     (dataset_id,), values = entity.key, entity.values
-    key = evaluation_keys.dataset_key(dataset_id)
+    key = dataset_keys.dataset_key(dataset_id)
     meta: Item = {
         "PK": key.pk,
         "SK": key.sk,
@@ -192,7 +192,7 @@ def _dataset_items(entity: Entity) -> tuple[Item, list[Item]]:
         stored = large_values.store(at, CONTENTS, values["schema"])
         below += [put.item for put in stored.parts]
         below.append({"PK": at.pk, "SK": at.sk, REVISION: 1, **stored.attributes})
-    entry = evaluation_keys.dataset_entry_key(dataset_id, values["workspace"])
+    entry = dataset_keys.dataset_entry_key(dataset_id, values["workspace"])
     below.append({"PK": entry.pk, "SK": entry.sk, "name": values["name"]})
     return meta, below
 
@@ -203,8 +203,8 @@ class EvaluationRecordItems(ListedItemStore):
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         wanted = [
             Key(
-                evaluation_keys.dataset_pk(e.values["dataset_id"]),
-                evaluation_keys.dataset_record(e.key[0]),
+                dataset_keys.dataset_pk(e.values["dataset_id"]),
+                dataset_keys.dataset_record(e.key[0]),
             )
             for e in like
         ]
@@ -221,12 +221,10 @@ class EvaluationRecordItems(ListedItemStore):
     def _own_items(self) -> Iterator[Item]:
         for dataset_id in _dataset_ids(self.table):
             query = Query(
-                evaluation_keys.dataset_pk(dataset_id), where=evaluation_keys.DATASET_RECORDS.on()
+                dataset_keys.dataset_pk(dataset_id), where=dataset_keys.DATASET_RECORDS.on()
             )
             found = self.table.items(query)
-            yield from (
-                item for item in found if evaluation_keys.is_dataset_record(str(item["SK"]))
-            )
+            yield from (item for item in found if dataset_keys.is_dataset_record(str(item["SK"])))
 
     def _entities(self, heads: Sequence[Item]) -> list[Entity]:
         contents = large_values.load_many(self.table, heads, CONTENTS)

@@ -9,7 +9,7 @@ from typing import Any
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.evaluation.issue_items import Candidate, Texts, new_issue
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import issues as issue_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import experiment_id_of
@@ -53,7 +53,7 @@ class IssueItems(ListedItemStore):
     """Issues in a table."""
 
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = [evaluation_keys.issue_key(str(e.experiment_id), e.key[0]) for e in like]
+        wanted = [issue_keys.issue_key(str(e.experiment_id), e.key[0]) for e in like]
         found = list(self.table.get_many(wanted).values())
         return {entity.key: entity for entity in self._entities(found)}
 
@@ -68,17 +68,19 @@ class IssueItems(ListedItemStore):
             attributes = {**{name: values[name] for name in _PLAIN}, **stored.attributes}
             issue = new_issue(experiment_id, entity.key[0], values["created_timestamp"], attributes)
             own.append({**issue, "updated": values["last_updated_timestamp"]})
-            located = evaluation_keys.issue_locator_key(entity.key[0])
+            located = issue_keys.issue_locator_key(entity.key[0])
             before += [put.item for put in stored.parts]
             before.append({"PK": located.pk, "SK": located.sk, "experiment_id": experiment_id})
-        listed = {evaluation_keys.with_issues_key(str(entity.experiment_id)) for entity in entities}
+        listed = {
+            issue_keys.experiment_with_issues_key(str(entity.experiment_id)) for entity in entities
+        }
         before += [{"PK": key.pk, "SK": key.sk} for key in sorted(listed)]
         self.transfer_table.put(before)
         self.transfer_table.put(own)
 
     def _own_items(self) -> Iterator[Item]:
-        for experiment_id in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):
-            query = Query(experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on())
+        for experiment_id in listed_experiments(self.table, issue_keys.EXPERIMENTS_WITH_ISSUES_PK):
+            query = Query(experiment_pk(experiment_id), where=issue_keys.ISSUES.on())
             yield from (item for item in self.table.items(query) if CONTENTS in item)
 
     def _entities(self, items: Sequence[Item]) -> list[Entity]:

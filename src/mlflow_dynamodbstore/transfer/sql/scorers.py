@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.evaluation.scorers import (
     scorer_locator,
     version_key,
 )
-from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
+from mlflow_dynamodbstore.keys import scorers as scorer_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import experiment_id_of
@@ -76,9 +76,11 @@ class ScorerItems(ListedItemStore):
         self.transfer_table.put(scorer for scorer, _ in made)
 
     def _own_items(self) -> Iterator[Item]:
-        for experiment_id in listed_experiments(self.table, evaluation_keys.WITH_SCORERS_PK):
+        for experiment_id in listed_experiments(
+            self.table, scorer_keys.EXPERIMENTS_WITH_SCORERS_PK
+        ):
             yield from self.table.items(
-                Query(experiment_pk(experiment_id), where=evaluation_keys.SCORERS.on())
+                Query(experiment_pk(experiment_id), where=scorer_keys.SCORERS.on())
             )
 
     def _entities(self, scorers: Sequence[Item]) -> list[Entity]:
@@ -86,12 +88,12 @@ class ScorerItems(ListedItemStore):
         return [_entity(scorer, some) for scorer, some in zip(scorers, versions, strict=True)]
 
     def _versions(self, scorer: Item) -> dict[int, Value]:
-        where = evaluation_keys.scorer_versions(str(scorer["scorer_id"])).on()
+        where = scorer_keys.scorer_versions(str(scorer["scorer_id"])).on()
         found = self.table.items(Query(str(scorer["PK"]), where=where))
-        heads = [item for item in found if evaluation_keys.is_scorer_version(str(item["SK"]))]
+        heads = [item for item in found if scorer_keys.is_scorer_version(str(item["SK"]))]
         texts = large_values.load_many(self.table, heads, CONTENTS)
         return {
-            evaluation_keys.scorer_version_of(str(head["SK"])): {
+            scorer_keys.scorer_version_of(str(head["SK"])): {
                 "serialized_scorer": str(text),
                 "creation_time": head["created"],
             }
@@ -110,7 +112,7 @@ def _items(entity: Entity) -> tuple[Item, list[Item]]:
         LATEST: max(values["versions"], default=0),
         REVISION: 1,
     }
-    listed = evaluation_keys.with_scorers_key(place.experiment_id)
+    listed = scorer_keys.experiment_with_scorers_key(place.experiment_id)
     below = [scorer_locator(place, scorer), {"PK": listed.pk, "SK": listed.sk}]
     for number, row in values["versions"].items():
         key = version_key(scorer, number)
