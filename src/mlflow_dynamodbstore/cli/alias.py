@@ -26,10 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 NOWHERE = "-"
 
 workspace_option: Callable[[F], F] = click.option(
-    "--workspace",
-    default=DEFAULT_WORKSPACE,
-    show_default=True,
-    help="Workspace of the model.",
+    "--workspace", default=DEFAULT_WORKSPACE, show_default=True, help="Workspace of the model."
 )
 
 

@@ -14,11 +14,7 @@ from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_opti
 from mlflow_dynamodbstore.upkeep.explain import Explanation
 from mlflow_dynamodbstore.upkeep.explain import explain as explain_search
 
-VIEWS = {
-    "active": ViewType.ACTIVE_ONLY,
-    "deleted": ViewType.DELETED_ONLY,
-    "all": ViewType.ALL,
-}
+VIEWS = {"active": ViewType.ACTIVE_ONLY, "deleted": ViewType.DELETED_ONLY, "all": ViewType.ALL}
 
 
 @click.command(cls=Command)

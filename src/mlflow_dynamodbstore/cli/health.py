@@ -16,12 +16,7 @@ from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB, in_dollars
 from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
 from mlflow_dynamodbstore.upkeep.table_stats import TableStats, readable
 
-COLOURS = {
-    Level.OK: "green",
-    Level.NOTE: "cyan",
-    Level.WARNING: "yellow",
-    Level.FAILURE: "red",
-}
+COLOURS = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.FAILURE: "red"}
 
 
 @click.command(cls=Command)

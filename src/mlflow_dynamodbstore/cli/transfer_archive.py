@@ -23,11 +23,7 @@ from mlflow_dynamodbstore.transfer.archive import comparison
 from mlflow_dynamodbstore.transfer.archive.comparison import Comparison
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate, estimate
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
-from mlflow_dynamodbstore.transfer.archive.fill import (
-    TableFill,
-    require_complete,
-    require_fillable,
-)
+from mlflow_dynamodbstore.transfer.archive.fill import TableFill, require_complete, require_fillable
 from mlflow_dynamodbstore.transfer.archive.sources import Source, TableSource
 from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 

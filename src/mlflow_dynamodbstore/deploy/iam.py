@@ -6,28 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 READ = ("BatchGetItem", "DescribeTable", "GetItem", "Query")
-WRITE = (
-    "BatchWriteItem",
-    "ConditionCheckItem",
-    "DeleteItem",
-    "PutItem",
-    "UpdateItem",
-)
+WRITE = ("BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PutItem", "UpdateItem")
 UPKEEP = ("DescribeContinuousBackups", "DescribeTimeToLive", "Scan")
-SETUP = (
-    "CreateTable",
-    "DeleteTable",
-    "UpdateContinuousBackups",
-    "UpdateTable",
-    "UpdateTimeToLive",
-)
-STACK = (
-    "CreateStack",
-    "DeleteStack",
-    "DescribeStackEvents",
-    "DescribeStacks",
-    "UpdateStack",
-)
+SETUP = ("CreateTable", "DeleteTable", "UpdateContinuousBackups", "UpdateTable", "UpdateTimeToLive")
+STACK = ("CreateStack", "DeleteStack", "DescribeStackEvents", "DescribeStacks", "UpdateStack")
 XRAY = "xray:BatchGetTraces"
 
 ROLES: Mapping[str, tuple[str, ...]] = {

@@ -96,9 +96,7 @@ SETTINGS: Mapping[str, Setting] = {
             _text,
         ),
         Setting(
-            policies.TEXT_FIELDS,
-            "the texts that are indexed for full-text search",
-            _text_fields,
+            policies.TEXT_FIELDS, "the texts that are indexed for full-text search", _text_fields
         ),
     )
 }

@@ -10,12 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from mlflow_dynamodbstore.auth.context import AuthContext
-from mlflow_dynamodbstore.auth.items import (
-    assignment_items,
-    grant_item,
-    grant_number,
-    mirror_items,
-)
+from mlflow_dynamodbstore.auth.items import assignment_items, grant_item, grant_number, mirror_items
 from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord, is_own_role_name
 from mlflow_dynamodbstore.keys import access as access_keys
@@ -54,10 +49,7 @@ class RoleRows(RowStore):
     columns = ("name", "workspace", "description")
     children: ClassVar = {
         "permissions": ChildTable(
-            "role_permissions",
-            ("role_id",),
-            ("resource_type", "resource_pattern"),
-            ("permission",),
+            "role_permissions", ("role_id",), ("resource_type", "resource_pattern"), ("permission",)
         ),
         "members": ChildTable("user_role_assignments", ("role_id",), ("user_id",), ("id",)),
     }

@@ -10,11 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from mlflow.exceptions import MlflowException
-from mlflow.store.db.utils import (
-    _safe_initialize_tables,
-    _verify_schema,
-    create_sqlalchemy_engine,
-)
+from mlflow.store.db.utils import _safe_initialize_tables, _verify_schema, create_sqlalchemy_engine
 from mlflow.store.model_registry.dbmodels.models import EncryptedString
 from mlflow.store.tracking.dbmodels.models import SqlExperiment
 from mlflow.store.workspace.dbmodels.models import SqlWorkspace

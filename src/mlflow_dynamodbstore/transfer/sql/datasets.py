@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking.inputs import CONTENTS, Use, dataset_hash
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 
@@ -45,16 +45,10 @@ class DatasetRows(RowStore):
 class DatasetItems(ListedItemStore):
     """Datasets in a table: an item each in their experiment, and parts for large ones."""
 
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = [
-            Key(
-                experiment_keys.experiment_pk(experiment_id),
-                experiment_keys.dataset(dataset_hash(name, digest)),
-            )
-            for experiment_id, name, digest in (entity.key for entity in like)
-        ]
-        found = self.table.get_many(wanted)
-        return {entity.key: entity for entity in self._entities(list(found.values()))}
+    def _keys(self, entities: Sequence[Entity]) -> Iterator[Key]:
+        for experiment_id, name, digest in (entity.key for entity in entities):
+            sk = experiment_keys.dataset(dataset_hash(name, digest))
+            yield Key(experiment_keys.experiment_pk(experiment_id), sk)
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source

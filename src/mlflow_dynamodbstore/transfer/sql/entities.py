@@ -72,8 +72,13 @@ class EntityStore(ABC):
 
     def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
         """Why some entities that do not exist cannot be written."""
-        del entities
-        return {}
+        why = ((entity.key, self.refusal(entity)) for entity in entities)
+        return {key: sentence for key, sentence in why if sentence}
+
+    def refusal(self, entity: Entity) -> str | None:
+        """Why an entity cannot be written, as far as it alone can tell."""
+        del entity
+        return None
 
     def accepts(self, entity: Entity, existing: Entity) -> bool:
         """Whether the existing entity holds everything that an entity holds."""

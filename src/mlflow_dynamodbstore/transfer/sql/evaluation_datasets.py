@@ -34,11 +34,7 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
-from mlflow_dynamodbstore.transfer.sql.items import (
-    AT_ONCE,
-    ItemStore,
-    ListedItemStore,
-)
+from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, RowStore
 
 _META = {
@@ -200,15 +196,10 @@ def _dataset_items(entity: Entity) -> tuple[Item, list[Item]]:
 class EvaluationRecordItems(ListedItemStore):
     """Records of evaluation datasets in a table."""
 
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = [
-            Key(
-                dataset_keys.dataset_pk(e.values["dataset_id"]),
-                dataset_keys.dataset_record(e.key[0]),
-            )
-            for e in like
-        ]
-        return {e.key: e for e in self._entities(list(self.table.get_many(wanted).values()))}
+    def _keys(self, entities: Sequence[Entity]) -> Iterator[Key]:
+        for entity in entities:
+            pk = dataset_keys.dataset_pk(entity.values["dataset_id"])
+            yield Key(pk, dataset_keys.dataset_record(entity.key[0]))
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source

@@ -52,7 +52,7 @@ class ExperimentRows(RowStore):
     key = ("experiment_id",)
     columns = _COLUMNS
     children: ClassVar = {
-        "tags": ChildTable("experiment_tags", ("experiment_id",), ("key",), ("value",)),
+        "tags": ChildTable("experiment_tags", ("experiment_id",), ("key",), ("value",))
     }
 
     def insert(self, transaction: Transaction, entities: Sequence[Entity]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
@@ -14,9 +14,9 @@ from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 
@@ -52,10 +52,8 @@ class IssueRows(RowStore):
 class IssueItems(ListedItemStore):
     """Issues in a table."""
 
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = [issue_keys.issue_key(str(e.experiment_id), e.key[0]) for e in like]
-        found = list(self.table.get_many(wanted).values())
-        return {entity.key: entity for entity in self._entities(found)}
+    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
+        return (issue_keys.issue_key(str(e.experiment_id), e.key[0]) for e in entities)
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source

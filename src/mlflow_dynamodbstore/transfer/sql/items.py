@@ -12,16 +12,17 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_experiments
-from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put
+from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
 
 AT_ONCE = 100
 """How many entities are read together; as many as one request can read."""
@@ -105,13 +106,39 @@ class ListedItemStore(ItemStore):
         for items in batched(self._own_items(), self.at_once):
             yield self._entities(items)
 
+    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+        found = self.table.get_many(self._keys(like))
+        return {entity.key: entity for entity in self._entities(list(found.values()))}
+
     @abstractmethod
     def _own_items(self) -> Iterator[Item]:
         """The own items of all entities."""
 
     @abstractmethod
+    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
+        """The keys of the own items of entities."""
+
+    @abstractmethod
     def _entities(self, items: Sequence[Item]) -> list[Entity]:
         """The entities that own items stand for."""
+
+
+class StagedItemStore(ListedItemStore):
+    """Entities in experiments that LSI1 lists by lifecycle stage."""
+
+    def count(self) -> int:
+        return sum(1 for _ in self._own_items(keys_only=True))
+
+    def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
+        for experiment_id in self.transfer_table.experiment_ids():
+            pk = experiment_keys.experiment_pk(experiment_id)
+            for stage in (LifecycleStage.ACTIVE, LifecycleStage.DELETED):
+                where = self._in_stage(stage).on("lsi1sk")
+                yield from self.table.items(Query(pk, where, "LSI1", keys_only=keys_only))
+
+    @abstractmethod
+    def _in_stage(self, stage: str) -> Range:
+        """The range of LSI1 with the entities of a lifecycle stage."""
 
 
 def too_large(items: Sequence[Item]) -> str | None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from mlflow.entities import Metric
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.places import RunPlace
-from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import TTL, Item, Value
+from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking.logged_models import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,
@@ -28,13 +27,11 @@ from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_EXPORTABLE,
     Entity,
-    EntityKey,
     EntityStore,
 )
-from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
+from mlflow_dynamodbstore.transfer.sql.items import StagedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
-STAGES = (LifecycleStage.ACTIVE, LifecycleStage.DELETED)
 _COLUMNS = (
     "experiment_id",
     "name",
@@ -96,27 +93,14 @@ class LoggedModelRows(RowStore):
         return made
 
 
-class LoggedModelItems(ListedItemStore):
+class LoggedModelItems(StagedItemStore):
     """Logged models in a table."""
 
-    def count(self) -> int:
-        return sum(1 for _ in self._own_items(keys_only=True))
+    def _in_stage(self, stage: str) -> Range:
+        return index_keys.logged_models_by_lifecycle(stage)
 
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        found = self.table.get_many(_place(entity).key for entity in like)
-        return {entity.key: entity for entity in self._entities(list(found.values()))}
-
-    def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
-        for experiment_id in self.transfer_table.experiment_ids():
-            for stage in STAGES:
-                yield from self.table.items(
-                    Query(
-                        experiment_keys.experiment_pk(experiment_id),
-                        where=index_keys.logged_models_by_lifecycle(stage).on("lsi1sk"),
-                        index="LSI1",
-                        keys_only=keys_only,
-                    )
-                )
+    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
+        return (_place(entity).key for entity in entities)
 
     def _entities(self, items: Sequence[Item]) -> list[Entity]:
         below = self.table.map(lambda item: read_children(self.table, item), items)
@@ -127,10 +111,9 @@ class LoggedModelItems(ListedItemStore):
 
     # --- writing --------------------------------------------------------------------------------
 
-    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
-        made = {entity.key: _items(entity, None) for entity in entities}
-        why = {key: too_large([own, *below]) for key, (own, below) in made.items()}
-        return {key: sentence for key, sentence in why.items() if sentence}
+    def refusal(self, entity: Entity) -> str | None:
+        own, below = _items(entity, None)
+        return too_large([own, *below])
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source

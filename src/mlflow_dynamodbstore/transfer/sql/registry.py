@@ -157,9 +157,17 @@ class ModelItems(ItemStore):
 
     # --- writing --------------------------------------------------------------------------------
 
-    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
-        why = {entity.key: _refusal(entity) for entity in entities}
-        return {key: sentence for key, sentence in why.items() if sentence}
+    def refusal(self, entity: Entity) -> str | None:
+        if entity.values["last_version"] > LAST_POSSIBLE_VERSION:
+            return f"it has a version beyond {LAST_POSSIBLE_VERSION:,}"
+        lost = set(entity.values["aliases"].values()) - entity.values["versions"].keys()
+        if lost:
+            return f"an alias leads to version {min(lost)}, which does not exist"
+        try:
+            new = NewModel(entity)
+        except MlflowException as error:
+            return str(error.message)
+        return too_large([new.meta, *new.below])
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
@@ -255,19 +263,6 @@ class NewModel:
         return [item, *(put.item for put in tagging.writes if isinstance(put, Put)), *link]
 
 
-def _refusal(entity: Entity) -> str | None:
-    if entity.values["last_version"] > LAST_POSSIBLE_VERSION:
-        return f"it has a version beyond {LAST_POSSIBLE_VERSION:,}"
-    lost = set(entity.values["aliases"].values()) - entity.values["versions"].keys()
-    if lost:
-        return f"an alias leads to version {min(lost)}, which does not exist"
-    try:
-        new = NewModel(entity)
-    except MlflowException as error:
-        return str(error.message)
-    return too_large([new.meta, *new.below])
-
-
 def _place(entity: Entity) -> RegisteredModelPlace:
     workspace, name = entity.key
     return RegisteredModelPlace(name, workspace)
@@ -295,10 +290,7 @@ def _entity(model: Model, versions: Sequence[Version]) -> Entity:
         "aliases": {alias: target.version for alias, target in model.aliases.items()},
     }
     split = sum(target.secondary is not None for target in model.aliases.values())
-    hints = {
-        "second versions of aliases": split,
-        "changes of aliases": len(model.recent_changes),
-    }
+    hints = {"second versions of aliases": split, "changes of aliases": len(model.recent_changes)}
     return Entity((model.place.workspace, model.place.name), values, hints)
 
 

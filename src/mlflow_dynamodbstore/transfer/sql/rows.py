@@ -121,11 +121,7 @@ class RowStore(EntityStore):
         rows = list(self.database.rows_with(self.table, self.key, wanted))
         return {entity.key: entity for entity in self._entities(rows)}
 
-    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
-        why = {entity.key: self._refusal(entity) for entity in entities}
-        return {key: sentence for key, sentence in why.items() if sentence}
-
-    def _refusal(self, entity: Entity) -> str | None:
+    def refusal(self, entity: Entity) -> str | None:
         if NOT_EXPORTABLE in entity.hints:
             return str(entity.hints[NOT_EXPORTABLE])
         for table, rows in self.rows_of([entity]).items() if self.database.is_strict else ():

@@ -8,15 +8,15 @@ from itertools import chain, groupby
 from mlflow.entities import Dataset, LoggedModelOutput
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of, kind_and_name, run_id_of
 from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION, Rules
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import TTL, Item, Value
+from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.inputs import Use, model_input, model_output
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
@@ -31,11 +31,10 @@ from mlflow_dynamodbstore.tracking.records import (
 from mlflow_dynamodbstore.tracking.runs import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.series import ordered
 from mlflow_dynamodbstore.transfer.sql.column_values import from_columns, to_columns
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore, HistoryChunk
-from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore, HistoryChunk
+from mlflow_dynamodbstore.transfer.sql.items import StagedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.run_rows import POINTS_AT_ONCE
 
-STAGES = (LifecycleStage.ACTIVE, LifecycleStage.DELETED)
 SOURCE = "source"
 """Attribute of a run: the source columns of very old runs, which name the program."""
 NO_SOURCE = {
@@ -47,17 +46,16 @@ NO_SOURCE = {
 _ITEMS_AT_ONCE = 16
 
 
-class RunItems(ListedItemStore):
+class RunItems(StagedItemStore):
     """Runs in a table, with their histories."""
 
     # --- reading --------------------------------------------------------------------------------
 
-    def count(self) -> int:
-        return sum(1 for _ in self._own_items(keys_only=True))
+    def _in_stage(self, stage: str) -> Range:
+        return index_keys.runs_by_lifecycle(stage)
 
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        found = self.table.get_many(_place(entity).key for entity in like)
-        return {entity.key: entity for entity in self._entities(list(found.values()))}
+    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
+        return (_place(entity).key for entity in entities)
 
     def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         for run in runs:
@@ -67,28 +65,14 @@ class RunItems(ListedItemStore):
                 for points in batched(_in_order(some), POINTS_AT_ONCE):
                     yield HistoryChunk(run.key[0], name, points)
 
-    def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
-        for experiment_id in self.transfer_table.experiment_ids():
-            for stage in STAGES:
-                yield from self.table.items(
-                    Query(
-                        experiment_keys.experiment_pk(experiment_id),
-                        where=index_keys.runs_by_lifecycle(stage).on("lsi1sk"),
-                        index="LSI1",
-                        keys_only=keys_only,
-                    )
-                )
-
     def _entities(self, items: Sequence[Item]) -> list[Entity]:
         records = self.table.map(lambda item: sealing.read(self.table, item), items)
         return [_entity(record) for record in records]
 
     # --- writing --------------------------------------------------------------------------------
 
-    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
-        return {
-            entity.key: refusal for entity in entities if (refusal := too_large(_children(entity)))
-        }
+    def refusal(self, entity: Entity) -> str | None:
+        return too_large(_children(entity))
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         # The runs last: nobody sees the rest until then, and a second try writes all of it again.

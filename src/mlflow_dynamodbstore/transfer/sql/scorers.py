@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
@@ -21,7 +21,7 @@ from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Put, Query
-from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
@@ -53,9 +53,8 @@ class ScorerRows(RowStore):
 class ScorerItems(ListedItemStore):
     """Scorers in a table."""
 
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        found = list(self.table.get_many(_place(entity).key for entity in like).values())
-        return {entity.key: entity for entity in self._entities(found)}
+    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
+        return (_place(entity).key for entity in entities)
 
     def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
         taken = self.table.get_many(_place(entity).key for entity in entities)

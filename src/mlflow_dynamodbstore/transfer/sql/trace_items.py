@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mlflow.tracing.constant import TraceMetadataKey
@@ -15,14 +15,14 @@ from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items
 from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
 from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
 from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
 
@@ -53,19 +53,11 @@ class TraceItems(ListedItemStore):
     def count(self) -> int:
         return sum(1 for _ in self._own_items(keys_only=True))
 
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
+    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
         # By locator: a trace of this id may lie in another experiment.
-        located = self.table.get_many(
-            trace_keys.trace_locator_key(entity.key[0]) for entity in like
-        )
-        experiments = {str(item["PK"]): str(item["experiment_id"]) for item in located.values()}
-        places = [
-            TracePlace(experiments[pk], entity.key[0])
-            for entity in like
-            if (pk := trace_keys.trace_locator_key(entity.key[0]).pk) in experiments
-        ]
-        found = self.table.get_many(place.key for place in places)
-        return {entity.key: entity for entity in self._entities(list(found.values()))}
+        locators = {trace_keys.trace_locator_key(entity.key[0]): entity for entity in entities}
+        for key, item in self.table.get_many(locators).items():
+            yield TracePlace(str(item["experiment_id"]), locators[key].key[0]).key
 
     def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
         for metas in self.transfer_table.experiments():
@@ -84,9 +76,13 @@ class TraceItems(ListedItemStore):
 
     # --- writing --------------------------------------------------------------------------------
 
-    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
-        why = {entity.key: _refusal(entity) for entity in entities}
-        return {key: sentence for key, sentence in why.items() if sentence}
+    def refusal(self, entity: Entity) -> str | None:
+        values = entity.values
+        empty = [k for kind in ("tags", "metadata") for k, v in values[kind].items() if v is None]
+        if empty:
+            return f"its tag or metadata {empty[0]!r} has no value"
+        made = NewTrace(entity, 0, None)
+        return too_large([made.own, *made.below])
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
@@ -122,10 +118,7 @@ class NewTrace:
         own = items.new_trace(place, now, ttl)
         tagged = items.tag_writes(place, values["tags"], ttl)
         own.update(tagged.attributes)
-        self.below: list[Item] = [
-            *(put.item for put in tagged.items),
-            items.locator(place, ttl),
-        ]
+        self.below: list[Item] = [*(put.item for put in tagged.items), items.locator(place, ttl)]
         for assessment_id, row in values["assessments"].items():
             made = _assessment(assessment_id, row)
             written = assessment_records.writes(place, made, ttl)
@@ -174,15 +167,6 @@ def _batch(spans: dict[str, dict[str, Value]]) -> SpanBatch:
             for span_id, row in spans.items()
         }
     )
-
-
-def _refusal(entity: Entity) -> str | None:
-    values = entity.values
-    empty = [k for kind in ("tags", "metadata") for k, v in values[kind].items() if v is None]
-    if empty:
-        return f"its tag or metadata {empty[0]!r} has no value"
-    made = NewTrace(entity, 0, None)
-    return too_large([made.own, *made.below])
 
 
 def _place(entity: Entity) -> TracePlace:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
@@ -31,7 +31,7 @@ class WebhookRows(RowStore):
     key = ("webhook_id",)
     columns = ("workspace", *_FIELDS.values(), "deleted_timestamp")
     children: ClassVar = {
-        "events": ChildTable("webhook_events", ("webhook_id",), ("entity", "action"), ()),
+        "events": ChildTable("webhook_events", ("webhook_id",), ("entity", "action"), ())
     }
 
     def count(self) -> int:
@@ -45,10 +45,8 @@ class WebhookRows(RowStore):
 class WebhookItems(ListedItemStore):
     """Webhooks in a table."""
 
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        wanted = [access_keys.webhook_key(e.key[0], e.values["workspace"]) for e in like]
-        found = self.table.get_many(wanted)
-        return {entity.key: entity for entity in map(_entity, found.values())}
+    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
+        return (access_keys.webhook_key(e.key[0], e.values["workspace"]) for e in entities)
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
