@@ -170,9 +170,9 @@ def test_scorers_are_listed_while_they_are_at_work(store, experiment, endpoint):
 def test_the_gateway_finds_versions_by_the_id_of_their_scorer(store, experiment):
     scorer = store.register_scorer(experiment, "s", '{"n": 1}')
     store.register_scorer(experiment, "s", '{"n": 2}')
-    assert store.scorers.scorer_version_by_id(scorer.scorer_id).scorer_version == 2
-    assert store.scorers.scorer_version_by_id(scorer.scorer_id, 1)._serialized_scorer == '{"n": 1}'
+    assert store.scorers.version_by_id(scorer.scorer_id).scorer_version == 2
+    assert store.scorers.version_by_id(scorer.scorer_id, 1)._serialized_scorer == '{"n": 1}'
     with refused("RESOURCE_DOES_NOT_EXIST", "and version 9 not found"):
-        store.scorers.scorer_version_by_id(scorer.scorer_id, 9)
+        store.scorers.version_by_id(scorer.scorer_id, 9)
     with refused("RESOURCE_DOES_NOT_EXIST", "Scorer with ID 'unknown' not found"):
-        store.scorers.scorer_version_by_id("unknown", 1)
+        store.scorers.version_by_id("unknown", 1)

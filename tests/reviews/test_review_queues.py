@@ -86,27 +86,27 @@ def test_questions_are_locked_by_what_is_attached_while_they_are_changed(store, 
 
 def test_a_change_of_users_does_not_mind_what_is_attached_meanwhile(store, other, experiment):
     queue = line_up(store, experiment)
-    found = store.review_queues.queue_item
+    found = store.review_queues.get_item
 
     def attaching(queue_id):
         item = found(queue_id)
         other.add_items_to_review_queue(queue_id, item_ids=["tr-1"])
         return item
 
-    store.review_queues.queue_item = attaching
+    store.review_queues.get_item = attaching
     assert store.update_review_queue(queue.queue_id, users=["bo", "ada"]).users == ["ada", "bo"]
 
 
 def test_a_deleted_queue_leaves_nothing_and_takes_nothing(store, other, experiment):
     queue = line_up(store, experiment, *(f"tr-{n}" for n in range(120)), users=["ada"])
-    read = store.review_queues.home_of_queue
+    read = store.review_queues.experiment_of
 
     def deleting(queue_id):
         home = read(queue_id)
         other.delete_review_queue(queue_id)
         return home
 
-    store.review_queues.home_of_queue = deleting
+    store.review_queues.experiment_of = deleting
     for call in (
         lambda: store.add_items_to_review_queue(queue.queue_id, item_ids=["tr-x"]),
         lambda: store.set_review_queue_item_status(

@@ -10,8 +10,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
-from mlflow_dynamodbstore.evaluation.dataset_places import link_items
+from mlflow_dynamodbstore.evaluation.dataset_items import link_items
+from mlflow_dynamodbstore.evaluation.dataset_reader import DatasetReader
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
@@ -33,9 +33,9 @@ class DatasetExperiments:
         self.dataset_reader = dataset_reader
 
     def get_dataset_experiment_ids(self, dataset_id: str) -> list[str]:
-        if self.dataset_reader.find_dataset(dataset_id) is None:
+        if self.dataset_reader.find(dataset_id) is None:
             return []
-        users = self._dataset_users(dataset_id)
+        users = self._users(dataset_id)
         if MLFLOW_ENABLE_WORKSPACES.get():
             own = self._accessible_experiments(users)
             users = {user: created for user, created in users.items() if user in own}
@@ -44,7 +44,7 @@ class DatasetExperiments:
     def add_dataset_to_experiments(
         self, dataset_id: str, experiment_ids: list[str]
     ) -> EvaluationDataset:
-        meta = self._dataset_to_link(dataset_id)
+        meta = self._get_dataset(dataset_id)
         wanted = list(dict.fromkeys(map(str, experiment_ids)))
         there = self._accessible_experiments(wanted)
         for experiment_id in wanted:
@@ -55,13 +55,13 @@ class DatasetExperiments:
         now = get_current_time_millis()
         items = link_items(dataset_id, wanted, now)
         self.table.write([Put(item, condition=ABSENT) for item in items])
-        return self._dataset_updated(meta, dataset_id, now)
+        return self._set_updated(meta, dataset_id, now)
 
     def remove_dataset_from_experiments(
         self, dataset_id: str, experiment_ids: list[str]
     ) -> EvaluationDataset:
-        meta = self._dataset_to_link(dataset_id)
-        users = self._dataset_users(dataset_id)
+        meta = self._get_dataset(dataset_id)
+        users = self._users(dataset_id)
         for experiment_id in map(str, experiment_ids):
             if experiment_id not in users:
                 _logger.warning(
@@ -71,7 +71,7 @@ class DatasetExperiments:
                 )
         gone = [user for user in dict.fromkeys(map(str, experiment_ids)) if user in users]
         if not gone:
-            return self.dataset_reader.dataset_entity(meta)
+            return self.dataset_reader.to_entity(meta)
         pk = evaluation_keys.dataset_pk(dataset_id)
         self.table.write(
             [
@@ -79,15 +79,15 @@ class DatasetExperiments:
                 *(Delete(Key(pk, evaluation_keys.dataset_experiment(user))) for user in gone),
             ]
         )
-        return self._dataset_updated(meta, dataset_id, get_current_time_millis())
+        return self._set_updated(meta, dataset_id, get_current_time_millis())
 
-    def _dataset_to_link(self, dataset_id: str) -> Item:
-        meta = self.dataset_reader.find_dataset(dataset_id)
+    def _get_dataset(self, dataset_id: str) -> Item:
+        meta = self.dataset_reader.find(dataset_id)
         if meta is None:
             raise _not_found(dataset_id)
         return meta
 
-    def _dataset_users(self, dataset_id: str) -> dict[str, int]:
+    def _users(self, dataset_id: str) -> dict[str, int]:
         """The experiments that use a dataset, and since when."""
         query = Query(
             evaluation_keys.dataset_pk(dataset_id), where=evaluation_keys.DATASET_EXPERIMENTS.on()
@@ -104,7 +104,7 @@ class DatasetExperiments:
         found = self.table.get_many(wanted)
         return {wanted[key] for key, meta in found.items() if meta["workspace"] == workspace}
 
-    def check_are_not_elsewhere(self, experiment_ids: list[str]) -> None:
+    def refuse_other_workspaces(self, experiment_ids: list[str]) -> None:
         """Refuse experiments of other workspaces; those that nobody has are let pass by MLflow."""
         if not experiment_ids or not MLFLOW_ENABLE_WORKSPACES.get():
             return
@@ -115,7 +115,7 @@ class DatasetExperiments:
                     f"No Experiment with id={wanted[key]}", RESOURCE_DOES_NOT_EXIST
                 )
 
-    def _dataset_updated(self, meta: Item, dataset_id: str, now: int) -> EvaluationDataset:
+    def _set_updated(self, meta: Item, dataset_id: str, now: int) -> EvaluationDataset:
         try:
             changed = self.table.update(
                 self.table.schema.key_of(meta),
@@ -126,7 +126,7 @@ class DatasetExperiments:
         except ConditionFailed as error:
             raise _not_found(dataset_id) from error
         assert changed is not None
-        return self.dataset_reader.dataset_entity(changed)
+        return self.dataset_reader.to_entity(changed)
 
 
 def _not_found(dataset_id: str) -> MlflowException:

@@ -15,6 +15,7 @@ from typing import Any
 
 from mlflow.entities import EvaluationDataset
 
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.shared import large_values
@@ -28,10 +29,6 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 RECORDS = "records"
 """Attribute of META: how many records there are."""
-REVISION = "rev"
-"""Attribute of items that are replaced as a whole: counts their changes."""
-CONTENTS = "contents"
-"""Attribute with a value that may be large."""
 
 _ATTRIBUTES = {
     "name": "name",
@@ -99,11 +96,29 @@ def _tag_name(item: Item) -> str:
     return str(item[NAME]) if key is None else key
 
 
+# --- links to experiments -----------------------------------------------------------------------
+
+
+def link_items(dataset_id: str, experiment_ids: Iterable[str], now: int) -> list[Item]:
+    """The items that say that experiments use a dataset: one on either side."""
+    items: list[Item] = []
+    for experiment_id in dict.fromkeys(map(str, experiment_ids)):
+        pk, link = (
+            evaluation_keys.dataset_pk(dataset_id),
+            evaluation_keys.dataset_link_key(dataset_id, experiment_id),
+        )
+        items.append(
+            {"PK": pk, "SK": evaluation_keys.dataset_experiment(experiment_id), "created": now}
+        )
+        items.append({"PK": link.pk, "SK": link.sk})
+    return items
+
+
 # --- as a search sees it ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TaggedDataset:
     """A dataset as filters and sort keys see it."""
 
     meta: Item
@@ -124,17 +139,17 @@ class Candidate:
         return () if value is None else (value,)
 
 
-def dataset_entity(candidate: Candidate, schema: str | None) -> EvaluationDataset:
+def dataset_entity(dataset: TaggedDataset, schema: str | None) -> EvaluationDataset:
     """The dataset as MLflow shows it."""
-    meta = candidate.meta
+    meta = dataset.meta
     count = meta[RECORDS]
     return EvaluationDataset(
-        dataset_id=candidate.dataset_id,
+        dataset_id=dataset.dataset_id,
         name=meta["name"],
         digest=meta["digest"],
         created_time=meta["created"],
         last_update_time=meta["updated"],
-        tags=dict(candidate.tags),
+        tags=dict(dataset.tags),
         schema=schema,
         profile=json.dumps({"num_records": count}) if count else None,
         created_by=meta["created_by"],

@@ -21,17 +21,16 @@ from mlflow.entities.dataset_record import DatasetRecord
 from mlflow.store.tracking import LOAD_DATASET_RECORDS_MAX_RESULTS
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader, dataset_not_found
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.dataset_items import (
-    CONTENTS,
     RECORDS,
-    REVISION,
     dataset_digest,
     grown_schema,
     schema_key,
     schema_text,
 )
-from mlflow_dynamodbstore.evaluation.records import Given, Record, input_hash, user_of
+from mlflow_dynamodbstore.evaluation.dataset_reader import DatasetReader, dataset_not_found
+from mlflow_dynamodbstore.evaluation.record_items import Given, Record, input_hash, user_of
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
@@ -101,28 +100,28 @@ class DatasetRecords:
     def upsert_dataset_records(
         self, dataset_id: str, records: list[dict[str, Any]]
     ) -> dict[str, int]:
-        meta = self.dataset_reader.accessible_dataset(dataset_id)
+        meta = self.dataset_reader.get(dataset_id)
         now = get_current_time_millis()
         by_inputs: dict[str, list[Given]] = {}
         for given in records:
             by_inputs.setdefault(input_hash(given), []).append(given)
         if records:
-            self._grow_dataset_schema(meta, records)
-        self._note_dataset_update(meta, dataset_id, records, now)
+            self._grow_schema(meta, records)
+        self._announce_update(meta, dataset_id, records, now)
         inserted = updated = 0
         for chunk in batched(by_inputs.items(), LOOKED_UP):
             hashes = [hash_ for hash_, _ in chunk] if meta[RECORDS] else []
-            known = self._dataset_records_with(dataset_id, hashes)
+            known = self._find_by_hashes(dataset_id, hashes)
             for some in batched(chunk, AT_ONCE):
-                done = self._upsert_records(dataset_id, dict(some), known, now)
+                done = self._upsert(dataset_id, dict(some), known, now)
                 inserted += done.inserted
                 updated += done.updated
         return {"inserted": inserted, "updated": updated}
 
     def delete_dataset_records(self, dataset_id: str, dataset_record_ids: list[str]) -> int:
-        self.dataset_reader.accessible_dataset(dataset_id)
+        self.dataset_reader.get(dataset_id)
         deleted = sum(
-            self._delete_records(dataset_id, some)
+            self._delete(dataset_id, some)
             for some in batched(dict.fromkeys(dataset_record_ids), AT_ONCE)
         )
         if not deleted:
@@ -132,7 +131,7 @@ class DatasetRecords:
     def load_dataset_records(
         self, dataset_id: str, max_results: int | None = None, page_token: str | None = None
     ) -> tuple[list[DatasetRecord], str | None]:
-        self.dataset_reader.accessible_dataset(dataset_id)
+        self.dataset_reader.get(dataset_id)
         where = evaluation_keys.DATASET_RECORDS
         if page_token:
             where = evaluation_keys.dataset_records_after(_record_of_token(page_token))
@@ -143,39 +142,37 @@ class DatasetRecords:
         )
         heads = (item for item in items if evaluation_keys.is_dataset_record(str(item["SK"])))
         if size is None:
-            return [
-                record.to_entity() for record in self._read_dataset_records(dataset_id, heads)
-            ], None
+            return [record.to_entity() for record in self._read(dataset_id, heads)], None
         wanted = list(islice(heads, size + 1))
-        found = list(self._read_dataset_records(dataset_id, wanted[:size]))
+        found = list(self._read(dataset_id, wanted[:size]))
         token = _token_after(found[-1]) if len(wanted) > size else None
         return [record.to_entity() for record in found], token
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _read_dataset_records(self, dataset_id: str, heads: Iterable[Item]) -> Iterator[Record]:
+    def _read(self, dataset_id: str, heads: Iterable[Item]) -> Iterator[Record]:
         for some in batched(heads, PAGE):
             contents = large_values.load_many(self.table, some, CONTENTS)
             for head, text in zip(some, contents, strict=True):
                 yield Record.of(dataset_id, head, text)
 
-    def _dataset_records_by_id(self, dataset_id: str, record_ids: Iterable[str]) -> list[Record]:
+    def _find_by_ids(self, dataset_id: str, record_ids: Iterable[str]) -> list[Record]:
         pk = evaluation_keys.dataset_pk(dataset_id)
         found = self.table.get_many(
             Key(pk, evaluation_keys.dataset_record(one)) for one in record_ids
         )
-        return list(self._read_dataset_records(dataset_id, found.values()))
+        return list(self._read(dataset_id, found.values()))
 
-    def _dataset_records_with(self, dataset_id: str, hashes: Sequence[str]) -> dict[str, Record]:
+    def _find_by_hashes(self, dataset_id: str, hashes: Sequence[str]) -> dict[str, Record]:
         """The records of a dataset that have these inputs, by the hashes of their inputs."""
         pk = evaluation_keys.dataset_pk(dataset_id)
         guards = self.table.get_many(Key(pk, evaluation_keys.dataset_input(one)) for one in hashes)
         named = [str(guard["record_id"]) for guard in guards.values()]
-        return {one.input_hash: one for one in self._dataset_records_by_id(dataset_id, named)}
+        return {one.input_hash: one for one in self._find_by_ids(dataset_id, named)}
 
     # --- writing --------------------------------------------------------------------------------
 
-    def _upsert_records(
+    def _upsert(
         self, dataset_id: str, given: dict[str, list[Given]], known: dict[str, Record], now: int
     ) -> _Batch:
         """Write some records; they are read again as often as somebody else was faster."""
@@ -189,19 +186,19 @@ class DatasetRecords:
                     batch.insert(Record.new(dataset_id, first, now).folded(others, now))
                 else:
                     batch.replace(record.folded(some, now))
-            if self._commit_records(dataset_id, batch):
+            if self._commit(dataset_id, batch):
                 return batch
-            known = self._dataset_records_with(dataset_id, list(given))
+            known = self._find_by_hashes(dataset_id, list(given))
 
-    def _delete_records(self, dataset_id: str, record_ids: Sequence[str]) -> int:
+    def _delete(self, dataset_id: str, record_ids: Sequence[str]) -> int:
         while True:
             batch = _Batch()
-            for record in self._dataset_records_by_id(dataset_id, record_ids):
+            for record in self._find_by_ids(dataset_id, record_ids):
                 batch.delete(record)
-            if not batch.writes or self._commit_records(dataset_id, batch):
+            if not batch.writes or self._commit(dataset_id, batch):
                 return -batch.inserted
 
-    def _commit_records(self, dataset_id: str, batch: _Batch) -> bool:
+    def _commit(self, dataset_id: str, batch: _Batch) -> bool:
         """Write a batch; False when the table has changed since it was planned."""
         count: list[TransactWrite] = []
         if batch.inserted:
@@ -221,7 +218,7 @@ class DatasetRecords:
         self.table.write(batch.obsolete)
         return True
 
-    def _note_dataset_update(
+    def _announce_update(
         self, meta: Item, dataset_id: str, records: Sequence[Given], now: int
     ) -> None:
         """Say that a dataset changes, before it does: nobody takes the new for the old."""
@@ -237,7 +234,7 @@ class DatasetRecords:
         except ConditionFailed as error:
             raise dataset_not_found(dataset_id) from error
 
-    def _grow_dataset_schema(self, meta: Item, records: Sequence[Given]) -> None:
+    def _grow_schema(self, meta: Item, records: Sequence[Given]) -> None:
         """Let the schema of a dataset know the fields of further records."""
         key = schema_key(meta)
         while True:

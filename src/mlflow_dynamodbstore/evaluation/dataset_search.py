@@ -18,8 +18,8 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.search_utils import SearchEvaluationDatasetsUtils as Utils
 from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
-from mlflow_dynamodbstore.evaluation.dataset_items import Candidate
+from mlflow_dynamodbstore.evaluation.dataset_items import TaggedDataset
+from mlflow_dynamodbstore.evaluation.dataset_reader import DatasetReader
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import Range
@@ -66,11 +66,11 @@ class DatasetSearch:
         after = ordering.after(page_token)
         newest_first = ordering == _NEWEST_FIRST
         ids = self._dataset_ids(experiment_ids, after if newest_first else None)
-        rows: Iterator[Candidate] = filter(holds, self._read_datasets(ids))
+        rows: Iterator[TaggedDataset] = filter(holds, self._read_datasets(ids))
         if not newest_first:
             rows = iter(in_order(list(rows), ordering))
         found, token = page(rows, ordering, after, max_results)
-        return PagedList(self.dataset_reader.dataset_entities(found), token)
+        return PagedList(self.dataset_reader.to_entities(found), token)
 
     def _dataset_ids(
         self, experiment_ids: Sequence[str] | None, after: Position | None
@@ -95,11 +95,9 @@ class DatasetSearch:
             for item in self.table.items(query)
         )
 
-    def _read_datasets(self, dataset_ids: Iterator[str]) -> Iterator[Candidate]:
+    def _read_datasets(self, dataset_ids: Iterator[str]) -> Iterator[TaggedDataset]:
         for some in batched(dataset_ids, MAX_BATCH_GET):
-            yield from self.dataset_reader.dataset_candidates(
-                self.dataset_reader.own_datasets(some)
-            )
+            yield from self.dataset_reader.with_tags(self.dataset_reader.find_many(some))
 
 
 def _comparisons(filter_string: str | None) -> list[Comparison]:

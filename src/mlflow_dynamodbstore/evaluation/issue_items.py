@@ -8,7 +8,7 @@ from typing import Any
 
 from mlflow.entities import Issue, IssueSeverity, IssueStatus
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import experiment_id_of
@@ -43,7 +43,7 @@ class Texts:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class IssueRow:
     """An issue as filters and sort keys see it."""
 
     item: Item

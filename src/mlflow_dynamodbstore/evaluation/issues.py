@@ -19,14 +19,14 @@ from mlflow.utils.search_utils import SearchIssuesUtils
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _parse_experiment_id
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.evaluation.issue_items import (
     CREATED,
     ID,
     RANK,
     TRACES,
-    Candidate,
+    IssueRow,
     Texts,
     new_issue,
 )
@@ -102,13 +102,13 @@ class Issues:
         )
         if source_run_id is not None and self.run_lookup.find(source_run_id) is None:
             # Removed for good meanwhile, by somebody who may have looked for issues before.
-            self._without_run([item], source_run_id)
+            self._remove_run([item], source_run_id)
             item["source_run_id"] = None
-        return Candidate(item).to_entity(texts)
+        return IssueRow(item).to_entity(texts)
 
     def get_issue(self, issue_id: str) -> Issue:
-        item = self._issue_item(issue_id)
-        return Candidate(item).to_entity(Texts.of(large_values.load(self.table, item, CONTENTS)))
+        item = self._get_item(issue_id)
+        return IssueRow(item).to_entity(Texts.of(large_values.load(self.table, item, CONTENTS)))
 
     def update_issue(
         self,
@@ -125,8 +125,8 @@ class Issues:
         }
         changes = {key: value for key, value in changes.items() if value is not None}
         while True:
-            item = self._issue_item(issue_id)
-            updated = self._update_issue(item, changes, description)
+            item = self._get_item(issue_id)
+            updated = self._update(item, changes, description)
             if updated is not None:
                 return updated
 
@@ -153,7 +153,7 @@ class Issues:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _issue_item(self, issue_id: str) -> Item:
+    def _get_item(self, issue_id: str) -> Item:
         located = self.table.get(evaluation_keys.issue_locator_key(issue_id))
         if located is not None:
             home = str(located["experiment_id"])
@@ -176,15 +176,15 @@ class Issues:
         found = self.table.get_many(metas)
         return [home for key, home in metas.items() if self._has_experiment(found.get(key))]
 
-    def _issues_in(self, experiment_id: str, with_counts: bool) -> list[Candidate]:
+    def _issues_in(self, experiment_id: str, with_counts: bool) -> list[IssueRow]:
         query = Query(experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on())
         items = [
             item for item in self.table.items(query) if evaluation_keys.is_issue(str(item["SK"]))
         ]
         if not with_counts:
-            return [Candidate(item) for item in items]
+            return [IssueRow(item) for item in items]
         counts = self._traces_by_issue(experiment_id)
-        return [Candidate(item, len(counts.get(str(item["SK"]), ()))) for item in items]
+        return [IssueRow(item, len(counts.get(str(item["SK"]), ()))) for item in items]
 
     def _traces_by_issue(self, experiment_id: str) -> dict[str, set[str]]:
         """The traces of an experiment that refer to issues, by the keys of these."""
@@ -200,22 +200,22 @@ class Issues:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def let_go_of_run(self, run_id: str) -> None:
+    def forget_run(self, run_id: str) -> None:
         """Let no issue name a run that is removed for good, as MLflow's databases see to it."""
         for home in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):
             query = Query(experiment_pk(home), where=evaluation_keys.ISSUES.on())
             named = (item for item in self.table.items(query) if _source(item) == run_id)
-            self._without_run(named, run_id)
+            self._remove_run(named, run_id)
 
-    def _without_run(self, issues: Iterable[Item], run_id: str) -> None:
+    def _remove_run(self, issues: Iterable[Item], run_id: str) -> None:
         nameless = Update(set={"source_run_id": None}, add={REVISION: 1})
         named = Attr("source_run_id").eq(run_id)
         key_of = self.table.schema.key_of
         self.table.write([Patch(key_of(item), nameless, condition=named) for item in issues])
 
-    def _update_issue(self, item: Item, changes: Item, description: str | None) -> Issue | None:
+    def _update(self, item: Item, changes: Item, description: str | None) -> Issue | None:
         """Change an issue as it was read; None when it has changed since."""
-        row = Candidate(item)
+        row = IssueRow(item)
         texts = Texts.of(large_values.load(self.table, item, CONTENTS))
         stored = large_values.Stored({})
         if description is not None and description != texts.description:
@@ -236,7 +236,7 @@ class Issues:
             self.table.write(large_values.removal(after, CONTENTS) if replaced else [])
             return None
         self.table.write(large_values.removal(item, CONTENTS) if replaced else [])
-        return Candidate(after).to_entity(texts)
+        return IssueRow(after).to_entity(texts)
 
 
 def _source(item: Item) -> str | None:

@@ -21,15 +21,19 @@ from mlflow.genai.scorers.scorer_utils import (
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.search_utils import SearchTraceUtils
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
-from mlflow_dynamodbstore.evaluation.endpoints import ScorerEndpoints, endpoint_ref, with_endpoint
-from mlflow_dynamodbstore.evaluation.scorers import (
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
+from mlflow_dynamodbstore.evaluation.scorer_endpoints import (
+    ScorerEndpoints,
+    endpoint_ref,
+    with_endpoint,
+)
+from mlflow_dynamodbstore.evaluation.scorer_items import (
     LATEST,
     ScorerPlace,
-    Scorers,
     changed_scorer,
     version_key,
 )
+from mlflow_dynamodbstore.evaluation.scorers import Scorers
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
@@ -59,9 +63,9 @@ class OnlineScoring:
         filter_string: str | None = None,
     ) -> OnlineScoringConfig:
         _check_config(sample_rate, filter_string)
-        place = self.scorers.scorer_place(experiment_id, scorer_name)
+        place = self.scorers.place(experiment_id, scorer_name)
         while True:
-            scorer = self.scorers.scorer_item(place, experiment_id)
+            scorer = self.scorers.get_item(place, experiment_id)
             if sample_rate > 0 and scorer[LATEST]:
                 self._check_online_scorer(scorer)
             config: Item = {
@@ -75,7 +79,7 @@ class OnlineScoring:
                 return _config({**scorer, ONLINE: config})
 
     def get_online_scoring_configs(self, scorer_ids: list[str]) -> list[OnlineScoringConfig]:
-        scorers = self.scorers.scorers_by_id(scorer_ids) if scorer_ids else []
+        scorers = self.scorers.by_ids(scorer_ids) if scorer_ids else []
         return [_config(scorer) for scorer in scorers if ONLINE in scorer]
 
     def get_active_online_scorers(self) -> list[OnlineScorer]:
@@ -85,13 +89,13 @@ class OnlineScoring:
         places = [ScorerPlace(str(one["experiment_id"]), str(one["name"])) for one in entries]
         scorers = {
             version_key(scorer): scorer
-            for scorer in self.scorers.scorers_at(places)
+            for scorer in self.scorers.at_places(places)
             if ONLINE in scorer and scorer[ONLINE]["sample_rate"] > 0
         }
         versions = self.table.get_many(scorers)
         latest = [(scorer, versions[key]) for key, scorer in scorers.items() if key in versions]
         texts = large_values.load_many(self.table, [version for _, version in latest], CONTENTS)
-        name_of = self.scorer_endpoints.scorer_endpoint_names()
+        name_of = self.scorer_endpoints.endpoint_names()
         active = []
         for (scorer, version), text in zip(latest, texts, strict=True):
             endpoint = endpoint_ref(str(text))

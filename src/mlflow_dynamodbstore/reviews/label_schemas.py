@@ -33,16 +33,16 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
-from mlflow_dynamodbstore.reviews import naming
-from mlflow_dynamodbstore.reviews.base import ReviewedExperiments
-from mlflow_dynamodbstore.reviews.label_records import (
+from mlflow_dynamodbstore.reviews import unique_names
+from mlflow_dynamodbstore.reviews.label_schema_records import (
     input_attributes,
     label_schema_id_of,
     label_schema_item,
     label_schema_of,
     name_guard,
 )
-from mlflow_dynamodbstore.reviews.listing import Page, listed
+from mlflow_dynamodbstore.reviews.newest_first import RequestedPage, page_of_ranges
+from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiments
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -81,9 +81,9 @@ class LabelSchemas:
             instruction=instruction,
             enable_comment=enable_comment,
         )
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
+        home = self.reviewed_experiments.active_id(experiment_id)
         try:
-            return self._new_label_schema(
+            return self._create(
                 home,
                 name=name,
                 type=LabelSchemaType(str(type)),
@@ -91,40 +91,40 @@ class LabelSchemas:
                 instruction=instruction,
                 enable_comment=enable_comment,
             )
-        except naming.NameTaken as error:
+        except unique_names.NameTaken as error:
             raise _name_is_taken(name, home) from error
 
-    def _new_label_schema(self, home: str, **fields: Any) -> LabelSchema:
+    def _create(self, home: str, **fields: Any) -> LabelSchema:
         now = get_current_time_millis()
         schema_id = ID_PREFIX + ids.new_id(home)
         schema = LabelSchema(
             schema_id=schema_id, experiment_id=home, created_at=now, updated_at=now, **fields
         )
         item = label_schema_item(schema)
-        naming.create(self.table, item, name_guard(item, schema.name), schema_id)
+        unique_names.create(self.table, item, name_guard(item, schema.name), schema_id)
         return schema
 
     def get_label_schema(self, schema_id: str) -> LabelSchema:
-        return label_schema_of(self._label_schema_item(schema_id))
+        return label_schema_of(self._get_item(schema_id))
 
-    def _label_schema_item(self, schema_id: str) -> Item:
-        item = self._find_label_schema(schema_id)
+    def _get_item(self, schema_id: str) -> Item:
+        item = self._find(schema_id)
         if item is None:
             raise MlflowException(
                 f"Label schema with id '{schema_id}' not found.", RESOURCE_DOES_NOT_EXIST
             )
         return item
 
-    def _find_label_schema(self, schema_id: str) -> Item | None:
-        home = self.reviewed_experiments.home_of(ID_PREFIX, schema_id)
+    def _find(self, schema_id: str) -> Item | None:
+        home = self.reviewed_experiments.experiment_of(ID_PREFIX, schema_id)
         return (
             None if home is None else self.table.get(review_keys.label_schema_key(home, schema_id))
         )
 
     def get_label_schema_by_name(self, experiment_id: str, name: str) -> LabelSchema:
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
+        home = self.reviewed_experiments.active_id(experiment_id)
         guard = self.table.get(Key(experiment_pk(home), review_keys.label_schema_name(name)))
-        item = None if guard is None else self._find_label_schema(str(guard["id"]))
+        item = None if guard is None else self._find(str(guard["id"]))
         if item is None:
             raise MlflowException(
                 f"Label schema with name '{name}' not found for experiment '{home}'.",
@@ -136,10 +136,10 @@ class LabelSchemas:
         self, experiment_id: str, max_results: int = 100, page_token: str | None = None
     ) -> PagedList[LabelSchema]:
         validate_max_results(max_results)
-        wanted = Page(max_results, page_token)
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
+        wanted = RequestedPage(max_results, page_token)
+        home = self.reviewed_experiments.active_id(experiment_id)
         self._ensure_default_question(home)
-        found, token = listed(
+        found, token = page_of_ranges(
             self.table,
             experiment_pk(home),
             [review_keys.label_schemas_by_age],
@@ -159,37 +159,37 @@ class LabelSchemas:
     ) -> LabelSchema:
         given = {"name": name, "instruction": instruction, "enable_comment": enable_comment}
         while True:
-            item = self._label_schema_item(schema_id)
+            item = self._get_item(schema_id)
             validate_schema_for_update(existing=label_schema_of(item), input=input, **given)  # type: ignore[arg-type]
             changes: Item = {key: value for key, value in given.items() if value is not None}
             if input is not None:
                 changes.update(input_attributes(input))
             try:
-                return label_schema_of(self._change_label_schema(item, changes))
-            except naming.Changed:
+                return label_schema_of(self._change(item, changes))
+            except unique_names.Changed:
                 continue  # renamed or deleted meanwhile: look again
 
-    def _change_label_schema(self, item: Item, changes: Item) -> Item:
+    def _change(self, item: Item, changes: Item) -> Item:
         name = str(changes.get("name", item["name"]))
         guards = name_guard(item, str(item["name"])), name_guard(item, name)
         update = Update(set={**changes, "updated": get_current_time_millis()})
         try:
-            return naming.change(
+            return unique_names.change(
                 self.table, item, update, guards, label_schema_id_of(item), PRESENT
             )
-        except naming.NameTaken as error:
+        except unique_names.NameTaken as error:
             raise _name_is_taken(name, experiment_id_of(item)) from error
 
     def delete_label_schema(self, schema_id: str) -> None:
-        while (item := self._find_label_schema(schema_id)) is not None:
+        while (item := self._find(schema_id)) is not None:
             if item["is_default"]:
                 raise MlflowException(
                     "The experiment's default question cannot be deleted.",
                     INVALID_PARAMETER_VALUE,
                 )
             try:
-                naming.remove(self.table, item, name_guard(item, str(item["name"])))
-            except naming.Changed:
+                unique_names.remove(self.table, item, name_guard(item, str(item["name"])))
+            except unique_names.Changed:
                 continue  # renamed or deleted meanwhile: look again
             return
         _logger.debug("There is no label schema with id '%s' to delete.", schema_id)
@@ -201,7 +201,7 @@ class LabelSchemas:
         guard = Key(experiment_pk(home), review_keys.label_schema_name(DEFAULT_LABEL_SCHEMA_NAME))
         if self.table.get(guard) is None:
             try:
-                self._new_label_schema(
+                self._create(
                     home,
                     name=DEFAULT_LABEL_SCHEMA_NAME,
                     type=LabelSchemaType.FEEDBACK,
@@ -209,7 +209,7 @@ class LabelSchemas:
                     instruction=DEFAULT_LABEL_SCHEMA_INSTRUCTION,
                     is_default=True,
                 )
-            except naming.NameTaken:
+            except unique_names.NameTaken:
                 _logger.debug("Somebody else made the default question of '%s'.", home)
         self._have_default_question.put(home, True)
 

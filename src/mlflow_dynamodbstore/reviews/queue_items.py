@@ -28,7 +28,7 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.traces import trace_locator_key
-from mlflow_dynamodbstore.reviews.listing import listed
+from mlflow_dynamodbstore.reviews.newest_first import page_of_ranges, requested_page
 from mlflow_dynamodbstore.reviews.queue_records import (
     ATTACHED,
     item_id_of,
@@ -36,7 +36,7 @@ from mlflow_dynamodbstore.reviews.queue_records import (
     review_item_of,
     status_change,
 )
-from mlflow_dynamodbstore.reviews.queues import QueueNotFound, ReviewQueues, page_of
+from mlflow_dynamodbstore.reviews.queues import QueueNotFound, ReviewQueues
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -63,7 +63,7 @@ class ReviewItems:
     ) -> list[ReviewQueueItem]:
         kind = coerce_item_type(item_type)
         wanted = validate_item_ids_for_attach(item_ids)
-        queue = review_keys.review_queue_key(self.review_queues.home_of_queue(queue_id), queue_id)
+        queue = review_keys.review_queue_key(self.review_queues.experiment_of(queue_id), queue_id)
         now = get_current_time_millis()
         attached = [
             item
@@ -109,7 +109,7 @@ class ReviewItems:
 
     def remove_items_from_review_queue(self, queue_id: str, *, item_ids: list[str]) -> None:
         wanted = validate_item_ids_for_attach(item_ids)
-        queue = self.review_queues.queue_item(queue_id)
+        queue = self.review_queues.get_item(queue_id)
         pk = str(queue["PK"])
         self.table.write(
             [Delete(Key(pk, review_keys.review_item(queue_id, one))) for one in wanted]
@@ -125,13 +125,13 @@ class ReviewItems:
         max_results: int | None = None,
         page_token: str | None = None,
     ) -> PagedList[ReviewQueueItem]:
-        wanted = page_of(max_results, page_token)
+        wanted = requested_page(max_results, page_token)
         statuses = list(ReviewStatus) if status is None else [coerce_status(status)]
-        queue = self.review_queues.queue_item(queue_id)
-        stretches = [
+        queue = self.review_queues.get_item(queue_id)
+        ranges = [
             partial(review_keys.review_items_of_status, queue_id, str(one)) for one in statuses
         ]
-        found, token = listed(self.table, str(queue["PK"]), stretches, item_id_of, wanted)
+        found, token = page_of_ranges(self.table, str(queue["PK"]), ranges, item_id_of, wanted)
         return PagedList([review_item_of(item) for item in found], token)
 
     def set_review_queue_item_status(
@@ -141,7 +141,7 @@ class ReviewItems:
         item_id = normalize_item_id(item_id)
         by = None if completed_by is None else normalize_user(completed_by)
         _check_reviewer(new_status, by)
-        home = self.review_queues.home_of_queue(queue_id)
+        home = self.review_queues.experiment_of(queue_id)
         queue = review_keys.review_queue_key(home, queue_id)
         key = review_keys.review_item_key(home, queue_id, item_id)
         found = self.table.get_many([queue, key])

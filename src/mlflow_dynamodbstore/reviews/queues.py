@@ -27,16 +27,14 @@ from mlflow.protos.databricks_pb2 import (
     RESOURCE_DOES_NOT_EXIST,
 )
 from mlflow.store.entities.paged_list import PagedList
-from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
-from mlflow_dynamodbstore.reviews import naming
+from mlflow_dynamodbstore.reviews import unique_names
 from mlflow_dynamodbstore.reviews.attachments import QueueAttachments
-from mlflow_dynamodbstore.reviews.base import ReviewedExperiments
-from mlflow_dynamodbstore.reviews.listing import Page, listed, sorted_page
+from mlflow_dynamodbstore.reviews.newest_first import page_of_items, page_of_ranges, requested_page
 from mlflow_dynamodbstore.reviews.queue_records import (
     ATTACHED,
     name_guard,
@@ -44,11 +42,11 @@ from mlflow_dynamodbstore.reviews.queue_records import (
     queue_item,
     queue_of,
 )
+from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiments
 from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import experiment_id_of
-from mlflow_dynamodbstore.shared.search.pages import validate_max_results
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -88,22 +86,22 @@ class ReviewQueues:
         valid = validate_queue_for_create(
             name=name, queue_type=queue_type, users=users, schema_ids=schema_ids
         )
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
+        home = self.reviewed_experiments.active_id(experiment_id)
         self._check_questions(home, valid.schema_ids)
         queue_id = ID_PREFIX + ids.new_id(home)
         key = review_keys.review_queue_key(home, queue_id)
         item = queue_item(key, queue_id, valid, created_by, get_current_time_millis())
         try:
-            naming.create(self.table, item, name_guard(item, valid.name), queue_id)
-        except naming.NameTaken as error:
+            unique_names.create(self.table, item, name_guard(item, valid.name), queue_id)
+        except unique_names.NameTaken as error:
             raise _name_is_taken(valid.name) from error
         return queue_of(item)
 
     def get_or_create_user_queue(self, experiment_id: str, *, user: str) -> ReviewQueue:
         name = normalize_user(user)
         while True:
-            home = self.reviewed_experiments.reviewed_experiment(experiment_id)
-            found = self._find_queue_named(home, name)
+            home = self.reviewed_experiments.active_id(experiment_id)
+            found = self._find_by_name(home, name)
             if found is not None:
                 return _users_own(found, name)
             try:
@@ -114,11 +112,11 @@ class ReviewQueues:
     # --- finding --------------------------------------------------------------------------------
 
     def get_review_queue(self, queue_id: str) -> ReviewQueue:
-        return queue_of(self.queue_item(queue_id))
+        return queue_of(self.get_item(queue_id))
 
     def get_review_queue_by_name(self, experiment_id: str, *, name: str) -> ReviewQueue:
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
-        item = self._find_queue_named(home, name)
+        home = self.reviewed_experiments.active_id(experiment_id)
+        item = self._find_by_name(home, name)
         if item is None:
             raise MlflowException(
                 f"Review queue with name '{name}' not found for experiment '{home}'.",
@@ -135,20 +133,20 @@ class ReviewQueues:
         max_results: int | None = None,
         page_token: str | None = None,
     ) -> PagedList[ReviewQueue]:
-        wanted = page_of(max_results, page_token)
-        pk = experiment_pk(self.reviewed_experiments.reviewed_experiment(experiment_id))
+        wanted = requested_page(max_results, page_token)
+        pk = experiment_pk(self.reviewed_experiments.active_id(experiment_id))
         name = None if user is None else normalize_user(user)
         if item_id is None:
             of_user = None if name is None else Attr("users").contains(name)
-            stretches = [review_keys.review_queues_by_age]
-            found, token = listed(self.table, pk, stretches, queue_id_of, wanted, of_user)
+            ranges = [review_keys.review_queues_by_age]
+            found, token = page_of_ranges(self.table, pk, ranges, queue_id_of, wanted, of_user)
         else:
-            having = self._queues_having(pk, item_id)
+            having = self._queues_with(pk, item_id)
             mine = [queue for queue in having if name is None or name in queue["users"]]
-            found, token = sorted_page(mine, queue_id_of, wanted)
+            found, token = page_of_items(mine, queue_id_of, wanted)
         return PagedList([queue_of(item) for item in found], token)
 
-    def _queues_having(self, pk: str, item_id: str) -> list[Item]:
+    def _queues_with(self, pk: str, item_id: str) -> list[Item]:
         """The queues of an experiment that something is attached to."""
         queues = {
             place: Key(pk, review_keys.review_queue(str(review_keys.review_queue_id_of(place.sk))))
@@ -157,25 +155,25 @@ class ReviewQueues:
         found = self.table.get_many([*queues, *queues.values()])
         return [found[queue] for place, queue in queues.items() if {place, queue} <= found.keys()]
 
-    def _find_queue_named(self, home: str, name: str) -> Item | None:
+    def _find_by_name(self, home: str, name: str) -> Item | None:
         guard = self.table.get(Key(experiment_pk(home), review_keys.review_queue_name(name)))
-        return None if guard is None else self._find_queue(str(guard["id"]))
+        return None if guard is None else self._find(str(guard["id"]))
 
-    def _find_queue(self, queue_id: str) -> Item | None:
-        home = self.reviewed_experiments.home_of(ID_PREFIX, queue_id)
+    def _find(self, queue_id: str) -> Item | None:
+        home = self.reviewed_experiments.experiment_of(ID_PREFIX, queue_id)
         return (
             None if home is None else self.table.get(review_keys.review_queue_key(home, queue_id))
         )
 
-    def home_of_queue(self, queue_id: str) -> str:
+    def experiment_of(self, queue_id: str) -> str:
         """The experiment that a queue lies in if it exists, which is not looked at."""
-        home = self.reviewed_experiments.home_of(ID_PREFIX, queue_id)
+        home = self.reviewed_experiments.experiment_of(ID_PREFIX, queue_id)
         if home is None:
             raise QueueNotFound(queue_id)
         return home
 
-    def queue_item(self, queue_id: str) -> Item:
-        item = self._find_queue(queue_id)
+    def get_item(self, queue_id: str) -> Item:
+        item = self._find(queue_id)
         if item is None:
             raise QueueNotFound(queue_id)
         return item
@@ -192,7 +190,7 @@ class ReviewQueues:
         new_owner: str | None = None,
     ) -> ReviewQueue:
         while True:
-            item = self.queue_item(queue_id)
+            item = self.get_item(queue_id)
             if item["queue_type"] == str(ReviewQueueType.USER):
                 raise MlflowException(
                     "A user queue's name, assigned user, schemas, and owner are fixed "
@@ -207,13 +205,13 @@ class ReviewQueues:
             if users is not None:
                 changes["users"] = sorted(normalize_users(users))
             if schema_ids is not None:
-                changes["schema_ids"] = self._new_questions(item, schema_ids)
+                changes["schema_ids"] = self._replaced_questions(item, schema_ids)
             try:
-                return queue_of(self._change_queue(item, changes) if changes else item)
-            except naming.Changed:
+                return queue_of(self._change(item, changes) if changes else item)
+            except unique_names.Changed:
                 continue  # renamed, deleted, or something was attached: look again
 
-    def _change_queue(self, item: Item, changes: Item) -> Item:
+    def _change(self, item: Item, changes: Item) -> Item:
         name = str(changes.get("name", item["name"]))
         guards = name_guard(item, str(item["name"])), name_guard(item, name)
         update = Update(set={**changes, "updated": get_current_time_millis()})
@@ -221,11 +219,11 @@ class ReviewQueues:
         if "schema_ids" in changes:
             same = Attr(ATTACHED).eq(item[ATTACHED])
         try:
-            return naming.change(self.table, item, update, guards, queue_id_of(item), same)
-        except naming.NameTaken as error:
+            return unique_names.change(self.table, item, update, guards, queue_id_of(item), same)
+        except unique_names.NameTaken as error:
             raise _name_is_taken(name) from error
 
-    def _new_questions(self, item: Item, schema_ids: list[str]) -> list[str]:
+    def _replaced_questions(self, item: Item, schema_ids: list[str]) -> list[str]:
         """Other questions for a queue that has nothing attached to it."""
         within = review_keys.review_items(queue_id_of(item)).on()
         attached = Query(str(item["PK"]), within, limit=PAGE)
@@ -250,10 +248,10 @@ class ReviewQueues:
             )
 
     def delete_review_queue(self, queue_id: str) -> None:
-        while (item := self._find_queue(queue_id)) is not None:
+        while (item := self._find(queue_id)) is not None:
             try:
-                naming.remove(self.table, item, name_guard(item, str(item["name"])))
-            except naming.Changed:
+                unique_names.remove(self.table, item, name_guard(item, str(item["name"])))
+            except unique_names.Changed:
                 continue  # renamed or deleted meanwhile: look again
             # The queue first: nothing can be attached to it any more.
             within = review_keys.review_items(queue_id).on()
@@ -289,9 +287,3 @@ def _users_own(item: Item, name: str) -> ReviewQueue:
             RESOURCE_ALREADY_EXISTS,
         )
     return queue_of(item)
-
-
-def page_of(max_results: int | None, page_token: str | None) -> Page:
-    """The page that a call asks for; MLflow's error for a size that it refuses."""
-    validate_max_results(max_results, allow_null=True)
-    return Page(SEARCH_MAX_RESULTS_DEFAULT if max_results is None else max_results, page_token)

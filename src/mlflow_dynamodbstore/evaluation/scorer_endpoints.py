@@ -55,12 +55,12 @@ class ScorerEndpoints:
             experiment_id=scorer_version.experiment_id,
             scorer_name=scorer_version.scorer_name,
             scorer_version=scorer_version.scorer_version,
-            serialized_scorer=with_endpoint(serialized, self._scorer_endpoint_name(ref)),
+            serialized_scorer=with_endpoint(serialized, self._endpoint_name(ref)),
             creation_time=scorer_version.creation_time,
             scorer_id=scorer_version.scorer_id,
         )
 
-    def scorer_endpoint_names(self) -> Callable[[str], str | None]:
+    def endpoint_names(self) -> Callable[[str], str | None]:
         """A function from the id of an endpoint to its name, for many scorers at once."""
 
         @cache
@@ -71,7 +71,7 @@ class ScorerEndpoints:
 
         return lambda endpoint_id: names().get(endpoint_id)
 
-    def _scorer_endpoint_name(self, endpoint_id: str) -> str | None:
+    def _endpoint_name(self, endpoint_id: str) -> str | None:
         try:
             return self.gateway_endpoints.get_gateway_endpoint(endpoint_id=endpoint_id).name
         except MlflowException:

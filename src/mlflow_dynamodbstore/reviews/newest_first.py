@@ -10,11 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from boto3.dynamodb.conditions import ConditionBase
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey, bad_token
-from mlflow_dynamodbstore.shared.search.pages import in_order, merged, page, started
+from mlflow_dynamodbstore.shared.search.pages import (
+    in_order,
+    merged,
+    page,
+    started,
+    validate_max_results,
+)
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
@@ -25,9 +32,9 @@ NEWEST_FIRST = Ordering(
 
 After = tuple[int, str]
 """When the last row of a page was created, and its id."""
-Stretch = Callable[[After | None], Range]
+RangeAfter = Callable[[After | None], Range]
 """A list in LSI1, from a row on."""
-NameOf = Callable[[Item], str]
+IdOf = Callable[[Item], str]
 """The id of a listed item."""
 
 FILTERED = 1000
@@ -48,7 +55,7 @@ class Row(NamedTuple):
         return (getattr(self, name),)
 
 
-class Page(NamedTuple):
+class RequestedPage(NamedTuple):
     """What was asked for: how much, and the rows after which one."""
 
     size: int
@@ -68,12 +75,20 @@ class Page(NamedTuple):
         return created, listed_id
 
 
-def listed(
+def requested_page(max_results: int | None, page_token: str | None) -> RequestedPage:
+    """The page that a call asks for; MLflow's error for a size that it refuses."""
+    validate_max_results(max_results, allow_null=True)
+    return RequestedPage(
+        SEARCH_MAX_RESULTS_DEFAULT if max_results is None else max_results, page_token
+    )
+
+
+def page_of_ranges(
     table: Table,
     pk: str,
-    stretches: Iterable[Stretch],
-    name_of: NameOf,
-    wanted: Page,
+    ranges: Iterable[RangeAfter],
+    id_of: IdOf,
+    wanted: RequestedPage,
     where: ConditionBase | None = None,
 ) -> tuple[list[Item], str | None]:
     """A page of several lists taken together, and a token when there are more."""
@@ -83,27 +98,27 @@ def listed(
     if where is not None:
         limit = max(limit, FILTERED)
 
-    def begun(stretch: Stretch) -> Iterator[Row]:
-        within = stretch(after).on("lsi1sk")
+    def begun(range_after: RangeAfter) -> Iterator[Row]:
+        within = range_after(after).on("lsi1sk")
         query = Query(pk, within, index="LSI1", limit=limit, filter=where)
-        return started(_row(item, name_of) for item in table.items(query))
+        return started(_row(item, id_of) for item in table.items(query))
 
-    rows = merged(table.map(begun, list(stretches)), NEWEST_FIRST)
+    rows = merged(table.map(begun, list(ranges)), NEWEST_FIRST)
     return _page(rows, wanted)
 
 
-def sorted_page(
-    items: Iterable[Item], name_of: NameOf, wanted: Page
+def page_of_items(
+    items: Iterable[Item], id_of: IdOf, wanted: RequestedPage
 ) -> tuple[list[Item], str | None]:
     """A page of a few items that were found in another way."""
-    rows = in_order([_row(item, name_of) for item in items], NEWEST_FIRST)
+    rows = in_order([_row(item, id_of) for item in items], NEWEST_FIRST)
     return _page(iter(rows), wanted)
 
 
-def _page(rows: Iterator[Row], wanted: Page) -> tuple[list[Item], str | None]:
+def _page(rows: Iterator[Row], wanted: RequestedPage) -> tuple[list[Item], str | None]:
     found, token = page(rows, NEWEST_FIRST, NEWEST_FIRST.after(wanted.token), wanted.size)
     return [row.item for row in found], token
 
 
-def _row(item: Item, name_of: NameOf) -> Row:
-    return Row(int(item["created"]), name_of(item), item)
+def _row(item: Item, id_of: IdOf) -> Row:
+    return Row(int(item["created"]), id_of(item), item)

@@ -9,7 +9,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 
 from mlflow_dynamodbstore.evaluation.dataset_items import (
-    Candidate,
+    TaggedDataset,
     all_tags,
     dataset_entity,
     schema_key,
@@ -27,45 +27,45 @@ class DatasetReader:
         self.context = context
         self.table = context.table
 
-    def find_dataset(self, dataset_id: str) -> Item | None:
+    def find(self, dataset_id: str) -> Item | None:
         """A dataset's own item, or None when the active workspace has no such dataset."""
-        return self._own_dataset(self.table.get(evaluation_keys.dataset_key(dataset_id)))
+        return self._if_own(self.table.get(evaluation_keys.dataset_key(dataset_id)))
 
-    def accessible_dataset(self, dataset_id: str) -> Item:
-        meta = self.find_dataset(dataset_id)
+    def get(self, dataset_id: str) -> Item:
+        meta = self.find(dataset_id)
         if meta is None:
             raise dataset_not_found(dataset_id)
         return meta
 
-    def own_datasets(self, dataset_ids: Iterable[str]) -> list[Item]:
+    def find_many(self, dataset_ids: Iterable[str]) -> list[Item]:
         """The datasets of these ids that the active workspace has, in the order given."""
         wanted = dict.fromkeys(
             evaluation_keys.dataset_key(dataset_id) for dataset_id in dataset_ids
         )
         found = self.table.get_many(wanted)
-        return [meta for key in wanted if (meta := self._own_dataset(found.get(key))) is not None]
+        return [meta for key in wanted if (meta := self._if_own(found.get(key))) is not None]
 
-    def _own_dataset(self, meta: Item | None) -> Item | None:
+    def _if_own(self, meta: Item | None) -> Item | None:
         if meta is None or meta["workspace"] != self.context.workspace():
             return None
         return meta
 
-    def dataset_candidates(self, metas: Sequence[Item]) -> list[Candidate]:
+    def with_tags(self, metas: Sequence[Item]) -> list[TaggedDataset]:
         """Datasets with their tags; those with long tags cost a read each, side by side."""
         tags = self.table.map(lambda meta: all_tags(self.table, meta), metas)
-        return [Candidate(meta, own) for meta, own in zip(metas, tags, strict=True)]
+        return [TaggedDataset(meta, own) for meta, own in zip(metas, tags, strict=True)]
 
-    def dataset_entities(self, candidates: Sequence[Candidate]) -> list[EvaluationDataset]:
+    def to_entities(self, datasets: Sequence[TaggedDataset]) -> list[EvaluationDataset]:
         """Datasets as MLflow shows them."""
-        places = [schema_key(candidate.meta) for candidate in candidates]
-        schemas = self.table.get_many(places)
+        keys = [schema_key(dataset.meta) for dataset in datasets]
+        schemas = self.table.get_many(keys)
         return [
-            dataset_entity(candidate, schema_text(self.table, schemas.get(place)))
-            for candidate, place in zip(candidates, places, strict=True)
+            dataset_entity(dataset, schema_text(self.table, schemas.get(key)))
+            for dataset, key in zip(datasets, keys, strict=True)
         ]
 
-    def dataset_entity(self, meta: Item) -> EvaluationDataset:
-        return self.dataset_entities(self.dataset_candidates([meta]))[0]
+    def to_entity(self, meta: Item) -> EvaluationDataset:
+        return self.to_entities(self.with_tags([meta]))[0]
 
 
 def dataset_not_found(dataset_id: str) -> MlflowException:
