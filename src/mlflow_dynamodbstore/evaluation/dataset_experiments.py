@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from mlflow.entities import EvaluationDataset
-from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
@@ -36,7 +35,7 @@ class DatasetExperiments:
         if self.dataset_reader.find(dataset_id) is None:
             return []
         users = self._users(dataset_id)
-        if MLFLOW_ENABLE_WORKSPACES.get():
+        if self.context.has_workspaces():
             own = self._accessible_experiments(users)
             users = {user: created for user, created in users.items() if user in own}
         return sorted(users, key=lambda user: (users[user], user))
@@ -106,7 +105,7 @@ class DatasetExperiments:
 
     def refuse_other_workspaces(self, experiment_ids: list[str]) -> None:
         """Refuse experiments of other workspaces; those that nobody has are let pass by MLflow."""
-        if not experiment_ids or not MLFLOW_ENABLE_WORKSPACES.get():
+        if not experiment_ids or not self.context.has_workspaces():
             return
         wanted = {experiment_key(str(number)): number for number in experiment_ids}
         for key, meta in self.table.get_many(wanted).items():

@@ -36,6 +36,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.search.ordering import bad_token
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
@@ -173,33 +174,45 @@ class DatasetRecords:
     # --- writing --------------------------------------------------------------------------------
 
     def _upsert(
-        self, dataset_id: str, given: dict[str, list[Given]], known: dict[str, Record], now: int
+        self,
+        dataset_id: str,
+        given: dict[str, list[Given]],
+        known: dict[str, Record] | None,
+        now: int,
     ) -> _Batch:
-        """Write some records; they are read again as often as somebody else was faster."""
-        while True:
+        """Write records, by the hashes of their inputs; ``known`` are those that exist already."""
+
+        def attempt() -> _Batch:
+            nonlocal known
+            existing = self._find_by_hashes(dataset_id, list(given)) if known is None else known
+            known = None  # a second attempt reads them again
             batch = _Batch()
             for hash_, some in given.items():
-                record = known.get(hash_)
+                record = existing.get(hash_)
                 batch.updated += len(some) - (record is None)
                 if record is None:
                     first, *others = some
                     batch.insert(Record.new(dataset_id, first, now).folded(others, now))
                 else:
                     batch.replace(record.folded(some, now))
-            if self._commit(dataset_id, batch):
-                return batch
-            known = self._find_by_hashes(dataset_id, list(given))
+            self._commit(dataset_id, batch)
+            return batch
+
+        return optimistically(f"Dataset '{dataset_id}'", attempt)
 
     def _delete(self, dataset_id: str, record_ids: Sequence[str]) -> int:
-        while True:
+        def attempt() -> int:
             batch = _Batch()
             for record in self._find_by_ids(dataset_id, record_ids):
                 batch.delete(record)
-            if not batch.writes or self._commit(dataset_id, batch):
-                return -batch.inserted
+            if batch.writes:
+                self._commit(dataset_id, batch)
+            return -batch.inserted
 
-    def _commit(self, dataset_id: str, batch: _Batch) -> bool:
-        """Write a batch; False when the table has changed since it was planned."""
+        return optimistically(f"Dataset '{dataset_id}'", attempt)
+
+    def _commit(self, dataset_id: str, batch: _Batch) -> None:
+        """Write a batch; refused when the table has changed since it was planned."""
         count: list[TransactWrite] = []
         if batch.inserted:
             change = Update(add={RECORDS: batch.inserted})
@@ -207,16 +220,12 @@ class DatasetRecords:
         self.table.write(batch.parts)
         try:
             self.table.transact([*batch.writes, *count])
-        except TransactionCancelled as error:
+        except TransactionCancelled as cancelled:
             self.table.write([Delete(self.table.schema.key_of(put.item)) for put in batch.parts])
-            refused = [error.refused(n) for n in range(len(error.reasons))]
-            if count and refused[-1]:
-                raise dataset_not_found(dataset_id) from error
-            if not any(refused):
-                raise
-            return False
+            if count and cancelled.refused(len(batch.writes)):
+                raise dataset_not_found(dataset_id) from cancelled
+            raise
         self.table.write(batch.obsolete)
-        return True
 
     def _announce_update(
         self, meta: Item, dataset_id: str, records: Sequence[Given], now: int
@@ -237,7 +246,8 @@ class DatasetRecords:
     def _grow_schema(self, meta: Item, records: Sequence[Given]) -> None:
         """Let the schema of a dataset know the fields of further records."""
         key = schema_key(meta)
-        while True:
+
+        def attempt() -> None:
             item = self.table.get(key)
             before = schema_text(self.table, item)
             after = grown_schema(before, records)
@@ -248,10 +258,12 @@ class DatasetRecords:
             head = {"PK": key.pk, "SK": key.sk, REVISION: revision + 1, **stored.attributes}
             same = ABSENT if item is None else Attr(REVISION).eq(revision)
             (outcome,) = self.table.write(stored.parts, then=[Put(head, condition=same)])[-1:]
-            if outcome.status == "applied":
-                self.table.write([] if item is None else large_values.removal(item, CONTENTS))
-                return
-            self.table.write(large_values.removal(head, CONTENTS))
+            if outcome.status != "applied":
+                self.table.write(large_values.removal(head, CONTENTS))
+                raise Outdated
+            self.table.write([] if item is None else large_values.removal(item, CONTENTS))
+
+        optimistically(f"The schema of dataset '{meta['name']}'", attempt)
 
 
 def _token_after(record: Record) -> str:

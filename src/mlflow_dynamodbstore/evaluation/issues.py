@@ -37,6 +37,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison, all_hold
@@ -124,11 +125,10 @@ class Issues:
             "severity": None if severity is None else severity.value,
         }
         changes = {key: value for key, value in changes.items() if value is not None}
-        while True:
-            item = self._get_item(issue_id)
-            updated = self._update(item, changes, description)
-            if updated is not None:
-                return updated
+        return optimistically(
+            f"Issue '{issue_id}'",
+            lambda: self._update(self._get_item(issue_id), changes, description),
+        )
 
     def search_issues(
         self,
@@ -213,8 +213,8 @@ class Issues:
         key_of = self.table.schema.key_of
         self.table.write([Patch(key_of(item), nameless, condition=named) for item in issues])
 
-    def _update(self, item: Item, changes: Item, description: str | None) -> Issue | None:
-        """Change an issue as it was read; None when it has changed since."""
+    def _update(self, item: Item, changes: Item, description: str | None) -> Issue:
+        """Change an issue as it was read. Raises ``Outdated`` when it has changed since."""
         row = IssueRow(item)
         texts = Texts.of(large_values.load(self.table, item, CONTENTS))
         stored = large_values.Stored({})
@@ -234,7 +234,7 @@ class Issues:
         replaced = bool(stored.attributes)
         if outcome.status != "applied":
             self.table.write(large_values.removal(after, CONTENTS) if replaced else [])
-            return None
+            raise Outdated
         self.table.write(large_values.removal(item, CONTENTS) if replaced else [])
         return IssueRow(after).to_entity(texts)
 

@@ -37,6 +37,7 @@ from mlflow_dynamodbstore.evaluation.scorers import Scorers
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import Item
@@ -64,7 +65,8 @@ class OnlineScoring:
     ) -> OnlineScoringConfig:
         _check_config(sample_rate, filter_string)
         place = self.scorers.place(experiment_id, scorer_name)
-        while True:
+
+        def attempt() -> OnlineScoringConfig:
             scorer = self.scorers.get_item(place, experiment_id)
             if sample_rate > 0 and scorer[LATEST]:
                 self._check_online_scorer(scorer)
@@ -73,10 +75,12 @@ class OnlineScoring:
                 "sample_rate": float(sample_rate),
                 "filter_string": filter_string or None,
             }
-            if self.scorers.scorer_written(
+            self.table.transact(
                 [changed_scorer(scorer, {ONLINE: config}), online_entry(place, sample_rate)]
-            ):
-                return _config({**scorer, ONLINE: config})
+            )
+            return _config({**scorer, ONLINE: config})
+
+        return optimistically(f"Scorer '{scorer_name}'", attempt)
 
     def get_online_scoring_configs(self, scorer_ids: list[str]) -> list[OnlineScoringConfig]:
         scorers = self.scorers.by_ids(scorer_ids) if scorer_ids else []

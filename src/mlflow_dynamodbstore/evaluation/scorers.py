@@ -47,6 +47,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
@@ -85,7 +86,10 @@ class Scorers:
         if (endpoint := endpoint_ref(serialized_scorer)) is not None:
             endpoint_id = self.gateway_endpoints.get_gateway_endpoint(name=endpoint).endpoint_id
             serialized_scorer = with_endpoint(serialized_scorer, endpoint_id)
-        scorer, version = self._add_version(place, serialized_scorer, endpoint_id is not None)
+        scorer, version = optimistically(
+            f"Scorer '{name}'",
+            lambda: self._add_version(place, serialized_scorer, endpoint_id is not None),
+        )
         if endpoint_id is not None:
             self.gateway_bindings.rebind_resource(
                 endpoint_id, SCORER, str(scorer["scorer_id"]), name
@@ -137,16 +141,17 @@ class Scorers:
         self, experiment_id: str | int, name: str, version: int | None = None
     ) -> None:
         place = self.place(experiment_id, name)
-        while True:
+
+        def attempt() -> None:
             scorer = self.get_item(place, experiment_id)
             if version is not None:
-                done = self._delete_version(scorer, experiment_id, int(version))
+                self._delete_version(scorer, experiment_id, int(version))
             elif not scorer[LATEST]:
                 raise _not_found(experiment_id, name)
             else:
-                done = self._delete_scorer(place, scorer)
-            if done:
-                return
+                self._delete_scorer(place, scorer)
+
+        optimistically(f"Scorer '{name}'", attempt)
 
     # --- by id ----------------------------------------------------------------------------------
 
@@ -231,29 +236,31 @@ class Scorers:
 
     def _add_version(self, place: ScorerPlace, serialized: str, bound: bool) -> tuple[Item, Item]:
         """Add a version, and the scorer when it is the first. Returns both items."""
-        while True:
-            before = self.table.get(place.key)
-            scorer = new_scorer(place) if before is None else before
-            number = scorer[LATEST] + 1
-            key = version_key(scorer, number)
-            stored = large_values.store(key, CONTENTS, serialized)
-            created = get_current_time_millis()
-            version: Item = {"PK": key.pk, "SK": key.sk, "created": created, **stored.attributes}
-            changes: Item = {LATEST: number, **({BOUND: True} if bound else {})}
-            writes: list[TransactWrite] = [Put(version, condition=ABSENT)]
-            if before is None:
-                writes.append(Put({**scorer, **changes}, condition=ABSENT))
-                writes.append(Put(scorer_locator(place, scorer)))
-                listed = evaluation_keys.with_scorers_key(place.experiment_id)
-                writes.append(Put({"PK": listed.pk, "SK": listed.sk}))
-            else:
-                writes.append(changed_scorer(scorer, changes))
-            self.table.write(stored.parts)
-            if self.scorer_written(writes):
-                return scorer, version
+        before = self.table.get(place.key)
+        scorer = new_scorer(place) if before is None else before
+        number = scorer[LATEST] + 1
+        key = version_key(scorer, number)
+        stored = large_values.store(key, CONTENTS, serialized)
+        created = get_current_time_millis()
+        version: Item = {"PK": key.pk, "SK": key.sk, "created": created, **stored.attributes}
+        changes: Item = {LATEST: number, **({BOUND: True} if bound else {})}
+        writes: list[TransactWrite] = [Put(version, condition=ABSENT)]
+        if before is None:
+            writes.append(Put({**scorer, **changes}, condition=ABSENT))
+            writes.append(Put(scorer_locator(place, scorer)))
+            listed = evaluation_keys.with_scorers_key(place.experiment_id)
+            writes.append(Put({"PK": listed.pk, "SK": listed.sk}))
+        else:
+            writes.append(changed_scorer(scorer, changes))
+        self.table.write(stored.parts)
+        try:
+            self.table.transact(writes)
+        except TransactionCancelled:
             self.table.write(large_values.removal(version, CONTENTS))
+            raise
+        return scorer, version
 
-    def _delete_version(self, scorer: Item, experiment_id: str | int, version: int) -> bool:
+    def _delete_version(self, scorer: Item, experiment_id: str | int, version: int) -> None:
         versions = {
             evaluation_keys.scorer_version_of(str(item["SK"])): item
             for item in self._versions(scorer)
@@ -262,41 +269,26 @@ class Scorers:
         if gone is None:
             raise _not_found(experiment_id, str(scorer["name"]), version)
         left = max(versions, default=0)
-        writes: list[TransactWrite] = [
-            Delete(version_key(scorer, version)),
-            changed_scorer(scorer, {LATEST: left}),
-        ]
-        if not self.scorer_written(writes):
-            return False
+        self.table.transact(
+            [Delete(version_key(scorer, version)), changed_scorer(scorer, {LATEST: left})]
+        )
         self.table.write(large_values.removal(gone, CONTENTS))
-        return True
 
-    def _delete_scorer(self, place: ScorerPlace, scorer: Item) -> bool:
+    def _delete_scorer(self, place: ScorerPlace, scorer: Item) -> None:
         """Remove a scorer, itself first, so that nobody finds half of it."""
         scorer_id = str(scorer["scorer_id"])
-        writes: list[TransactWrite] = [
-            Delete(place.key, condition=same_scorer(scorer)),
-            Delete(evaluation_keys.scorer_locator_key(scorer_id)),
-            Delete(place.online),
-        ]
-        if not self.scorer_written(writes):
-            return False
+        self.table.transact(
+            [
+                Delete(place.key, condition=same_scorer(scorer)),
+                Delete(evaluation_keys.scorer_locator_key(scorer_id)),
+                Delete(place.online),
+            ]
+        )
         where = evaluation_keys.scorer_versions(scorer_id).on()
         below = list(self.table.items(Query(place.key.pk, where=where, keys_only=True)))
         self.table.write([Delete(self.table.schema.key_of(item)) for item in below])
         if BOUND in scorer:
             self.gateway_bindings.unbind_resource(SCORER, scorer_id)
-        return True
-
-    def scorer_written(self, writes: Sequence[TransactWrite]) -> bool:
-        """Do a change of a scorer; False when the scorer has changed since it was read."""
-        try:
-            self.table.transact(writes)
-        except TransactionCancelled as error:
-            if not error.any_refused:
-                raise
-            return False
-        return True
 
 
 def _not_found(experiment_id: str | int, name: str, version: int | None = None) -> MlflowException:

@@ -46,6 +46,7 @@ from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiment
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.pages import validate_max_results
 from mlflow_dynamodbstore.table.update import Update
@@ -158,16 +159,16 @@ class LabelSchemas:
         input: InputType | None = None,  # noqa: A002 - MLflow's name
     ) -> LabelSchema:
         given = {"name": name, "instruction": instruction, "enable_comment": enable_comment}
-        while True:
+        changes: Item = {key: value for key, value in given.items() if value is not None}
+
+        def attempt() -> LabelSchema:
             item = self._get_item(schema_id)
             validate_schema_for_update(existing=label_schema_of(item), input=input, **given)  # type: ignore[arg-type]
-            changes: Item = {key: value for key, value in given.items() if value is not None}
             if input is not None:
                 changes.update(input_attributes(input))
-            try:
-                return label_schema_of(self._change(item, changes))
-            except unique_names.Changed:
-                continue  # renamed or deleted meanwhile: look again
+            return label_schema_of(self._change(item, changes))
+
+        return optimistically(f"Label schema '{schema_id}'", attempt)
 
     def _change(self, item: Item, changes: Item) -> Item:
         name = str(changes.get("name", item["name"]))
@@ -181,18 +182,19 @@ class LabelSchemas:
             raise _name_is_taken(name, experiment_id_of(item)) from error
 
     def delete_label_schema(self, schema_id: str) -> None:
-        while (item := self._find(schema_id)) is not None:
+        def attempt() -> None:
+            item = self._find(schema_id)
+            if item is None:
+                _logger.debug("There is no label schema with id '%s' to delete.", schema_id)
+                return
             if item["is_default"]:
                 raise MlflowException(
                     "The experiment's default question cannot be deleted.",
                     INVALID_PARAMETER_VALUE,
                 )
-            try:
-                unique_names.remove(self.table, item, name_guard(item, str(item["name"])))
-            except unique_names.Changed:
-                continue  # renamed or deleted meanwhile: look again
-            return
-        _logger.debug("There is no label schema with id '%s' to delete.", schema_id)
+            unique_names.remove(self.table, item, name_guard(item, str(item["name"])))
+
+        optimistically(f"Label schema '{schema_id}'", attempt)
 
     def _ensure_default_question(self, home: str) -> None:
         """Write the default question of an experiment, unless it is there or its name is taken."""

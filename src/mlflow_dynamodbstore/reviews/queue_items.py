@@ -8,7 +8,6 @@ its trace, so that nobody is asked to review what is not there any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 from boto3.dynamodb.conditions import Attr
@@ -40,8 +39,9 @@ from mlflow_dynamodbstore.reviews.queues import QueueNotFound, ReviewQueues
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 
@@ -81,7 +81,8 @@ class ReviewItems:
         """
         places = {Key(queue.pk, review_keys.review_item(queue_id, one)): one for one in item_ids}
         traces = {one: trace_locator_key(one) for one in item_ids}
-        while True:
+
+        def attempt() -> list[Item]:
             found = self.table.get_many([queue, *places, *traces.values()])
             if queue not in found:
                 raise QueueNotFound(queue_id)
@@ -92,20 +93,13 @@ class ReviewItems:
                 for key, one in places.items()
                 if key not in found
             }
-            if not new or self._write_attached(queue, new.values()):
-                there = {**found, **new}
-                return [there[key] for key in places]
+            if new:
+                puts = [Put(item, condition=ABSENT) for item in new.values()]
+                self.table.transact([Patch(queue, _ONE_MORE, condition=PRESENT), *puts])
+            there = {**found, **new}
+            return [there[key] for key in places]
 
-    def _write_attached(self, queue: Key, items: Iterable[Item]) -> bool:
-        """Attach some items together; False when the queue or one of them is not as it was."""
-        puts = [Put(item, condition=ABSENT) for item in items]
-        try:
-            self.table.transact([Patch(queue, _ONE_MORE, condition=PRESENT), *puts])
-        except TransactionCancelled as error:
-            if error.any_refused:
-                return False
-            raise
-        return True
+        return optimistically(f"Review queue '{queue_id}'", attempt)
 
     def remove_items_from_review_queue(self, queue_id: str, *, item_ids: list[str]) -> None:
         wanted = validate_item_ids_for_attach(item_ids)
@@ -148,7 +142,9 @@ class ReviewItems:
         if queue not in found:
             raise QueueNotFound(queue_id)
         item = found.get(key)
-        while True:
+
+        def attempt() -> ReviewQueueItem:
+            nonlocal item
             if item is None:
                 raise MlflowException(
                     f"Item '{item_id}' is not attached to review queue '{queue_id}'.",
@@ -160,6 +156,9 @@ class ReviewItems:
                 return review_item_of(self._turn_item(item, new_status, by))
             except ConditionFailed as refused:
                 item = refused.old
+                raise
+
+        return optimistically(f"Item '{item_id}' of review queue '{queue_id}'", attempt)
 
     def _turn_item(self, item: Item, status: ReviewStatus, by: str | None) -> Item:
         """Give an item another status. Raises ``ConditionFailed`` when it has another already."""

@@ -46,6 +46,7 @@ from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiment
 from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.update import Update
@@ -99,15 +100,18 @@ class ReviewQueues:
 
     def get_or_create_user_queue(self, experiment_id: str, *, user: str) -> ReviewQueue:
         name = normalize_user(user)
-        while True:
+
+        def attempt() -> ReviewQueue:
             home = self.reviewed_experiments.active_id(experiment_id)
             found = self._find_by_name(home, name)
             if found is not None:
                 return _users_own(found, name)
             try:
                 return self.create_review_queue(home, name=name, queue_type="user", created_by=name)
-            except _QueueExists:
-                continue  # somebody else made it: give theirs
+            except _QueueExists as error:
+                raise Outdated from error  # another call has created it: return that one
+
+        return optimistically(f"Review queue '{name}'", attempt)
 
     # --- finding --------------------------------------------------------------------------------
 
@@ -189,7 +193,7 @@ class ReviewQueues:
         name: str | None = None,
         new_owner: str | None = None,
     ) -> ReviewQueue:
-        while True:
+        def attempt() -> ReviewQueue:
             item = self.get_item(queue_id)
             if item["queue_type"] == str(ReviewQueueType.USER):
                 raise MlflowException(
@@ -206,10 +210,9 @@ class ReviewQueues:
                 changes["users"] = sorted(normalize_users(users))
             if schema_ids is not None:
                 changes["schema_ids"] = self._replaced_questions(item, schema_ids)
-            try:
-                return queue_of(self._change(item, changes) if changes else item)
-            except unique_names.Changed:
-                continue  # renamed, deleted, or something was attached: look again
+            return queue_of(self._change(item, changes) if changes else item)
+
+        return optimistically(f"Review queue '{queue_id}'", attempt)
 
     def _change(self, item: Item, changes: Item) -> Item:
         name = str(changes.get("name", item["name"]))
@@ -248,16 +251,17 @@ class ReviewQueues:
             )
 
     def delete_review_queue(self, queue_id: str) -> None:
-        while (item := self._find(queue_id)) is not None:
-            try:
-                unique_names.remove(self.table, item, name_guard(item, str(item["name"])))
-            except unique_names.Changed:
-                continue  # renamed or deleted meanwhile: look again
+        def attempt() -> None:
+            item = self._find(queue_id)
+            if item is None:
+                _logger.debug("There is no review queue with id '%s' to delete.", queue_id)
+                return
             # The queue first: nothing can be attached to it any more.
+            unique_names.remove(self.table, item, name_guard(item, str(item["name"])))
             within = review_keys.review_items(queue_id).on()
             empty_partition(self.table, str(item["PK"]), where=within)
-            return
-        _logger.debug("There is no review queue with id '%s' to delete.", queue_id)
+
+        optimistically(f"Review queue '{queue_id}'", attempt)
 
 
 class QueueNotFound(MlflowException):

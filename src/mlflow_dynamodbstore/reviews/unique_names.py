@@ -14,8 +14,8 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.places import experiment_id_of
-from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put, TransactWrite
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put
+from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -27,25 +27,25 @@ class NameTaken(Exception):
     """Another thing of the experiment has this name."""
 
 
-class Changed(Exception):
-    """The thing is no longer as it was read."""
-
-
 def create(table: Table, item: Item, guard: Key, thing_id: str) -> None:
     """Write a new thing. Raises ``NameTaken``, and MLflow's error when the experiment has gone."""
     meta = Key(str(item["PK"]), EXPERIMENT_META)
-    taken, inactive = _transact(
-        table,
-        Put(_guard(guard, thing_id), condition=ABSENT),
-        Check(meta, _IS_ACTIVE),
-        Put(item, condition=ABSENT),
-    )[:2]
-    if inactive:
-        raise MlflowException(
-            f"No Experiment with id={experiment_id_of(item)} exists", RESOURCE_DOES_NOT_EXIST
+    try:
+        table.transact(
+            [
+                Put(_guard(guard, thing_id), condition=ABSENT),
+                Check(meta, _IS_ACTIVE),
+                Put(item, condition=ABSENT),
+            ]
         )
-    if taken:
-        raise NameTaken
+    except TransactionCancelled as cancelled:
+        if cancelled.refused(1):
+            raise MlflowException(
+                f"No Experiment with id={experiment_id_of(item)} exists", RESOURCE_DOES_NOT_EXIST
+            ) from cancelled
+        if cancelled.refused(0):
+            raise NameTaken from cancelled
+        raise
 
 
 def change(
@@ -58,50 +58,36 @@ def change(
 ) -> Item:
     """Change a thing, and its guard where that is another one now; the thing as it then is.
 
-    ``condition`` must hold of the thing as it is in the table. Raises ``NameTaken``, and
-    ``Changed`` when it does not hold or the thing has another name than ``item`` says.
+    An attempt of an optimistic change: refused when ``condition`` does not hold of the thing in
+    the table or when the thing has another name than ``item`` says. Raises ``NameTaken``.
     """
     key = table.schema.key_of(item)
     condition = Attr("name").eq(item["name"]) & condition
     before, after = guards
     if before == after:
-        try:
-            changed = table.update(key, update, condition=condition, returns="new")
-        except ConditionFailed as error:
-            raise Changed from error
+        changed = table.update(key, update, condition=condition, returns="new")
         assert changed is not None
         return changed
-    refused, taken, _ = _transact(
-        table,
-        Patch(key, update, condition=condition),
-        Put(_guard(after, thing_id), condition=ABSENT),
-        Delete(before),
-    )
-    if refused:
-        raise Changed
-    if taken:
-        raise NameTaken
+    try:
+        table.transact(
+            [
+                Patch(key, update, condition=condition),
+                Put(_guard(after, thing_id), condition=ABSENT),
+                Delete(before),
+            ]
+        )
+    except TransactionCancelled as cancelled:
+        if cancelled.refused(1) and not cancelled.refused(0):
+            raise NameTaken from cancelled
+        raise
     return update.apply(item)
 
 
 def remove(table: Table, item: Item, guard: Key) -> None:
-    """Remove a thing and its guard. Raises ``Changed`` when it has gone or has another name."""
+    """Remove a thing and its guard; refused when the thing has gone or has another name."""
     own = Delete(table.schema.key_of(item), condition=Attr("name").eq(item["name"]))
-    if _transact(table, own, Delete(guard))[0]:
-        raise Changed
+    table.transact([own, Delete(guard)])
 
 
 def _guard(key: Key, thing_id: str) -> Item:
     return {"PK": key.pk, "SK": key.sk, "id": thing_id}
-
-
-def _transact(table: Table, *writes: TransactWrite) -> list[bool]:
-    """Do some writes together; which of their conditions did not hold, if that kept them."""
-    try:
-        table.transact(writes)
-    except TransactionCancelled as error:
-        refused = [error.refused(n) for n in range(len(error.reasons))]
-        if not any(refused):
-            raise
-        return refused
-    return [False] * len(writes)
