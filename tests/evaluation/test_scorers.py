@@ -1,4 +1,4 @@
-"""Scorers: versions without gaps, whatever happens at once; found by name and by id."""
+"""Scorers: versions without gaps, also when many register at once; found by name and by id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.stores import everything_in, refused
 
 
 class Endpoint:
-    """As much of a gateway endpoint as scorers look at."""
+    """The attributes of a gateway endpoint that scorers read."""
 
     def __init__(self, name):
         self.endpoint_id, self.name = f"id-of-{name}", name

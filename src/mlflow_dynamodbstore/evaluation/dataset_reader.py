@@ -1,4 +1,4 @@
-"""What all that concerns evaluation datasets shares: finding and showing them."""
+"""Finding evaluation datasets, and showing them as MLflow does."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.values import Item
 
+NOT_FOUND = "Dataset '{}' not found."
+
 
 class DatasetReader:
-    """Reading evaluation datasets of the active workspace."""
+    """The evaluation datasets of the active workspace, found by their ids."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -31,14 +33,15 @@ class DatasetReader:
         """A dataset's own item, or None when the active workspace has no such dataset."""
         return self._if_own(self.table.get(evaluation_keys.dataset_key(dataset_id)))
 
-    def get(self, dataset_id: str) -> Item:
+    def get(self, dataset_id: str, message: str = NOT_FOUND) -> Item:
+        """A dataset's own item; raises MLflow's error with this message if there is none."""
         meta = self.find(dataset_id)
         if meta is None:
-            raise dataset_not_found(dataset_id)
+            raise dataset_not_found(dataset_id, message)
         return meta
 
     def find_many(self, dataset_ids: Iterable[str]) -> list[Item]:
-        """The datasets of these ids that the active workspace has, in the order given."""
+        """The datasets with these ids that the active workspace has, in the order given."""
         wanted = dict.fromkeys(
             evaluation_keys.dataset_key(dataset_id) for dataset_id in dataset_ids
         )
@@ -51,9 +54,9 @@ class DatasetReader:
         return meta
 
     def with_tags(self, metas: Sequence[Item]) -> list[TaggedDataset]:
-        """Datasets with their tags; those with long tags cost a read each, side by side."""
+        """Datasets with their tags; a dataset with long tags costs one read, in parallel."""
         tags = self.table.map(lambda meta: all_tags(self.table, meta), metas)
-        return [TaggedDataset(meta, own) for meta, own in zip(metas, tags, strict=True)]
+        return [TaggedDataset(meta, some) for meta, some in zip(metas, tags, strict=True)]
 
     def to_entities(self, datasets: Sequence[TaggedDataset]) -> list[EvaluationDataset]:
         """Datasets as MLflow shows them."""
@@ -68,6 +71,6 @@ class DatasetReader:
         return self.to_entities(self.with_tags([meta]))[0]
 
 
-def dataset_not_found(dataset_id: str) -> MlflowException:
-    """MLflow's error for a dataset that does not exist, or not in this workspace."""
-    return MlflowException(f"Dataset '{dataset_id}' not found.", RESOURCE_DOES_NOT_EXIST)
+def dataset_not_found(dataset_id: str, message: str = NOT_FOUND) -> MlflowException:
+    """MLflow's error for a dataset that the active workspace does not have."""
+    return MlflowException(message.format(dataset_id), RESOURCE_DOES_NOT_EXIST)

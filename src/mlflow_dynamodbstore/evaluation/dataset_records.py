@@ -1,9 +1,9 @@
 """The records of evaluation datasets: upsert, list, delete.
 
-A record's key is its id, and ids sort by the time they were made: a range of keys is a page. What
-makes records unique is their inputs, so beside each stands a guard named by a hash of them. Both
-are written in one transaction with the dataset's count of records. A transaction holds 49 records,
-so a hundred thousand take two thousand of them, and each leaves the dataset whole.
+Ids of records sort by creation time, so a page is a range of keys. Inputs are unique in a dataset:
+each record has a guard named by the hash of its inputs. Record, guard and the dataset's count of
+records are written in one transaction. A transaction holds 49 records, so a hundred thousand take
+two thousand transactions; each leaves the dataset consistent.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 _logger = logging.getLogger(__name__)
 
-AT_ONCE = (MAX_TRANSACTION - 1) // 2
-"""Records in one transaction: each with its guard, beside the dataset's own item."""
-LOOKED_UP = 1000
+RECORDS_PER_TRANSACTION = (MAX_TRANSACTION - 1) // 2
+"""Each record is written with its guard, and all with the dataset's own item."""
+RECORDS_PER_LOOKUP = 1000
 """Records whose guards are read at a time."""
 PAGE = 1000
 
 
 @dataclass
 class _Batch:
-    """Some records that are about to be written, and what has to be true of the table for it."""
+    """The writes of one transaction, the parts to put before it and those to delete after it."""
 
     writes: list[TransactWrite] = field(default_factory=list)
     parts: list[Put] = field(default_factory=list)
@@ -108,12 +108,12 @@ class DatasetRecords:
             by_inputs.setdefault(input_hash(given), []).append(given)
         if records:
             self._grow_schema(meta, records)
-        self._announce_update(meta, dataset_id, records, now)
+        self._mark_updated(meta, dataset_id, records, now)
         inserted = updated = 0
-        for chunk in batched(by_inputs.items(), LOOKED_UP):
+        for chunk in batched(by_inputs.items(), RECORDS_PER_LOOKUP):
             hashes = [hash_ for hash_, _ in chunk] if meta[RECORDS] else []
             known = self._find_by_hashes(dataset_id, hashes)
-            for some in batched(chunk, AT_ONCE):
+            for some in batched(chunk, RECORDS_PER_TRANSACTION):
                 done = self._upsert(dataset_id, dict(some), known, now)
                 inserted += done.inserted
                 updated += done.updated
@@ -123,7 +123,7 @@ class DatasetRecords:
         self.dataset_reader.get(dataset_id)
         deleted = sum(
             self._delete(dataset_id, some)
-            for some in batched(dict.fromkeys(dataset_record_ids), AT_ONCE)
+            for some in batched(dict.fromkeys(dataset_record_ids), RECORDS_PER_TRANSACTION)
         )
         if not deleted:
             _logger.warning("No records found to delete for dataset %s.", dataset_id)
@@ -165,7 +165,7 @@ class DatasetRecords:
         return list(self._read(dataset_id, found.values()))
 
     def _find_by_hashes(self, dataset_id: str, hashes: Sequence[str]) -> dict[str, Record]:
-        """The records of a dataset that have these inputs, by the hashes of their inputs."""
+        """The records of a dataset with these hashes of inputs, by hash."""
         pk = evaluation_keys.dataset_pk(dataset_id)
         guards = self.table.get_many(Key(pk, evaluation_keys.dataset_input(one)) for one in hashes)
         named = [str(guard["record_id"]) for guard in guards.values()]
@@ -192,9 +192,9 @@ class DatasetRecords:
                 batch.updated += len(some) - (record is None)
                 if record is None:
                     first, *others = some
-                    batch.insert(Record.new(dataset_id, first, now).folded(others, now))
+                    batch.insert(Record.new(dataset_id, first, now).merged_with(others, now))
                 else:
-                    batch.replace(record.folded(some, now))
+                    batch.replace(record.merged_with(some, now))
             self._commit(dataset_id, batch)
             return batch
 
@@ -227,10 +227,10 @@ class DatasetRecords:
             raise
         self.table.write(batch.obsolete)
 
-    def _announce_update(
+    def _mark_updated(
         self, meta: Item, dataset_id: str, records: Sequence[Given], now: int
     ) -> None:
-        """Say that a dataset changes, before it does: nobody takes the new for the old."""
+        """Set time and digest before the records: nobody sees new records with the old digest."""
         users = [user for user in map(user_of, records) if user]
         changes: Item = {
             "updated": now,
@@ -244,7 +244,7 @@ class DatasetRecords:
             raise dataset_not_found(dataset_id) from error
 
     def _grow_schema(self, meta: Item, records: Sequence[Given]) -> None:
-        """Let the schema of a dataset know the fields of further records."""
+        """Add the fields of more records to the schema of a dataset."""
         key = schema_key(meta)
 
         def attempt() -> None:
@@ -267,7 +267,7 @@ class DatasetRecords:
 
 
 def _token_after(record: Record) -> str:
-    """A page token in the form that MLflow's own have."""
+    """A page token in MLflow's own form."""
     return base64.b64encode(f"{record.created}:{record.record_id}".encode()).decode()
 
 

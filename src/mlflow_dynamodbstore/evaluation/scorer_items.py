@@ -1,4 +1,4 @@
-"""The items that make up a scorer, built and read in one place."""
+"""The items of a scorer, built and read in one place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 LATEST = "latest"
 """Attribute of a scorer: the number of its latest version, 0 when it has none."""
 BOUND = "bound"
-"""Attribute of a scorer: a version of it has used an endpoint of the gateway."""
+"""Attribute of a scorer: one of its versions has used an endpoint of the gateway."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class ScorerPlace:
         return evaluation_keys.scorer_key(self.experiment_id, self.name)
 
     @property
-    def online(self) -> Key:
+    def online_key(self) -> Key:
         return evaluation_keys.online_scorer_key(self.experiment_id, self.name)
 
 
 def new_scorer(place: ScorerPlace) -> Item:
-    """The own item of a scorer that has no version yet."""
+    """The own item of a new scorer, without a version."""
     return {
         "PK": place.key.pk,
         "SK": place.key.sk,
@@ -50,26 +50,26 @@ def new_scorer(place: ScorerPlace) -> Item:
 
 
 def scorer_locator(place: ScorerPlace, scorer: Item) -> Item:
-    """The item that tells where a scorer lies."""
+    """The item that leads from a scorer's id to its place."""
     key = evaluation_keys.scorer_locator_key(str(scorer["scorer_id"]))
     return {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id, "name": place.name}
 
 
 def version_key(scorer: Item, number: int | None = None) -> Key:
-    """Where a version of a scorer lies, the latest unless another is named."""
+    """The key of a version of a scorer, by default of the latest."""
     wanted = scorer[LATEST] if number is None else int(number)
     return Key(str(scorer["PK"]), evaluation_keys.scorer_version(str(scorer["scorer_id"]), wanted))
 
 
-def same_scorer(scorer: Item) -> ConditionBase:
-    """That a scorer is as it was read, and the same scorer."""
+def is_unchanged(scorer: Item) -> ConditionBase:
+    """The condition that a scorer is still the one that was read, and unchanged."""
     return Attr(REVISION).eq(scorer[REVISION]) & Attr("scorer_id").eq(scorer["scorer_id"])
 
 
-def changed_scorer(scorer: Item, changes: Item) -> Patch:
-    """A change of a scorer as it was read."""
+def scorer_change(scorer: Item, changes: Item) -> Patch:
+    """A change of a scorer, refused when it has changed since it was read."""
     key = Key(str(scorer["PK"]), str(scorer["SK"]))
-    return Patch(key, Update(set=changes, add={REVISION: 1}), condition=same_scorer(scorer))
+    return Patch(key, Update(set=changes, add={REVISION: 1}), condition=is_unchanged(scorer))
 
 
 def scorer_entity(scorer: Item, version: Item, serialized: str) -> ScorerVersion:

@@ -1,13 +1,13 @@
 """Scorers and their versions.
 
-A scorer's own item names its latest version and counts its changes: every change of the scorer is
-one transaction that raises the count, on condition that it is what the decision was made on.
+A scorer's own item holds the number of its latest version and counts its changes. Every change of
+the scorer is one transaction that raises the count, on condition that it is as it was read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mlflow.entities.scorer import ScorerVersion
 from mlflow.exceptions import MlflowException
@@ -32,9 +32,9 @@ from mlflow_dynamodbstore.evaluation.scorer_items import (
     BOUND,
     LATEST,
     ScorerPlace,
-    changed_scorer,
+    is_unchanged,
     new_scorer,
-    same_scorer,
+    scorer_change,
     scorer_entity,
     scorer_locator,
     version_key,
@@ -53,8 +53,8 @@ from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrit
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item
 
-FEW = 3
-"""How many experiments are asked for their scorers without looking whether they have any."""
+FEW_EXPERIMENTS = 3
+"""For more experiments than this, the list of those that have scorers is read first."""
 
 
 class Scorers:
@@ -99,25 +99,21 @@ class Scorers:
         )
 
     def list_scorers(self, experiment_id: str | int) -> list[ScorerVersion]:
-        home = experiment_id_of(self.experiment_lookup.get_active(experiment_id))
-        return self.list_scorers_across_experiments([home])
+        meta = self.experiment_lookup.get_active(experiment_id)
+        return self.list_scorers_across_experiments([experiment_id_of(meta)])
 
     def list_scorers_across_experiments(
         self, experiment_ids: Sequence[str | int]
     ) -> list[ScorerVersion]:
-        homes = {str(number) for number in _parse_experiment_ids(list(experiment_ids))}
-        if len(homes) > FEW:
-            homes &= set(listed_experiments(self.table, evaluation_keys.WITH_SCORERS_PK))
-        found = self.table.map(self._scorers_in, sorted(homes))
+        wanted = {str(number) for number in _parse_experiment_ids(list(experiment_ids))}
+        if len(wanted) > FEW_EXPERIMENTS:
+            wanted &= set(listed_experiments(self.table, evaluation_keys.WITH_SCORERS_PK))
+        found = self.table.map(self._scorers_in, sorted(wanted))
         scorers = sorted(
             (scorer for some in found for scorer in some if scorer[LATEST]),
             key=lambda scorer: (int(experiment_id_of(scorer)), scorer["name"]),
         )
-        latest = {version_key(scorer): scorer for scorer in scorers}
-        versions = self.table.get_many(latest)
-        return self._to_entities(
-            [(scorer, versions[key]) for key, scorer in latest.items() if key in versions]
-        )
+        return self._to_entities(self.latest_versions(scorers))
 
     def get_scorer(
         self, experiment_id: str | int, name: str, version: int | None = None
@@ -155,11 +151,11 @@ class Scorers:
 
     # --- by id ----------------------------------------------------------------------------------
 
-    def by_ids(self, scorer_ids: Sequence[str]) -> list[Item]:
-        """The scorers of these ids that the active workspace has."""
+    def find_by_ids(self, scorer_ids: Sequence[str]) -> list[Item]:
+        """The scorers with these ids that the active workspace has."""
         wanted = [evaluation_keys.scorer_locator_key(scorer_id) for scorer_id in scorer_ids]
         located = self.table.get_many(wanted)
-        return self.at_places(
+        return self.find_at(
             [
                 ScorerPlace(str(found["experiment_id"]), str(found["name"]))
                 for key in dict.fromkeys(wanted)
@@ -167,20 +163,20 @@ class Scorers:
             ]
         )
 
-    def at_places(self, places: Sequence[ScorerPlace]) -> list[Item]:
-        """The scorers at these places, as far as they and their experiments are there."""
-        homes = {place: experiment_key(place.experiment_id) for place in places}
-        found = self.table.get_many([*homes.values(), *(place.key for place in places)])
+    def find_at(self, places: Sequence[ScorerPlace]) -> list[Item]:
+        """The scorers at these places that exist, in experiments of the active workspace."""
+        metas = {place: experiment_key(place.experiment_id) for place in places}
+        found = self.table.get_many([*metas.values(), *(place.key for place in places)])
         workspace = self.context.workspace()
         return [
             found[place.key]
-            for place, home in homes.items()
-            if home in found and found[home]["workspace"] == workspace and place.key in found
+            for place, meta in metas.items()
+            if meta in found and found[meta]["workspace"] == workspace and place.key in found
         ]
 
     def version_by_id(self, scorer_id: str, version: int | None = None) -> ScorerVersion:
-        """A version of a scorer as it is stored, found by the scorer's id; for the gateway."""
-        scorers = self.by_ids([scorer_id])
+        """A version of the scorer with this id, as it is stored: with the id of its endpoint."""
+        scorers = self.find_by_ids([scorer_id])
         item = self.table.get(version_key(scorers[0], version)) if scorers else None
         if not scorers or (item is None and version is None):
             raise MlflowException(
@@ -204,8 +200,14 @@ class Scorers:
             raise _not_found(experiment_id, place.name)
         return scorer
 
+    def latest_versions(self, scorers: Iterable[Item]) -> list[tuple[Item, Item]]:
+        """Scorers with their latest versions."""
+        latest = {version_key(scorer): scorer for scorer in scorers}
+        versions = self.table.get_many(latest)
+        return [(scorer, versions[key]) for key, scorer in latest.items() if key in versions]
+
     def _scorers_in(self, experiment_id: str) -> list[Item]:
-        """The scorers of an experiment, none when the active workspace does not have it."""
+        """The scorers of an experiment; none if it is not in the active workspace."""
         if not self.experiment_lookup.is_in_workspace(experiment_id):
             return []
         query = Query(experiment_pk(experiment_id), where=evaluation_keys.SCORERS.on())
@@ -235,7 +237,7 @@ class Scorers:
     # --- writing --------------------------------------------------------------------------------
 
     def _add_version(self, place: ScorerPlace, serialized: str, bound: bool) -> tuple[Item, Item]:
-        """Add a version, and the scorer when it is the first. Returns both items."""
+        """Add a version, and the scorer if it is the first; returns the items of both."""
         before = self.table.get(place.key)
         scorer = new_scorer(place) if before is None else before
         number = scorer[LATEST] + 1
@@ -251,7 +253,7 @@ class Scorers:
             listed = evaluation_keys.with_scorers_key(place.experiment_id)
             writes.append(Put({"PK": listed.pk, "SK": listed.sk}))
         else:
-            writes.append(changed_scorer(scorer, changes))
+            writes.append(scorer_change(scorer, changes))
         self.table.write(stored.parts)
         try:
             self.table.transact(writes)
@@ -270,18 +272,18 @@ class Scorers:
             raise _not_found(experiment_id, str(scorer["name"]), version)
         left = max(versions, default=0)
         self.table.transact(
-            [Delete(version_key(scorer, version)), changed_scorer(scorer, {LATEST: left})]
+            [Delete(version_key(scorer, version)), scorer_change(scorer, {LATEST: left})]
         )
         self.table.write(large_values.removal(gone, CONTENTS))
 
     def _delete_scorer(self, place: ScorerPlace, scorer: Item) -> None:
-        """Remove a scorer, itself first, so that nobody finds half of it."""
+        """Remove a scorer; its own item first, so that nobody finds half of it."""
         scorer_id = str(scorer["scorer_id"])
         self.table.transact(
             [
-                Delete(place.key, condition=same_scorer(scorer)),
+                Delete(place.key, condition=is_unchanged(scorer)),
                 Delete(evaluation_keys.scorer_locator_key(scorer_id)),
-                Delete(place.online),
+                Delete(place.online_key),
             ]
         )
         where = evaluation_keys.scorer_versions(scorer_id).on()

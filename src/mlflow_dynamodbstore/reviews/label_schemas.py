@@ -1,7 +1,7 @@
 """Label schemas: the questions that reviewers of an experiment's traces are asked.
 
-Every experiment has a default question. It is made when label schemas are listed for the first
-time, and can be neither changed nor deleted.
+Every experiment has a default question. It is created when label schemas are first listed, and can
+be neither changed nor deleted.
 """
 
 from __future__ import annotations
@@ -22,35 +22,29 @@ from mlflow.genai.label_schemas.validation import (
     validate_schema_for_create,
     validate_schema_for_update,
 )
-from mlflow.protos.databricks_pb2 import (
-    INVALID_PARAMETER_VALUE,
-    RESOURCE_ALREADY_EXISTS,
-    RESOURCE_DOES_NOT_EXIST,
-)
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
-from mlflow_dynamodbstore.reviews import unique_names
 from mlflow_dynamodbstore.reviews.label_schema_records import (
     input_attributes,
     label_schema_id_of,
     label_schema_item,
     label_schema_of,
-    name_guard,
 )
 from mlflow_dynamodbstore.reviews.newest_first import RequestedPage, page_of_ranges
 from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiments
+from mlflow_dynamodbstore.reviews.unique_names import NameTaken, UniqueNames
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.pages import validate_max_results
-from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item
 
 _logger = logging.getLogger(__name__)
 
@@ -58,11 +52,14 @@ ID_PREFIX = "ls-"
 
 
 class LabelSchemas:
-    """What reviewers are asked."""
+    """The label schemas of experiments."""
 
     def __init__(self, context: Context, reviewed_experiments: ReviewedExperiments) -> None:
         self.table = context.table
         self.reviewed_experiments = reviewed_experiments
+        self._names = UniqueNames(
+            context.table, review_keys.label_schema_name, label_schema_id_of, _name_taken
+        )
         self._have_default_question: BoundedCache[str, bool] = BoundedCache()
 
     def create_label_schema(
@@ -82,27 +79,26 @@ class LabelSchemas:
             instruction=instruction,
             enable_comment=enable_comment,
         )
-        home = self.reviewed_experiments.active_id(experiment_id)
-        try:
-            return self._create(
-                home,
-                name=name,
-                type=LabelSchemaType(str(type)),
-                input=input,
-                instruction=instruction,
-                enable_comment=enable_comment,
-            )
-        except unique_names.NameTaken as error:
-            raise _name_is_taken(name, home) from error
-
-    def _create(self, home: str, **fields: Any) -> LabelSchema:
-        now = get_current_time_millis()
-        schema_id = ID_PREFIX + ids.new_id(home)
-        schema = LabelSchema(
-            schema_id=schema_id, experiment_id=home, created_at=now, updated_at=now, **fields
+        experiment_id = self.reviewed_experiments.active_id(experiment_id)
+        return self._create(
+            experiment_id,
+            name=name,
+            type=LabelSchemaType(str(type)),
+            input=input,
+            instruction=instruction,
+            enable_comment=enable_comment,
         )
-        item = label_schema_item(schema)
-        unique_names.create(self.table, item, name_guard(item, schema.name), schema_id)
+
+    def _create(self, experiment_id: str, **fields: Any) -> LabelSchema:
+        now = get_current_time_millis()
+        schema = LabelSchema(
+            schema_id=ID_PREFIX + ids.new_id(experiment_id),
+            experiment_id=experiment_id,
+            created_at=now,
+            updated_at=now,
+            **fields,
+        )
+        self._names.create(label_schema_item(schema))
         return schema
 
     def get_label_schema(self, schema_id: str) -> LabelSchema:
@@ -117,18 +113,18 @@ class LabelSchemas:
         return item
 
     def _find(self, schema_id: str) -> Item | None:
-        home = self.reviewed_experiments.experiment_of(ID_PREFIX, schema_id)
-        return (
-            None if home is None else self.table.get(review_keys.label_schema_key(home, schema_id))
-        )
+        experiment_id = self.reviewed_experiments.id_in(schema_id, ID_PREFIX)
+        if experiment_id is None:
+            return None
+        return self.table.get(review_keys.label_schema_key(experiment_id, schema_id))
 
     def get_label_schema_by_name(self, experiment_id: str, name: str) -> LabelSchema:
-        home = self.reviewed_experiments.active_id(experiment_id)
-        guard = self.table.get(Key(experiment_pk(home), review_keys.label_schema_name(name)))
-        item = None if guard is None else self._find(str(guard["id"]))
+        experiment_id = self.reviewed_experiments.active_id(experiment_id)
+        schema_id = self._names.find(experiment_id, name)
+        item = None if schema_id is None else self._find(schema_id)
         if item is None:
             raise MlflowException(
-                f"Label schema with name '{name}' not found for experiment '{home}'.",
+                f"Label schema with name '{name}' not found for experiment '{experiment_id}'.",
                 RESOURCE_DOES_NOT_EXIST,
             )
         return label_schema_of(item)
@@ -138,11 +134,11 @@ class LabelSchemas:
     ) -> PagedList[LabelSchema]:
         validate_max_results(max_results)
         wanted = RequestedPage(max_results, page_token)
-        home = self.reviewed_experiments.active_id(experiment_id)
-        self._ensure_default_question(home)
+        experiment_id = self.reviewed_experiments.active_id(experiment_id)
+        self._ensure_default_question(experiment_id)
         found, token = page_of_ranges(
             self.table,
-            experiment_pk(home),
+            experiment_pk(experiment_id),
             [review_keys.label_schemas_by_age],
             label_schema_id_of,
             wanted,
@@ -159,27 +155,17 @@ class LabelSchemas:
         input: InputType | None = None,  # noqa: A002 - MLflow's name
     ) -> LabelSchema:
         given = {"name": name, "instruction": instruction, "enable_comment": enable_comment}
-        changes: Item = {key: value for key, value in given.items() if value is not None}
 
         def attempt() -> LabelSchema:
             item = self._get_item(schema_id)
             validate_schema_for_update(existing=label_schema_of(item), input=input, **given)  # type: ignore[arg-type]
+            changes: Item = {key: value for key, value in given.items() if value is not None}
             if input is not None:
-                changes.update(input_attributes(input))
-            return label_schema_of(self._change(item, changes))
+                changes |= input_attributes(input)
+            changes["updated"] = get_current_time_millis()
+            return label_schema_of(self._names.change(item, changes, PRESENT))
 
         return optimistically(f"Label schema '{schema_id}'", attempt)
-
-    def _change(self, item: Item, changes: Item) -> Item:
-        name = str(changes.get("name", item["name"]))
-        guards = name_guard(item, str(item["name"])), name_guard(item, name)
-        update = Update(set={**changes, "updated": get_current_time_millis()})
-        try:
-            return unique_names.change(
-                self.table, item, update, guards, label_schema_id_of(item), PRESENT
-            )
-        except unique_names.NameTaken as error:
-            raise _name_is_taken(name, experiment_id_of(item)) from error
 
     def delete_label_schema(self, schema_id: str) -> None:
         def attempt() -> None:
@@ -192,32 +178,30 @@ class LabelSchemas:
                     "The experiment's default question cannot be deleted.",
                     INVALID_PARAMETER_VALUE,
                 )
-            unique_names.remove(self.table, item, name_guard(item, str(item["name"])))
+            self._names.remove(item)
 
         optimistically(f"Label schema '{schema_id}'", attempt)
 
-    def _ensure_default_question(self, home: str) -> None:
-        """Write the default question of an experiment, unless it is there or its name is taken."""
-        if self._have_default_question.get(home):
+    def _ensure_default_question(self, experiment_id: str) -> None:
+        """Create the default question of an experiment, unless its name is taken."""
+        if self._have_default_question.get(experiment_id):
             return
-        guard = Key(experiment_pk(home), review_keys.label_schema_name(DEFAULT_LABEL_SCHEMA_NAME))
-        if self.table.get(guard) is None:
+        if self._names.find(experiment_id, DEFAULT_LABEL_SCHEMA_NAME) is None:
             try:
                 self._create(
-                    home,
+                    experiment_id,
                     name=DEFAULT_LABEL_SCHEMA_NAME,
                     type=LabelSchemaType.FEEDBACK,
                     input=InputText(),
                     instruction=DEFAULT_LABEL_SCHEMA_INSTRUCTION,
                     is_default=True,
                 )
-            except unique_names.NameTaken:
-                _logger.debug("Somebody else made the default question of '%s'.", home)
-        self._have_default_question.put(home, True)
+            except NameTaken:
+                _logger.debug("Another call created the default question of '%s'.", experiment_id)
+        self._have_default_question.put(experiment_id, True)
 
 
-def _name_is_taken(name: str, experiment_id: str) -> MlflowException:
-    return MlflowException(
-        f"Label schema with name '{name}' already exists for experiment '{experiment_id}'.",
-        RESOURCE_ALREADY_EXISTS,
+def _name_taken(item: Item, name: str) -> NameTaken:
+    return NameTaken(
+        f"Label schema with name '{name}' already exists for experiment '{experiment_id_of(item)}'."
     )

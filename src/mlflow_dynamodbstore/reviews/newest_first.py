@@ -1,7 +1,7 @@
-"""Pages of what MLflow lists with the newest first, and by id among those of one millisecond.
+"""Pages of lists that MLflow sorts newest first, and by id within a millisecond.
 
-LSI1 holds such lists in exactly this order, so a page is read from where the last one ended,
-however long the list is.
+LSI1 holds these lists in the same order, so a page is read from where the last one ended, however
+long the list is.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ NEWEST_FIRST = Ordering(
 )
 
 After = tuple[int, str]
-"""When the last row of a page was created, and its id."""
+"""The creation time and id of the last row of a page."""
 RangeAfter = Callable[[After | None], Range]
-"""A list in LSI1, from a row on."""
+"""A list in LSI1, from a row on, that row included."""
 IdOf = Callable[[Item], str]
 """The id of a listed item."""
 
-FILTERED = 1000
-"""Items that are read at a time, at least, when only some of them are wanted."""
+FEWEST_IF_FILTERED = 1000
+"""Items to read at a time, at least, when a filter leaves some out."""
 
 _INT64 = 1 << 63
 
@@ -56,14 +56,14 @@ class Row(NamedTuple):
 
 
 class RequestedPage(NamedTuple):
-    """What was asked for: how much, and the rows after which one."""
+    """What a call asks for: how many rows, and after which."""
 
     size: int
     token: str | None
 
     @property
     def after(self) -> After | None:
-        """The row that the page before this one ended with."""
+        """The last row of the page before, if there is one."""
         position = NEWEST_FIRST.after(self.token)
         if position is None:
             return None
@@ -71,12 +71,12 @@ class RequestedPage(NamedTuple):
         if not (isinstance(created, int) and isinstance(listed_id, str)):
             raise bad_token("holds values of the wrong type")
         if not -_INT64 < created < _INT64:
-            raise bad_token("holds a time that is none")
+            raise bad_token("holds a time out of range")
         return created, listed_id
 
 
 def requested_page(max_results: int | None, page_token: str | None) -> RequestedPage:
-    """The page that a call asks for; MLflow's error for a size that it refuses."""
+    """The page that a call asks for. Raises MLflow's error for a size that it refuses."""
     validate_max_results(max_results, allow_null=True)
     return RequestedPage(
         SEARCH_MAX_RESULTS_DEFAULT if max_results is None else max_results, page_token
@@ -91,26 +91,26 @@ def page_of_ranges(
     wanted: RequestedPage,
     where: ConditionBase | None = None,
 ) -> tuple[list[Item], str | None]:
-    """A page of several lists taken together, and a token when there are more."""
+    """A page of several lists merged, and a token if there are more rows."""
     after = wanted.after
-    # One row more tells whether there are more, and the last one of the page before is in it.
+    # The last row of the page before comes first, and one more row says whether there are more.
     limit = wanted.size + 2
     if where is not None:
-        limit = max(limit, FILTERED)
+        limit = max(limit, FEWEST_IF_FILTERED)
 
-    def begun(range_after: RangeAfter) -> Iterator[Row]:
+    def started_rows(range_after: RangeAfter) -> Iterator[Row]:
         within = range_after(after).on("lsi1sk")
         query = Query(pk, within, index="LSI1", limit=limit, filter=where)
         return started(_row(item, id_of) for item in table.items(query))
 
-    rows = merged(table.map(begun, list(ranges)), NEWEST_FIRST)
+    rows = merged(table.map(started_rows, list(ranges)), NEWEST_FIRST)
     return _page(rows, wanted)
 
 
 def page_of_items(
     items: Iterable[Item], id_of: IdOf, wanted: RequestedPage
 ) -> tuple[list[Item], str | None]:
-    """A page of a few items that were found in another way."""
+    """A page of items that are all in memory."""
     rows = in_order([_row(item, id_of) for item in items], NEWEST_FIRST)
     return _page(iter(rows), wanted)
 

@@ -1,17 +1,20 @@
-"""Things of an experiment whose names are unique in it.
+"""Entities with names that are unique in their experiment: label schemas and review queues.
 
-Beside such a thing stands the guard of its name, an item that names it. Both are written, renamed
-and removed in one transaction, and both only while the experiment is active or there at all.
+Each has a guard, an item at the key of its name that holds its id. Entity and guard are created,
+renamed and removed in one transaction, and created only while the experiment is active.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, RESOURCE_DOES_NOT_EXIST
 
-from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META
+from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put
@@ -23,71 +26,81 @@ from mlflow_dynamodbstore.table.values import Item, Key
 _IS_ACTIVE = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
 
 
-class NameTaken(Exception):
-    """Another thing of the experiment has this name."""
+class NameTaken(MlflowException):
+    """MLflow's error for a name that another entity of the experiment has."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, RESOURCE_ALREADY_EXISTS)
 
 
-def create(table: Table, item: Item, guard: Key, thing_id: str) -> None:
-    """Write a new thing. Raises ``NameTaken``, and MLflow's error when the experiment has gone."""
-    meta = Key(str(item["PK"]), EXPERIMENT_META)
-    try:
-        table.transact(
-            [
-                Put(_guard(guard, thing_id), condition=ABSENT),
-                Check(meta, _IS_ACTIVE),
-                Put(item, condition=ABSENT),
-            ]
-        )
-    except TransactionCancelled as cancelled:
-        if cancelled.refused(1):
-            raise MlflowException(
-                f"No Experiment with id={experiment_id_of(item)} exists", RESOURCE_DOES_NOT_EXIST
-            ) from cancelled
-        if cancelled.refused(0):
-            raise NameTaken from cancelled
-        raise
+@dataclass(frozen=True)
+class UniqueNames:
+    """Writes the entities of one kind with the guards of their names."""
 
+    table: Table
+    guard_sk: Callable[[str], str]  # the sort key of the guard of a name
+    id_of: Callable[[Item], str]
+    name_taken: Callable[[Item, str], NameTaken]
 
-def change(
-    table: Table,
-    item: Item,
-    update: Update,
-    guards: tuple[Key, Key],
-    thing_id: str,
-    condition: ConditionBase,
-) -> Item:
-    """Change a thing, and its guard where that is another one now; the thing as it then is.
+    def find(self, experiment_id: str, name: str) -> str | None:
+        """The id of the entity that has a name in an experiment."""
+        guard = self.table.get(Key(experiment_pk(experiment_id), self.guard_sk(name)))
+        return None if guard is None else str(guard["id"])
 
-    An attempt of an optimistic change: refused when ``condition`` does not hold of the thing in
-    the table or when the thing has another name than ``item`` says. Raises ``NameTaken``.
-    """
-    key = table.schema.key_of(item)
-    condition = Attr("name").eq(item["name"]) & condition
-    before, after = guards
-    if before == after:
-        changed = table.update(key, update, condition=condition, returns="new")
-        assert changed is not None
-        return changed
-    try:
-        table.transact(
-            [
-                Patch(key, update, condition=condition),
-                Put(_guard(after, thing_id), condition=ABSENT),
-                Delete(before),
-            ]
-        )
-    except TransactionCancelled as cancelled:
-        if cancelled.refused(1) and not cancelled.refused(0):
-            raise NameTaken from cancelled
-        raise
-    return update.apply(item)
+    def create(self, item: Item) -> None:
+        """Write a new entity. Raises ``NameTaken``, or MLflow's error for the experiment."""
+        name, experiment = str(item["name"]), Key(str(item["PK"]), EXPERIMENT_META)
+        try:
+            self.table.transact(
+                [
+                    Put(self._guard(item, name), condition=ABSENT),
+                    Check(experiment, _IS_ACTIVE),
+                    Put(item, condition=ABSENT),
+                ]
+            )
+        except TransactionCancelled as cancelled:
+            if cancelled.refused(1):
+                message = f"No Experiment with id={experiment_id_of(item)} exists"
+                raise MlflowException(message, RESOURCE_DOES_NOT_EXIST) from cancelled
+            if cancelled.refused(0):
+                raise self.name_taken(item, name) from cancelled
+            raise
 
+    def change(self, item: Item, changes: Item, condition: ConditionBase) -> Item:
+        """Change an entity, and its guard if the new name needs another; returns the new item.
 
-def remove(table: Table, item: Item, guard: Key) -> None:
-    """Remove a thing and its guard; refused when the thing has gone or has another name."""
-    own = Delete(table.schema.key_of(item), condition=Attr("name").eq(item["name"]))
-    table.transact([own, Delete(guard)])
+        The write is refused if ``condition`` does not hold or if the entity was renamed or removed
+        since it was read. Raises ``NameTaken``.
+        """
+        key, update = self.table.schema.key_of(item), Update(set=changes)
+        condition = Attr("name").eq(item["name"]) & condition
+        name = str(changes.get("name", item["name"]))
+        guard = self._guard(item, name)
+        if guard["SK"] == self.guard_sk(str(item["name"])):
+            changed = self.table.update(key, update, condition=condition, returns="new")
+            assert changed is not None
+            return changed
+        try:
+            self.table.transact(
+                [
+                    Patch(key, update, condition=condition),
+                    Put(guard, condition=ABSENT),
+                    Delete(self._guard_key(item)),
+                ]
+            )
+        except TransactionCancelled as cancelled:
+            if cancelled.refused(1) and not cancelled.refused(0):
+                raise self.name_taken(item, name) from cancelled
+            raise
+        return update.apply(item)
 
+    def remove(self, item: Item) -> None:
+        """Remove an entity and its guard; refused if it was renamed or removed since then."""
+        own = Delete(self.table.schema.key_of(item), condition=Attr("name").eq(item["name"]))
+        self.table.transact([own, Delete(self._guard_key(item))])
 
-def _guard(key: Key, thing_id: str) -> Item:
-    return {"PK": key.pk, "SK": key.sk, "id": thing_id}
+    def _guard(self, item: Item, name: str) -> Item:
+        return {"PK": item["PK"], "SK": self.guard_sk(name), "id": self.id_of(item)}
+
+    def _guard_key(self, item: Item) -> Key:
+        return Key(str(item["PK"]), self.guard_sk(str(item["name"])))
