@@ -1,7 +1,7 @@
 """Gateway endpoints in serialized scorers.
 
-A scorer names its endpoint, and names can change: it is stored with the endpoint's id in its place
-and shown with the name that the endpoint has by then.
+A scorer names its endpoint, and names can change. It is therefore stored with the endpoint's id
+instead, and shown with the name that the endpoint has when it is read.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ SCORER = GatewayResourceType.SCORER.value
 
 
 def endpoint_ref(serialized: str) -> str | None:
-    """The gateway endpoint that a serialized scorer uses, or None."""
+    """The id or name of the gateway endpoint that a serialized scorer uses, or None."""
     model = extract_model_from_serialized_scorer(json.loads(serialized))
     return extract_endpoint_ref(str(model)) if is_gateway_model(model) else None
 
 
 def with_endpoint(serialized: str, ref: str | None) -> str:
-    """A serialized scorer that uses another gateway endpoint, or no model at all."""
+    """A serialized scorer with another gateway endpoint, or without a model if there is none."""
     data: dict[str, Any] = json.loads(serialized)
     model = None if ref is None else build_gateway_model(ref)
     return json.dumps(update_model_in_serialized_scorer(data, model))
 
 
 class ScorerEndpoints:
-    """From the names of endpoints to their ids, and back."""
+    """Names of the gateway endpoints that scorers use."""
 
     def __init__(self, gateway_endpoints: Endpoints) -> None:
         self.gateway_endpoints = gateway_endpoints
 
     def resolve_endpoint_in_scorer(self, scorer_version: ScorerVersion) -> ScorerVersion:
-        serialized = scorer_version._serialized_scorer  # noqa: SLF001 - it has no other name
+        serialized = scorer_version._serialized_scorer  # noqa: SLF001 - nothing else has the text
         ref = endpoint_ref(serialized)
         if ref is None:
             return scorer_version
@@ -55,13 +55,13 @@ class ScorerEndpoints:
             experiment_id=scorer_version.experiment_id,
             scorer_name=scorer_version.scorer_name,
             scorer_version=scorer_version.scorer_version,
-            serialized_scorer=with_endpoint(serialized, self._scorer_endpoint_name(ref)),
+            serialized_scorer=with_endpoint(serialized, self._endpoint_name(ref)),
             creation_time=scorer_version.creation_time,
             scorer_id=scorer_version.scorer_id,
         )
 
-    def scorer_endpoint_names(self) -> Callable[[str], str | None]:
-        """A function from the id of an endpoint to its name, for many scorers at once."""
+    def endpoint_names(self) -> Callable[[str], str | None]:
+        """A function from endpoint ids to names; its first call lists all endpoints."""
 
         @cache
         def names() -> dict[str, str | None]:
@@ -71,8 +71,8 @@ class ScorerEndpoints:
 
         return lambda endpoint_id: names().get(endpoint_id)
 
-    def _scorer_endpoint_name(self, endpoint_id: str) -> str | None:
+    def _endpoint_name(self, endpoint_id: str) -> str | None:
         try:
             return self.gateway_endpoints.get_gateway_endpoint(endpoint_id=endpoint_id).name
         except MlflowException:
-            return None  # deleted since
+            return None  # it was deleted
