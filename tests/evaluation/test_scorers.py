@@ -27,8 +27,8 @@ class Endpoint:
 @pytest.fixture
 def endpoint(store, monkeypatch):
     one = Endpoint("chat")
-    monkeypatch.setattr(store.gateway_endpoints, "get_gateway_endpoint", lambda **_: one)
-    monkeypatch.setattr(store.gateway_endpoints, "list_gateway_endpoints", lambda: [one])
+    monkeypatch.setattr(store, "get_gateway_endpoint", lambda **_: one)
+    monkeypatch.setattr(store, "list_gateway_endpoints", lambda: [one])
     return one
 
 

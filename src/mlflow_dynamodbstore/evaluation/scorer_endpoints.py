@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
+from mlflow.entities import GatewayEndpoint
 from mlflow.entities.gateway_endpoint import GatewayResourceType
 from mlflow.entities.scorer import ScorerVersion
 from mlflow.exceptions import MlflowException
@@ -21,8 +22,6 @@ from mlflow.genai.scorers.scorer_utils import (
     is_gateway_model,
     update_model_in_serialized_scorer,
 )
-
-from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 
 SCORER = GatewayResourceType.SCORER.value
 
@@ -40,11 +39,25 @@ def with_endpoint(serialized: str, ref: str | None) -> str:
     return json.dumps(update_model_in_serialized_scorer(data, model))
 
 
-class ScorerEndpoints:
-    """Names of the gateway endpoints that scorers use."""
+class EndpointDirectory(Protocol):
+    """Who knows the gateway endpoints: the store, as MLflow's own scorers ask it."""
 
-    def __init__(self, gateway_endpoints: Endpoints) -> None:
-        self.gateway_endpoints = gateway_endpoints
+    def get_gateway_endpoint(
+        self, endpoint_id: str | None = None, name: str | None = None
+    ) -> GatewayEndpoint: ...
+
+    def list_gateway_endpoints(self) -> list[GatewayEndpoint]: ...
+
+
+class ScorerEndpoints:
+    """Names and ids of the gateway endpoints that scorers use."""
+
+    def __init__(self, directory: EndpointDirectory) -> None:
+        self.directory = directory
+
+    def endpoint_id_of(self, name: str) -> str:
+        """The id of the endpoint of a name; raises MLflow's error when there is none."""
+        return str(self.directory.get_gateway_endpoint(name=name).endpoint_id)
 
     def resolve_endpoint_in_scorer(self, scorer_version: ScorerVersion) -> ScorerVersion:
         serialized = scorer_version._serialized_scorer  # noqa: SLF001 - nothing else has the text
@@ -65,14 +78,12 @@ class ScorerEndpoints:
 
         @cache
         def names() -> dict[str, str | None]:
-            return {
-                one.endpoint_id: one.name for one in self.gateway_endpoints.list_gateway_endpoints()
-            }
+            return {one.endpoint_id: one.name for one in self.directory.list_gateway_endpoints()}
 
         return lambda endpoint_id: names().get(endpoint_id)
 
     def _endpoint_name(self, endpoint_id: str) -> str | None:
         try:
-            return self.gateway_endpoints.get_gateway_endpoint(endpoint_id=endpoint_id).name
+            return self.directory.get_gateway_endpoint(endpoint_id=endpoint_id).name
         except MlflowException:
             return None  # it was deleted

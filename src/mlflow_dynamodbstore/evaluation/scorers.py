@@ -40,7 +40,6 @@ from mlflow_dynamodbstore.evaluation.scorer_items import (
     version_key,
 )
 from mlflow_dynamodbstore.gateway.bindings import Bindings
-from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
 from mlflow_dynamodbstore.shared import large_values
@@ -65,14 +64,12 @@ class Scorers:
         context: Context,
         experiment_lookup: ExperimentLookup,
         gateway_bindings: Bindings,
-        gateway_endpoints: Endpoints,
         scorer_endpoints: ScorerEndpoints,
     ) -> None:
         self.context = context
         self.table = context.table
         self.experiment_lookup = experiment_lookup
         self.gateway_bindings = gateway_bindings
-        self.gateway_endpoints = gateway_endpoints
         self.scorer_endpoints = scorer_endpoints
 
     def register_scorer(
@@ -84,7 +81,7 @@ class Scorers:
         validate_scorer_model(model)
         endpoint_id = None
         if (endpoint := endpoint_ref(serialized_scorer)) is not None:
-            endpoint_id = self.gateway_endpoints.get_gateway_endpoint(name=endpoint).endpoint_id
+            endpoint_id = self.scorer_endpoints.endpoint_id_of(endpoint)
             serialized_scorer = with_endpoint(serialized_scorer, endpoint_id)
         scorer, version = optimistically(
             f"Scorer '{name}'",

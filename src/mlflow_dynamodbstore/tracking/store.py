@@ -444,12 +444,11 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         )
         self.dataset_records = DatasetRecords(context, self.dataset_reader)
         self.dataset_search = DatasetSearch(context, self.experiment_lookup, self.dataset_reader)
-        self.scorer_endpoints = ScorerEndpoints(self.gateway_endpoints)
+        self.scorer_endpoints = ScorerEndpoints(self)
         self.scorers = Scorers(
             context,
             self.experiment_lookup,
             self.gateway_bindings,
-            self.gateway_endpoints,
             self.scorer_endpoints,
         )
         self.online_scoring = OnlineScoring(context, self.scorer_endpoints, self.scorers)
