@@ -31,8 +31,8 @@ def sized(sk: str, size: int, **attributes):
 def metered(engine):
     """The engine with a meter around it, and no meter left in it afterwards."""
     yield MeteredEngine(engine)
-    if hasattr(engine, "observer"):
-        engine.observer = None
+    if engine.capabilities.observable is not None:
+        engine.capabilities.observable.observer = None
 
 
 def cost(metered, call) -> tuple[dict[str, int], float, float]:

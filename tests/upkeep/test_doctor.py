@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import boto3
 import pytest
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.table.contract import Put
-from mlflow_dynamodbstore.table.dynamodb.admin import TableState
+from mlflow_dynamodbstore.table.contract import Capabilities, Put, TableState
 from mlflow_dynamodbstore.table.errors import AccessDenied, SchemaMismatch
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -99,7 +100,8 @@ def test_a_late_answer_says_nothing_of_the_clock(store, time, monkeypatch, answe
         time.sleep(20)
         return TableState(True, True, True, began + answered)
 
-    monkeypatch.setattr(store.table.engine, "state", state, raising=False)
+    asked = Capabilities(inspectable=SimpleNamespace(state=state))
+    monkeypatch.setattr(store.table.engine, "capabilities", asked)
     assert findings(store.table)["clock"].level == level
 
 

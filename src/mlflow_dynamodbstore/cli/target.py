@@ -66,7 +66,7 @@ class Place:
 
     def segments(self) -> int:
         """How many parts of the table to read at once: several gain where there is a network."""
-        return 4 if getattr(self.table().engine, "waits_on_network", False) else 1
+        return 4 if self.table().engine.capabilities.waits_on_network else 1
 
     def policies(self) -> Policies:
         return Policies(self.table())

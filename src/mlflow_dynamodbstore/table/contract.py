@@ -11,9 +11,9 @@ Conditions are ``boto3.dynamodb.conditions`` objects: ``Attr(...)`` for conditio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, Union
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Union
 
 from boto3.dynamodb.conditions import ConditionBase
 
@@ -146,17 +146,10 @@ class Engine(Protocol):
     ``AccessDenied``, ``TableMissing`` and ``InvalidRequest`` beside those it names.
 
     All methods may be called from many threads at once.
-
-    Five attributes are optional: ``waits_on_network`` (true where reading side by side is
-    faster), ``never_loses_answers`` (true where a call that failed was not applied),
-    ``expiry_clock`` (set by a table to its clock: writes then meet no expired item),
-    ``apply_in_order`` (a function of writes, and of writes to do if all of these were applied,
-    where both together take one request; gives the outcomes of what was begun) and ``redate``
-    (a function of a partition, ranges of sort keys, and a ``ttl`` or None, where the expiry of
-    items can be changed without reading them and writing them anew).
     """
 
     schema: Schema
+    capabilities: Capabilities
 
     @property
     def uri(self) -> str:
@@ -203,3 +196,69 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Let go of files, connections and threads. Calling it twice is fine."""
+
+
+# --- what only some engines offer ---------------------------------------------------------------
+
+
+class LocalEngine(Protocol):
+    """An engine in the caller's process, which a table calls without precautions.
+
+    A call that failed was not applied, so nothing has to be retried or recognised.
+    """
+
+    expiry_clock: Callable[[], float] | None
+    """Set by the table. A write does not see an item that has expired by this clock."""
+
+    def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
+        """Do ``writes``, and in the same request ``then`` if all of ``writes`` were applied.
+
+        Otherwise as :meth:`Engine.apply_many`. Writes that were not begun have no outcome.
+        """
+
+
+class Redating(Protocol):
+    """An engine that changes the expiry of items without reading them."""
+
+    def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
+        """Let the items in these ranges of sort keys, both ends included, expire at ``ttl``."""
+
+
+Observer: TypeAlias = Callable[[str, Mapping[str, Any]], None]
+"""Called with the name of an operation and the answer to it."""
+
+
+class Observable(Protocol):
+    """An engine that is told by its server what each request consumed."""
+
+    observer: Observer | None
+
+
+class TableState(NamedTuple):
+    """How a table is set up, as its endpoint says; None where the endpoint does not say."""
+
+    expires_items: bool | None
+    recovers: bool | None
+    protected: bool | None
+    endpoint_time: float | None
+
+
+class Inspectable(Protocol):
+    """An engine whose table has settings of its own."""
+
+    def state(self) -> TableState:
+        """The settings. Raises ``TableMissing``."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an engine offers beyond :class:`Engine`; None is what it does not offer.
+
+    A wrapper passes on only what does not go around it.
+    """
+
+    waits_on_network: bool = False  # several reads at once are faster
+    local: LocalEngine | None = None
+    redating: Redating | None = None
+    observable: Observable | None = None
+    inspectable: Inspectable | None = None

@@ -36,6 +36,7 @@ from mlflow_dynamodbstore.table.contract import (
     Check,
     Delete,
     Engine,
+    LocalEngine,
     Outcome,
     Page,
     Patch,
@@ -88,15 +89,9 @@ class Table:
         self.retry = retry or Retry()
         self._pk, self._sk = engine.schema.pk, engine.schema.sk
         self._read = engine.schema.versions.read
-        self._guards = not hasattr(engine, "expiry_clock")
-        if not self._guards:
-            engine.expiry_clock = clock  # type: ignore[attr-defined]  # optional, see Engine
-        # Whether there is nothing to add to what the engine does.
-        self._is_direct = (
-            not self._guards
-            and getattr(engine, "never_loses_answers", False)
-            and hasattr(engine, "apply_in_order")
-        )
+        self._local = engine.capabilities.local
+        if self._local is not None:
+            self._local.expiry_clock = clock
         self._alive: tuple[int, ConditionBase] = (0, _alive_at(0))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_lock = Lock()
@@ -153,7 +148,7 @@ class Table:
         The calls see the caller's context variables, such as the active workspace. Within one of
         them another ``map`` goes one by one: workers that wait for workers could wait for ever.
         """
-        waits = getattr(self.engine, "waits_on_network", False)
+        waits = self.engine.capabilities.waits_on_network
         if len(arguments) < 2 or not waits or _side_by_side.get():
             return [function(argument) for argument in arguments]
         context = copy_context()
@@ -194,8 +189,8 @@ class Table:
         ``then`` is not begun and has no outcomes. No key may be named twice within one of the two.
         Raises ``IncompleteWrite``, which says what was written, when the table keeps refusing.
         """
-        if self._is_direct and then:
-            return self._write_in_order(writes, then)
+        if self._local is not None and then:
+            return self._write_in_order(self._local, writes, then)
         outcomes = self._write_all(writes) if writes else []
         if then and all(outcome.status == "applied" for outcome in outcomes):
             outcomes += self._write_all(then)
@@ -207,9 +202,9 @@ class Table:
 
         Nobody else may be changing them. Raises as :meth:`write` does.
         """
-        change = getattr(self.engine, "redate", None)
-        if change is not None:
-            change(partition, ranges, ttl)
+        redating = self.engine.capabilities.redating
+        if redating is not None:
+            redating.redate(partition, ranges, ttl)
             return
         queries = [Query(partition, KeyCondition(self._sk).between(*one)) for one in ranges]
         found = self.map(lambda query: list(self.items(query)), queries)
@@ -244,7 +239,7 @@ class Table:
     # --- how a write is made safe to repeat -----------------------------------------------------
 
     def _apply(self, write: Write) -> Item | None:
-        if self._is_direct:
+        if self._local is not None:
             try:
                 return self._visible(self.engine.apply(write))
             except ConditionFailed as error:
@@ -264,7 +259,7 @@ class Table:
                 last: TableError = error
             except (Throttled, Unavailable) as error:
                 self._note(error)
-                lost_answer = lost_answer or getattr(error, "maybe_applied", False)
+                lost_answer = lost_answer or _may_be_applied(error)
                 last = error
             else:
                 self._done(attempt)
@@ -283,9 +278,11 @@ class Table:
             maybe_applied=True,
         )
 
-    def _write_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
+    def _write_in_order(
+        self, engine: LocalEngine, writes: Sequence[Write], then: Sequence[Write]
+    ) -> list[Outcome]:
         """Do writes, and others in the same request when all of them were applied."""
-        outcomes = self.engine.apply_in_order(writes, then)  # type: ignore[attr-defined]  # optional
+        outcomes = engine.apply_in_order(writes, then)
         first = self._direct(writes, outcomes[: len(writes)])
         rest = outcomes[len(writes) :]
         return first + (self._direct(then, rest) if rest else [])
@@ -300,7 +297,7 @@ class Table:
 
     def _write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         """Send many writes until each has been applied or refused."""
-        if self._is_direct:
+        if self._local is not None:
             return self._direct(writes, self.engine.apply_many(writes))
         tokens = [self._token_for(write) for write in writes]
         guarded = [_with_token(self._guarded(w), t) for w, t in zip(writes, tokens, strict=True)]
@@ -315,7 +312,7 @@ class Table:
             except (Throttled, Unavailable) as error:
                 self._note(error)
                 cause = error
-                if getattr(error, "maybe_applied", False):
+                if _may_be_applied(error):
                     lost.update(waiting)
                 continue
             for n, result in zip(waiting, results, strict=True):
@@ -373,7 +370,7 @@ class Table:
 
     def _token_for(self, write: Write) -> str | None:
         """A token for a write that must not be done twice, None for one that may be."""
-        if isinstance(write, Delete) or getattr(self.engine, "never_loses_answers", False):
+        if isinstance(write, Delete):
             return None
         if isinstance(write, Patch) and write.condition is None and write.update.is_repeatable:
             return None
@@ -422,7 +419,7 @@ class Table:
 
     def _guarded(self, write: TransactWrite) -> TransactWrite:
         """Let a condition, and any change of an item, see only what has not expired."""
-        if not self._guards or (write.condition is None and not isinstance(write, Patch)):
+        if self._local is not None or (write.condition is None and not isinstance(write, Patch)):
             return write
         now = int(self.clock())
         if self._alive[0] != now:
@@ -473,7 +470,7 @@ class Table:
         raise last
 
     def _retrying(self, request: Callable[[], T]) -> T:
-        if self._is_direct:
+        if self._local is not None:
             return request()
         for attempt in self.retry.attempts():
             try:
@@ -510,6 +507,10 @@ def _conditioned(write: TransactWrite, condition: ConditionBase) -> TransactWrit
     if isinstance(write, Delete):
         return Delete(write.key, condition, write.returns)
     return Check(write.key, condition)
+
+
+def _may_be_applied(error: TableError) -> bool:
+    return isinstance(error, Unavailable) and error.maybe_applied
 
 
 def _alive_at(now: int) -> ConditionBase:

@@ -141,12 +141,12 @@ class Doctor:
             yield Finding("completeness", Level.FAILURE, text)
 
     def _setup(self) -> Iterator[Finding]:
-        state_of = getattr(self._table.engine, "state", None)
-        if state_of is None:
+        inspectable = self._table.engine.capabilities.inspectable
+        if inspectable is None:
             yield Finding("expiry", Level.OK, "this engine removes expired items itself")
             return
         before = self._table.clock()
-        state = state_of()
+        state = inspectable.state()
         after = self._table.clock()
         yield _switched(
             "expiry",

@@ -6,10 +6,11 @@ import logging
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from botocore.exceptions import ClientError
 
+from mlflow_dynamodbstore.table.contract import TableState
 from mlflow_dynamodbstore.table.dynamodb.definition import check_table, table_definition
 from mlflow_dynamodbstore.table.dynamodb.errors import table_missing
 from mlflow_dynamodbstore.table.errors import Unavailable
@@ -33,15 +34,6 @@ _NOT_OFFERED = {
 }
 
 _log = logging.getLogger(__name__)
-
-
-class TableState(NamedTuple):
-    """How a table is set up, as its endpoint says; None where the endpoint does not say."""
-
-    expires_items: bool | None
-    recovers: bool | None
-    protected: bool | None
-    endpoint_time: float | None
 
 
 class Admin:

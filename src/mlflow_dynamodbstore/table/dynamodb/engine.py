@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import botocore.session
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_GET,
     MAX_ITEM_BYTES,
+    Capabilities,
     Got,
+    Observer,
     Outcome,
     Page,
     Patch,
     Put,
     Query,
     Scan,
+    TableState,
     TransactWrite,
     Write,
 )
 from mlflow_dynamodbstore.table.dynamodb import cursors, requests
-from mlflow_dynamodbstore.table.dynamodb.admin import Admin, TableState
+from mlflow_dynamodbstore.table.dynamodb.admin import Admin
 from mlflow_dynamodbstore.table.dynamodb.bulk import BulkWrite
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
 from mlflow_dynamodbstore.table.dynamodb.connection import Connection, Connector
@@ -58,8 +61,6 @@ class DynamoDBEngine:
     ``{"Error": {"Code": ..., "Message": ...}}``. It may be called from several threads at once.
     """
 
-    waits_on_network = True
-
     def __init__(
         self,
         table_name: str,
@@ -73,7 +74,8 @@ class DynamoDBEngine:
         transport: Literal["direct", "botocore"] = "direct",
     ) -> None:
         self.schema = schema
-        self.observer: Callable[[str, dict[str, Any]], None] | None = None
+        self.observer: Observer | None = None
+        self.capabilities = Capabilities(waits_on_network=True, observable=self, inspectable=self)
         self._location = _location(table_name, region, endpoint_url)
         self._table = table_name
         self._connector = Connector(self._location, session, max_connections, transport)

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from mlflow_dynamodbstore.table.contract import (
+    Capabilities,
     Got,
     Outcome,
     Page,
@@ -42,8 +43,6 @@ class EmbeddedEngine:
     refuses to grow past so many bytes.
     """
 
-    never_loses_answers = True
-
     def __init__(
         self,
         path: str | Path,
@@ -65,8 +64,9 @@ class EmbeddedEngine:
         self._reader = Reader(self._file, self._layout, self._lag)
         self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
         self._many = ManyWriter(self._file, self._layout, self._writer)
-        if not self._writer.is_watchful:
-            self.redate = self._writer.redate
+        self.capabilities = Capabilities(
+            local=self, redating=None if self._writer.is_watchful else self
+        )
 
     @property
     def uri(self) -> str:
@@ -79,7 +79,7 @@ class EmbeddedEngine:
         return self._writer.expiry_clock
 
     @expiry_clock.setter
-    def expiry_clock(self, clock: Callable[[], float]) -> None:
+    def expiry_clock(self, clock: Callable[[], float] | None) -> None:
         self._writer.expiry_clock = clock
 
     def prepare(self, *, create: bool) -> None:
@@ -121,6 +121,10 @@ class EmbeddedEngine:
     def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
         """Do many writes, then others if all of them were applied; all become durable together."""
         return self._many.apply_in_order(writes, then)
+
+    def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
+        """Change the expiry of items without reading them."""
+        self._writer.redate(partition, ranges, ttl)
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         """Do up to 100 writes and checks, all or none. Raises ``TransactionCancelled``."""

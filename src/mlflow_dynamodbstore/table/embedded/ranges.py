@@ -36,7 +36,7 @@ def range_of(where: ConditionBase | None, attribute: str) -> Range:
     if where is None:
         return EVERYTHING
     subject, *values = where._values  # noqa: SLF001 - its public form is a new dictionary
-    if getattr(subject, "name", None) != attribute:
+    if not isinstance(subject, boto.AttributeBase) or subject.name != attribute:
         raise InvalidRequest(f"the range of this query is a condition on Key({attribute!r})")
     if not all(type(value) is str for value in values):
         raise InvalidRequest(

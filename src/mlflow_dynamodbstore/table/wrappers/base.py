@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlflow_dynamodbstore.table.contract import (
+    Capabilities,
     Engine,
     Got,
     Outcome,
@@ -25,8 +26,8 @@ class WrappedEngine:
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
         self.schema = inner.schema
-        # Asked for by Table, which fans out only where waiting is what takes the time.
-        self.waits_on_network: bool = getattr(inner, "waits_on_network", False)
+        # What else the inner engine offers would go around the wrapper.
+        self.capabilities = Capabilities(inner.capabilities.waits_on_network)
 
     @property
     def uri(self) -> str:

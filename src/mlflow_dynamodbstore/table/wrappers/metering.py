@@ -1,8 +1,8 @@
 """Requests and capacity units, counted on either engine, so that a test can assert on cost.
 
-An engine that hears from its server what each request consumed (it has an ``observer``) is
-believed. For any other the same figures are computed from DynamoDB's rules, and its calls are
-counted as the requests the DynamoDB engine would have sent.
+Where the server tells what each request consumed, its figures count. Everywhere else the same
+figures are computed from DynamoDB's rules, and each call counts as the requests that the DynamoDB
+engine would send.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_WRITE,
@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.table.contract import (
     Delete,
     Engine,
     Got,
+    Observable,
     Outcome,
     Page,
     Patch,
@@ -124,12 +125,10 @@ class MeteredEngine(WrappedEngine):
 
     def __init__(self, inner: Engine, meter: Meter | None = None) -> None:
         self.meter = meter or Meter()
-        counting = _Reported if hasattr(inner, "observer") else _Computed
-        super().__init__(counting(inner, self.meter))
-
-
-class _Observable(Engine, Protocol):
-    observer: Any
+        if inner.capabilities.observable is None:
+            super().__init__(_Computed(inner, self.meter))
+        else:
+            super().__init__(_Reported(inner, inner.capabilities.observable, self.meter))
 
 
 class _LastQuery(threading.local):
@@ -147,11 +146,11 @@ class _Reported(WrappedEngine):
     round the sum where AWS rounds each item; the difference is added.
     """
 
-    def __init__(self, inner: Engine, meter: Meter) -> None:
+    def __init__(self, inner: Engine, observable: Observable, meter: Meter) -> None:
         super().__init__(inner)
         self._meter = meter
         self._last = _LastQuery()
-        cast("_Observable", inner).observer = self._observe
+        observable.observer = self._observe
 
     def _observe(self, operation: str, response: Mapping[str, Any]) -> None:
         reported = response.get("ConsumedCapacity") or []

@@ -44,7 +44,7 @@ class TableSource:
     """
 
     def __init__(self, table: Table, segments: int | None = None):
-        self._waits = getattr(table.engine, "waits_on_network", False)
+        self._waits = table.engine.capabilities.waits_on_network
         self._segments = segments or (SEGMENTS if self._waits else 1)
         # Before all time nothing has expired: what has is to be counted, not to be overlooked.
         self._table = Table(
