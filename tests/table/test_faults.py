@@ -10,10 +10,18 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 from hypothesis import settings
 
-from mlflow_dynamodbstore.table.contract import Check, Delete, Engine, Patch, Put, Query, Write
+from mlflow_dynamodbstore.table.contract import (
+    Check,
+    Delete,
+    Engine,
+    IncompleteWrite,
+    Patch,
+    Put,
+    Query,
+    Write,
+)
 from mlflow_dynamodbstore.table.errors import (
     ConditionFailed,
-    IncompleteWrite,
     Throttled,
     TransactionCancelled,
     Unavailable,

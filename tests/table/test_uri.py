@@ -9,7 +9,8 @@ import pytest
 
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.errors import BadTableURI, TableMissing
-from mlflow_dynamodbstore.table.uri import Location, open_engine, parse
+from mlflow_dynamodbstore.table.location import Location, parse
+from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 
 RIGHT = {
@@ -165,7 +166,7 @@ def test_reading_a_uri_imports_no_engine():
     """Neither boto3 nor sqlite3 is loaded to look at a URI."""
     program = (
         "import sys\n"
-        "from mlflow_dynamodbstore.table.uri import parse\n"
+        "from mlflow_dynamodbstore.table.location import parse\n"
         "parse('dynamodb://us-east-1/mlflow')\n"
         "print([m for m in ('boto3', 'botocore', 'sqlite3') if m in sys.modules])\n"
     )

@@ -9,8 +9,9 @@ import click
 
 from mlflow_dynamodbstore.cli.exits import USAGE, Failure
 from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.table.location import SCHEME, Location, parse
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import SCHEME, Location, open_engine, parse
+from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 
 _HINT = (

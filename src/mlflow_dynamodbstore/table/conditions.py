@@ -89,14 +89,14 @@ class Template:
 
     def __init__(self, make: Callable[..., ConditionBase], values: int) -> None:
         self._make = make
-        places: list[int] = []
-        self._judge = _judge_of(_shape(make(*range(values)), places))
-        self._places = tuple(places)
+        positions: list[int] = []
+        self._judge = _judge_of(_shape(make(*range(values)), positions))
+        self._positions = tuple(positions)
 
     def __call__(self, *values: int) -> ConditionBase:
         """The condition with these values in it."""
         condition = self._make(*values)
-        judge, constants = self._judge, [values[place] for place in self._places]
+        judge, constants = self._judge, [values[position] for position in self._positions]
 
         def judged(item: Item) -> bool:
             return judge(item, constants)
@@ -186,7 +186,7 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _rank(value: Any) -> Any:
+def _sort_value(value: Any) -> Any:
     """What orders values of one type."""
     return wire_bytes(value) if _type_of(value) == "B" else value
 
@@ -267,7 +267,7 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Judge
         kind = _type_of(a)
         if kind not in _ORDERED or kind != _type_of(b):
             return False
-        return compare(_rank(a), _rank(b))
+        return compare(_sort_value(a), _sort_value(b))
 
     def build(left: Any, right: Any) -> Judge:
         name = _plain_name(left)
@@ -315,7 +315,7 @@ def _begins_with(value: Any, prefix: Any) -> Judge:
         kind = _type_of(found)
         if kind not in ("S", "B") or kind != _type_of(start):
             return False
-        return bool(_rank(found).startswith(_rank(start)))
+        return bool(_sort_value(found).startswith(_sort_value(start)))
 
     return judge
 
@@ -330,7 +330,7 @@ def _contains(value: Any, part: Any) -> Judge:
             return any(_same(element, wanted) for element in found)
         if kind not in ("S", "B") or kind != _type_of(wanted):
             return False
-        return _rank(wanted) in _rank(found)
+        return _sort_value(wanted) in _sort_value(found)
 
     return judge
 

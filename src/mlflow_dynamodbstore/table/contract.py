@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Union
 
 from boto3.dynamodb.conditions import ConditionBase
 
+from mlflow_dynamodbstore.table.errors import TableError
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -90,6 +91,29 @@ class Outcome:
     status: Literal["applied", "refused", "unprocessed", "uncertain", "failed"]
     image: Item | None = None
     error: Exception | None = None
+
+
+class IncompleteWrite(TableError):
+    """A bulk write gave up before its end.
+
+    ``written`` and ``unwritten`` list the operations; each is in exactly one of the two, and the
+    unwritten ones may be sent again as they are. ``uncertain`` holds those whose answer was lost.
+    """
+
+    def __init__(
+        self,
+        written: Sequence[Write],
+        unwritten: Sequence[Write],
+        uncertain: Sequence[Write] = (),
+        cause: BaseException | None = None,
+    ):
+        super().__init__(
+            f"{len(written)} operations were written, {len(unwritten)} were not, "
+            f"{len(uncertain)} are uncertain: {cause or 'the table kept refusing them'}"
+        )
+        self.written = list(written)
+        self.unwritten = list(unwritten)
+        self.uncertain = list(uncertain)
 
 
 @dataclass(slots=True)  # not frozen: see above

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mlflow_dynamodbstore.table.contract import Write
-    from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item
 
 
 class TableError(Exception):
@@ -105,29 +102,6 @@ class Unavailable(TableError):
     def __init__(self, message: str, *, maybe_applied: bool = False):
         super().__init__(message)
         self.maybe_applied = maybe_applied
-
-
-class IncompleteWrite(TableError):
-    """A bulk write gave up before its end.
-
-    ``written`` and ``unwritten`` list the operations; each is in exactly one of the two, and the
-    unwritten ones may be sent again as they are. ``uncertain`` holds those whose answer was lost.
-    """
-
-    def __init__(
-        self,
-        written: Sequence[Write],
-        unwritten: Sequence[Write],
-        uncertain: Sequence[Write] = (),
-        cause: BaseException | None = None,
-    ):
-        super().__init__(
-            f"{len(written)} operations were written, {len(unwritten)} were not, "
-            f"{len(uncertain)} are uncertain: {cause or 'the table kept refusing them'}"
-        )
-        self.written = list(written)
-        self.unwritten = list(unwritten)
-        self.uncertain = list(uncertain)
 
 
 class InvalidRequest(TableError):

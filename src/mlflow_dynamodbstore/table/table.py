@@ -36,6 +36,7 @@ from mlflow_dynamodbstore.table.contract import (
     Check,
     Delete,
     Engine,
+    IncompleteWrite,
     LocalEngine,
     Outcome,
     Page,
@@ -49,7 +50,6 @@ from mlflow_dynamodbstore.table.contract import (
 )
 from mlflow_dynamodbstore.table.errors import (
     ConditionFailed,
-    IncompleteWrite,
     TableError,
     Throttled,
     TransactionCancelled,

@@ -14,8 +14,8 @@ from mlflow_dynamodbstore.table.contract import TableState
 from mlflow_dynamodbstore.table.dynamodb.definition import check_table, table_definition
 from mlflow_dynamodbstore.table.dynamodb.errors import table_missing
 from mlflow_dynamodbstore.table.errors import Unavailable
+from mlflow_dynamodbstore.table.location import Location
 from mlflow_dynamodbstore.table.schema import Schema
-from mlflow_dynamodbstore.table.uri import Location
 from mlflow_dynamodbstore.table.values import TTL
 
 ACTIVE_SECONDS = 300.0
@@ -63,7 +63,7 @@ class Admin:
 
     def state(self) -> TableState:
         """How the table is set up. Raises ``TableMissing``."""
-        answer = self._optional("description", self._client.describe_table)
+        answer = self._call_optional("description", self._client.describe_table)
         if answer is None:
             raise table_missing(self._location)
         sent = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
@@ -78,7 +78,9 @@ class Admin:
         """Delete the table with all its data, be it protected or not. One that is gone is fine."""
         if self._describe() is None:
             return
-        self._optional("protection", self._client.update_table, DeletionProtectionEnabled=False)
+        self._call_optional(
+            "protection", self._client.update_table, DeletionProtectionEnabled=False
+        )
         self._wait_until_active()
         self._client.delete_table(TableName=self._name)
         self._wait_until_gone()
@@ -92,7 +94,9 @@ class Admin:
 
     def _recovers(self) -> bool | None:
         """Whether point-in-time recovery is on; None where the endpoint does not know of it."""
-        answer = self._optional("point-in-time recovery", self._client.describe_continuous_backups)
+        answer = self._call_optional(
+            "point-in-time recovery", self._client.describe_continuous_backups
+        )
         if answer is None:
             return None
         described = answer.get("ContinuousBackupsDescription", {})
@@ -112,16 +116,21 @@ class Admin:
     def _create(self) -> None:
         definition = table_definition(self._schema, self._name)
         try:
-            self._client.create_table(**definition)
+            self._create_unless_there(definition)
         except ClientError as error:
-            if _code(error) == "ResourceInUseException":
-                return  # another process was quicker
             if _code(error) not in _NOT_OFFERED:
                 raise
-            # Some endpoints refuse what they do not offer; a definition that is wrong in itself
+            # Some endpoints refuse what they do not offer. A definition that is wrong in itself
             # fails again.
             definition.pop("DeletionProtectionEnabled")
-            _retried(self._client.create_table, definition)
+            self._create_unless_there(definition)
+
+    def _create_unless_there(self, definition: dict[str, Any]) -> None:
+        try:
+            self._client.create_table(**definition)
+        except ClientError as error:
+            if _code(error) != "ResourceInUseException":  # another process was quicker
+                raise
 
     def _wait_until_active(self) -> dict[str, Any]:
         deadline = time.monotonic() + ACTIVE_SECONDS
@@ -145,12 +154,12 @@ class Admin:
         """
         if self._expires_items() is not False:
             return
-        self._optional(
+        self._call_optional(
             "time to live",
             self._client.update_time_to_live,
             TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
         )
-        self._optional(
+        self._call_optional(
             "point-in-time recovery",
             self._client.update_continuous_backups,
             PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
@@ -158,13 +167,13 @@ class Admin:
 
     def _expires_items(self) -> bool | None:
         """Whether time to live is on; None where the endpoint does not know of it."""
-        answer = self._optional("time to live", self._client.describe_time_to_live)
+        answer = self._call_optional("time to live", self._client.describe_time_to_live)
         if answer is None:
             return None
         status = answer.get("TimeToLiveDescription", {}).get("TimeToLiveStatus", "DISABLED")
         return status in ("ENABLED", "ENABLING")
 
-    def _optional(
+    def _call_optional(
         self, feature: str, call: Callable[..., dict[str, Any]], **arguments: Any
     ) -> dict[str, Any] | None:
         try:
@@ -174,14 +183,6 @@ class Admin:
                 raise
             _log.debug("%s has no %s: %s", self._location, feature, error)
             return None
-
-
-def _retried(create: Callable[..., object], definition: dict[str, Any]) -> None:
-    try:
-        create(**definition)
-    except ClientError as error:
-        if _code(error) != "ResourceInUseException":
-            raise
 
 
 def _code(error: ClientError) -> str:

@@ -24,8 +24,8 @@ from mlflow_dynamodbstore.table.errors import (
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 
-Places: TypeAlias = Sequence[int]
-"""Which of the writes, by their place in the list."""
+Positions: TypeAlias = Sequence[int]
+"""Which of the writes, by their position in the list."""
 
 
 class BulkWrite:
@@ -53,56 +53,56 @@ class BulkWrite:
         Raises ``AccessDenied`` or ``TableMissing`` when that is what became of all of them.
         """
         requests.refuse_repeated_keys(self._schema, self._writes)
-        batched = [n for n, write in enumerate(self._writes) if _fits_a_batch(write)]
-        alone = [n for n, write in enumerate(self._writes) if not _fits_a_batch(write)]
+        batched = [n for n, write in enumerate(self._writes) if _fits_batch(write)]
+        alone = [n for n, write in enumerate(self._writes) if not _fits_batch(write)]
         tasks = [
             partial(self._send_batch, batched[start : start + MAX_BATCH_WRITE])
             for start in range(0, len(batched), MAX_BATCH_WRITE)
         ]
-        tasks += [partial(self._send_one, place) for place in alone]
+        tasks += [partial(self._send_one, position) for position in alone]
         workers.run(tasks)
-        self._raise_what_became_of_all()
+        self._raise_shared_error()
         return self._outcomes
 
-    def _raise_what_became_of_all(self) -> None:
+    def _raise_shared_error(self) -> None:
         errors = [outcome.error for outcome in self._outcomes]
         first = errors[0] if errors else None
         alike = all(type(error) is type(first) for error in errors)
         if alike and isinstance(first, AccessDenied | TableMissing):
             raise first
 
-    def _send_one(self, place: int) -> None:
-        write = self._writes[place]
+    def _send_one(self, position: int) -> None:
+        write = self._writes[position]
         try:
-            self._outcomes[place] = Outcome("applied", self._apply(write))
+            self._outcomes[position] = Outcome("applied", self._apply(write))
         except ConditionFailed as error:
-            self._outcomes[place] = Outcome("refused", error.old, error)
+            self._outcomes[position] = Outcome("refused", error.old, error)
         except TableError as error:
-            self._outcomes[place] = _not_done(error, repeatable=_fits_a_batch(write))
+            self._outcomes[position] = _outcome_of(error, repeatable=_fits_batch(write))
 
-    def _send_batch(self, places: Places) -> None:
-        writes = [self._writes[place] for place in places]
+    def _send_batch(self, positions: Positions) -> None:
+        writes = [self._writes[position] for position in positions]
         try:
             request = requests.batch_write(self._table, self._schema, writes)
             answer = self._call("BatchWriteItem", request)
         except (InvalidRequest, ItemTooLarge, CollectionFull):
             # One bad item spoils a batch, and a batch may be too large as a whole. Halving finds
             # the bad ones, and puts and deletes may be repeated.
-            if len(places) == 1:
-                self._send_one(places[0])
+            if len(positions) == 1:
+                self._send_one(positions[0])
             else:
-                middle = len(places) // 2
-                self._send_batch(places[:middle])
-                self._send_batch(places[middle:])
+                middle = len(positions) // 2
+                self._send_batch(positions[:middle])
+                self._send_batch(positions[middle:])
             return
         except TableError as error:
-            for place in places:
-                self._outcomes[place] = _not_done(error, repeatable=True)
+            for position in positions:
+                self._outcomes[position] = _outcome_of(error, repeatable=True)
             return
         left = self._unprocessed(answer)
-        for place, write in zip(places, writes, strict=True):
+        for position, write in zip(positions, writes, strict=True):
             if requests.key_of(self._schema, write) not in left:
-                self._outcomes[place] = Outcome("applied")
+                self._outcomes[position] = Outcome("applied")
 
     def _unprocessed(self, answer: Body) -> set[Key]:
         """The keys that DynamoDB hands back to be sent again."""
@@ -113,12 +113,12 @@ class BulkWrite:
         return {Key(w[pk]["S"], w[sk]["S"]) for w in (*images, *keys) if w is not None}
 
 
-def _fits_a_batch(write: Write) -> bool:
+def _fits_batch(write: Write) -> bool:
     """Whether a write needs neither a condition nor an image, so that a batch can hold it."""
     return isinstance(write, Put | Delete) and write.condition is None and write.returns == "none"
 
 
-def _not_done(error: TableError, *, repeatable: bool) -> Outcome:
+def _outcome_of(error: TableError, *, repeatable: bool) -> Outcome:
     if isinstance(error, Throttled):
         return Outcome("unprocessed", error=error)
     if isinstance(error, Unavailable):

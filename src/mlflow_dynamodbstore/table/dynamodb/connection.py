@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.table.dynamodb.transport import (
     DirectTransport,
     Transport,
 )
-from mlflow_dynamodbstore.table.uri import Location
+from mlflow_dynamodbstore.table.location import Location
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 20

@@ -19,7 +19,9 @@ from mlflow_dynamodbstore.table.schema import Schema
 
 def after_query(schema: Schema, query: Query, last: Wire | None) -> str | None:
     """The cursor for the page after the one that ended at ``last``."""
-    return _write([query.index or "", *_place(_query_names(schema, query), last)]) if last else None
+    return (
+        _write([query.index or "", *_position(_query_names(schema, query), last)]) if last else None
+    )
 
 
 def start_of_query(schema: Schema, query: Query) -> Wire | None:
@@ -27,8 +29,8 @@ def start_of_query(schema: Schema, query: Query) -> Wire | None:
     if query.cursor is None:
         return None
     names = _query_names(schema, query)
-    index, *place = _read(query.cursor, 1 + len(names))
-    start = dict(zip(names, place, strict=True))
+    index, *position = _read(query.cursor, 1 + len(names))
+    start = dict(zip(names, position, strict=True))
     partition = schema.by_name[query.index].pk if query.index else None
     if index != (query.index or "") or start[partition or schema.pk] != query.partition:
         raise _foreign(query.cursor)
@@ -37,7 +39,7 @@ def start_of_query(schema: Schema, query: Query) -> Wire | None:
 
 def after_scan(schema: Schema, scan: Scan, last: Wire | None) -> str | None:
     """The cursor for the page of this segment after the one that ended at ``last``."""
-    return _write([_segment(scan), *_place((schema.pk, schema.sk), last)]) if last else None
+    return _write([_segment(scan), *_position((schema.pk, schema.sk), last)]) if last else None
 
 
 def start_of_scan(schema: Schema, scan: Scan) -> Wire | None:
@@ -62,7 +64,7 @@ def _segment(scan: Scan) -> str:
     return f"scan {scan.segment}/{scan.segments}"
 
 
-def _place(names: tuple[str, ...], last: Wire) -> list[str]:
+def _position(names: tuple[str, ...], last: Wire) -> list[str]:
     return [last[name]["S"] for name in names]
 
 

@@ -30,7 +30,7 @@ from mlflow_dynamodbstore.table.dynamodb.admin import Admin
 from mlflow_dynamodbstore.table.dynamodb.bulk import BulkWrite
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
 from mlflow_dynamodbstore.table.dynamodb.connection import Connection, Connector
-from mlflow_dynamodbstore.table.dynamodb.errors import ON_THE_WIRE, translate
+from mlflow_dynamodbstore.table.dynamodb.errors import REQUEST_ERRORS, translate
 from mlflow_dynamodbstore.table.dynamodb.transport import Body, ServiceError
 from mlflow_dynamodbstore.table.dynamodb.workers import Workers
 from mlflow_dynamodbstore.table.errors import (
@@ -41,9 +41,9 @@ from mlflow_dynamodbstore.table.errors import (
     TableError,
     TransactionCancelled,
 )
+from mlflow_dynamodbstore.table.location import LOCAL_REGION, Location
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
-from mlflow_dynamodbstore.table.uri import LOCAL_REGION, Location
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
@@ -92,21 +92,21 @@ class DynamoDBEngine:
         """Make sure the table exists and has our schema."""
         try:
             Admin(self._connected().client, self.schema, self._location).prepare(create=create)
-        except ON_THE_WIRE as error:
+        except REQUEST_ERRORS as error:
             raise translate(error, self._location, write=False) from error
 
     def remove(self) -> None:
         """Delete the table with all its data, for ``destroy``."""
         try:
             Admin(self._connected().client, self.schema, self._location).remove()
-        except ON_THE_WIRE as error:
+        except REQUEST_ERRORS as error:
             raise translate(error, self._location, write=True) from error
 
     def state(self) -> TableState:
         """How the table is set up, for ``doctor``."""
         try:
             return Admin(self._connected().client, self.schema, self._location).state()
-        except ON_THE_WIRE as error:
+        except REQUEST_ERRORS as error:
             raise translate(error, self._location, write=False) from error
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:
@@ -182,7 +182,7 @@ class DynamoDBEngine:
             request["ReturnConsumedCapacity"] = "INDEXES"
         try:
             answer = self._connected().transport.call(operation, request)
-        except ON_THE_WIRE as error:
+        except REQUEST_ERRORS as error:
             failure = translate(error, self._location, write=write)
             if observer is not None:
                 observer(operation, _error_answer(error, failure))

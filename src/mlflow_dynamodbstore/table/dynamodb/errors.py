@@ -25,9 +25,9 @@ from mlflow_dynamodbstore.table.errors import (
     TransactionCancelled,
     Unavailable,
 )
-from mlflow_dynamodbstore.table.uri import Location
+from mlflow_dynamodbstore.table.location import Location
 
-ON_THE_WIRE = (
+REQUEST_ERRORS = (
     ServiceError,
     AnswerCutShort,
     PayloadTooLarge,
@@ -88,11 +88,11 @@ _NEVER_SENT = (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.Prox
 
 
 def translate(error: Exception, location: Location, *, write: bool) -> TableError:
-    """The table's error for one of ``ON_THE_WIRE``; ``write`` if the request was to change data."""
+    """The table's error for one of ``REQUEST_ERRORS``; ``write``: the request would change data."""
     if isinstance(error, boto.ClientError):
         error = service_error(error)
     if isinstance(error, ServiceError):
-        return _answered(error, location, write=write)
+        return _translate_answer(error, location, write=write)
     if isinstance(error, _NO_CREDENTIALS):
         return AccessDenied(
             f"no usable AWS credentials for {location}: {error} {_advice(location)}"
@@ -104,7 +104,7 @@ def translate(error: Exception, location: Location, *, write: bool) -> TableErro
     return Unavailable(f"no answer came from {location}: {error}", maybe_applied=write)
 
 
-def _answered(error: ServiceError, location: Location, *, write: bool) -> TableError:
+def _translate_answer(error: ServiceError, location: Location, *, write: bool) -> TableError:
     code, said = error.code, f"{error.message or 'no message'} ({error.code})"
     if code == "ConditionalCheckFailedException":
         old = error.body.get("Item")

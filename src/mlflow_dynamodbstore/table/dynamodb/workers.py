@@ -22,7 +22,7 @@ class Workers:
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = threading.Lock()
-        self._forget()
+        self._reset()
 
     def run(self, tasks: Sequence[Task]) -> None:
         """Do all tasks and return when the last is done.
@@ -43,14 +43,14 @@ class Workers:
         """Let the threads end."""
         with self._lock:
             threads, queue = self._threads, self._queue
-            self._forget()
+            self._reset()
         for _ in range(threads):
             queue.put(None)
 
     def _start(self, wanted: int) -> None:
         with self._lock:
             if self._pid != os.getpid():
-                self._forget()  # threads do not survive a fork
+                self._reset()  # threads do not survive a fork
             while self._threads < wanted:
                 name = f"dynamodb-{self._threads}"
                 worker = threading.Thread(
@@ -59,7 +59,7 @@ class Workers:
                 worker.start()
                 self._threads += 1
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads = 0
         self._pid = os.getpid()

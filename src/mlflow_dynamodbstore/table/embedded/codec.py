@@ -27,11 +27,11 @@ def pack(item: Item) -> bytes:
 
 def unpack(body: bytes) -> Item:
     """The item that :func:`pack` wrote."""
-    item: Item = msgpack.unpackb(body, ext_hook=_narrow)
+    item: Item = msgpack.unpackb(body, ext_hook=_unpack_wide_int)
     return item
 
 
-def _wide(value: Any) -> msgpack.ExtType:
+def _pack_wide_int(value: Any) -> msgpack.ExtType:
     if type(value) is int:
         return msgpack.ExtType(_WIDE_INT, str(value).encode())
     raise InvalidRequest(f"a table holds no values of type {type(value).__name__}")
@@ -41,13 +41,13 @@ class _Packers(threading.local):
     """A packer for each thread: making one takes as long as packing an item with it."""
 
     def __init__(self) -> None:
-        self.pack = msgpack.Packer(default=_wide).pack
+        self.pack = msgpack.Packer(default=_pack_wide_int).pack
 
 
 _packers = _Packers()
 
 
-def _narrow(code: int, data: bytes) -> int:
+def _unpack_wide_int(code: int, data: bytes) -> int:
     if code == _WIDE_INT:
         return int(data)
     raise ValueError(f"the file holds a value of unknown kind {code}")
@@ -75,12 +75,12 @@ def read_cursor(kind: str, length: int, cursor: str) -> list[str]:
 
 def fingerprint(writes: Sequence[TransactWrite]) -> bytes:
     """A digest that tells one transaction from another under the same token."""
-    plain = msgpack.packb([_plain(write) for write in writes], default=_wide)
+    plain = msgpack.packb([_packable(write) for write in writes], default=_pack_wide_int)
     return hashlib.blake2b(plain, digest_size=16).digest()
 
 
-def _plain(write: TransactWrite) -> list[Any]:
-    parts: list[Any] = [type(write).__name__, _plain_condition(write.condition)]
+def _packable(write: TransactWrite) -> list[Any]:
+    parts: list[Any] = [type(write).__name__, _packable_condition(write.condition)]
     if isinstance(write, Put):
         return [*parts, write.item]
     parts.append(list(write.key))
@@ -91,10 +91,10 @@ def _plain(write: TransactWrite) -> list[Any]:
     return parts
 
 
-def _plain_condition(part: Any) -> Any:
+def _packable_condition(part: Any) -> Any:
     if isinstance(part, ConditionBase):
         values = part.get_expression()["values"]
-        return [type(part).__name__, [_plain_condition(value) for value in values]]
+        return [type(part).__name__, [_packable_condition(value) for value in values]]
     if isinstance(part, AttributeBase):
         return {"attribute": part.name}
     return part

@@ -18,14 +18,14 @@ from mlflow_dynamodbstore.table.contract import (
     TransactWrite,
     Write,
 )
-from mlflow_dynamodbstore.table.embedded import stamp
-from mlflow_dynamodbstore.table.embedded.expiry import forget_notes, remove_expired
+from mlflow_dynamodbstore.table.embedded import file_setup
+from mlflow_dynamodbstore.table.embedded.batch_writer import BatchWriter
+from mlflow_dynamodbstore.table.embedded.expiry import remove_expired, remove_old_tokens
 from mlflow_dynamodbstore.table.embedded.file import File, Synchronous
-from mlflow_dynamodbstore.table.embedded.lag import Lag
+from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
 from mlflow_dynamodbstore.table.embedded.layout import Layout
-from mlflow_dynamodbstore.table.embedded.many import ManyWriter
 from mlflow_dynamodbstore.table.embedded.reads import Reader
-from mlflow_dynamodbstore.table.embedded.requests import check_batch_get, check_key
+from mlflow_dynamodbstore.table.embedded.request_checks import check_batch_get, check_key
 from mlflow_dynamodbstore.table.embedded.sweeper import sweeper
 from mlflow_dynamodbstore.table.embedded.writes import Writer
 from mlflow_dynamodbstore.table.schema import Schema
@@ -58,14 +58,14 @@ class EmbeddedEngine:
         self._query_string = _query_string(synchronous, index_lag, collection_limit)
         self._clock = clock
         self._layout = Layout(schema)
-        self._lag = Lag(index_lag, clock) if index_lag > 0 else None
+        self._lag = IndexLag(index_lag, clock) if index_lag > 0 else None
         # The sweeper joins whenever a connection is opened, so also in a forked child that works.
-        self._file = File(self.path, synchronous, opened=lambda: sweeper.watch(self))
+        self._file = File(self.path, synchronous, on_open=lambda: sweeper.watch(self))
         self._reader = Reader(self._file, self._layout, self._lag)
         self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
-        self._many = ManyWriter(self._file, self._layout, self._writer)
+        self._batch_writer = BatchWriter(self._file, self._layout, self._writer)
         self.capabilities = Capabilities(
-            local=self, redating=None if self._writer.is_watchful else self
+            local=self, redating=None if self._writer.always_reads else self
         )
 
     @property
@@ -86,7 +86,7 @@ class EmbeddedEngine:
         """Make sure the file exists and is ours. Raises ``TableMissing``, ``SchemaMismatch`` and
         ``BadTableURI``.
         """
-        stamp.prepare(self.path, self._layout, create=create)
+        file_setup.prepare(self.path, self._layout, create=create)
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:  # noqa: ARG002 - always is
         """The item at a key, or None."""
@@ -116,11 +116,11 @@ class EmbeddedEngine:
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
         """Do many writes, each on its own; they become durable together."""
-        return self._many.apply_many(writes)
+        return self._batch_writer.apply_many(writes)
 
     def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
         """Do many writes, then others if all of them were applied; all become durable together."""
-        return self._many.apply_in_order(writes, then)
+        return self._batch_writer.apply_in_order(writes, then)
 
     def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
         """Change the expiry of items without reading them."""
@@ -141,12 +141,14 @@ class EmbeddedEngine:
     def sweep(self, now: float | None = None) -> int:
         """Remove items expired at a moment, the present by default, and say how many."""
         moment = self._clock() if now is None else now
-        forget_notes(self._file, self._lag, moment)
+        remove_old_tokens(self._file, moment)
+        if self._lag is not None:
+            self._file.write(self._lag.forget)
         return remove_expired(self._file, self._layout, self._lag, moment)
 
     def close(self) -> None:
         """Close the file. Calling it twice is fine."""
-        sweeper.forget(self)
+        sweeper.unwatch(self)
         self._file.close()
 
 

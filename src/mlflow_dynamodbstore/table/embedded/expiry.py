@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mlflow_dynamodbstore.table.embedded.file import File
-from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import Layout, expiry
+from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
+from mlflow_dynamodbstore.table.embedded.layout import Layout, expiry_of
 from mlflow_dynamodbstore.table.values import Key
 
 # Small, so that a foreground write never waits long for its turn.
@@ -35,7 +35,7 @@ _EXPIRED = "ttl IS NOT NULL AND ttl <= ? AND ttl > ?"
 _ADD = "INSERT OR IGNORE INTO expiries VALUES (?, ?, ?)"
 
 
-class Note(NamedTuple):
+class ExpiryNote(NamedTuple):
     """That something of a group expires in an hour."""
 
     hour: int
@@ -43,7 +43,7 @@ class Note(NamedTuple):
     group: str
 
     @classmethod
-    def of(cls, pk: str, sk: str, ttl: int) -> Note:
+    def of(cls, pk: str, sk: str, ttl: int) -> ExpiryNote:
         return cls(ttl // HOUR, pk, "#".join(sk.split("#", 2)[:2]))
 
     @property
@@ -52,7 +52,7 @@ class Note(NamedTuple):
         return self.pk, self.group, self.group + _AFTER_ALL_TEXT
 
 
-class Notes:
+class ExpiryNotes:
     """Writes notes, and remembers which ones there are already.
 
     Only whoever holds the lock of writers may use it, and must say when a transaction came to
@@ -61,19 +61,19 @@ class Notes:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._known: set[Note] = set()
+        self._known: set[ExpiryNote] = set()
 
     def write(self, connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
         """Note those that expire among rows that the same transaction writes."""
         partition, below, hour = None, "", 0
         for row in rows:
-            ttl = expiry(row)
+            ttl = expiry_of(row)
             if ttl is None:
                 continue
             pk, sk = row[:2]
             if pk == partition and sk.startswith(below) and ttl // HOUR == hour:
                 continue  # the points of one call are of one run, and expire together
-            note = Note.of(pk, sk, ttl)
+            note = ExpiryNote.of(pk, sk, ttl)
             self._write(connection, note)
             partition, below, hour = pk, f"{note.group}#", note.hour
 
@@ -81,15 +81,17 @@ class Notes:
         self, connection: sqlite3.Connection, pk: str, low: str, high: str, ttl: int
     ) -> None:
         """Note the items of a range, which the same transaction gives another expiry."""
-        ends = Note.of(pk, low, ttl), Note.of(pk, high, ttl)
+        ends = ExpiryNote.of(pk, low, ttl), ExpiryNote.of(pk, high, ttl)
         if ends[0] == ends[1]:
             self._write(connection, ends[0])
             return
         inside = "SELECT sk FROM items WHERE pk = ? AND sk BETWEEN ? AND ?"
-        for note in {Note.of(pk, sk, ttl) for (sk,) in connection.execute(inside, (pk, low, high))}:
+        for note in {
+            ExpiryNote.of(pk, sk, ttl) for (sk,) in connection.execute(inside, (pk, low, high))
+        }:
             self._write(connection, note)
 
-    def _write(self, connection: sqlite3.Connection, note: Note) -> None:
+    def _write(self, connection: sqlite3.Connection, note: ExpiryNote) -> None:
         # An hour that has begun may be done with by the time that its items are written.
         if note not in self._known or note.hour <= self._clock() // HOUR:
             connection.execute(_ADD, note)
@@ -105,31 +107,31 @@ class Notes:
 def note_all(connection: sqlite3.Connection) -> None:
     """Note everything in the file that expires, for a file that has an index of it instead."""
     rows = connection.execute("SELECT pk, sk, ttl FROM items WHERE ttl IS NOT NULL")
-    connection.executemany(_ADD, {Note.of(*row) for row in rows})
+    connection.executemany(_ADD, {ExpiryNote.of(*row) for row in rows})
 
 
-def remove_expired(file: File, layout: Layout, lag: Lag | None, now: float) -> int:
+def remove_expired(file: File, layout: Layout, lag: IndexLag | None, now: float) -> int:
     """Remove items whose time has come, a few at a time, and say how many they were."""
     ages = (int(now), int(now) - OLDEST)
     total = 0
     for note in _due(file, int(now) // HOUR):
         total += _remove_group(file, layout, lag, note, ages)
         if (note.hour + 1) * HOUR <= now:
-            _settle(file, note, ages[1])
+            _remove_note(file, note, ages[1])
     return total
 
 
-def _due(file: File, hour: int) -> Iterator[Note]:
+def _due(file: File, hour: int) -> Iterator[ExpiryNote]:
     """The notes of hours that have begun."""
     find = (
         "SELECT hour, pk, beginning FROM expiries WHERE hour <= ? "
         "AND (hour, pk, beginning) > (?, ?, ?) ORDER BY hour, pk, beginning LIMIT ?"
     )
-    found = [Note(-(2**63), "", "")]
+    found = [ExpiryNote(-(2**63), "", "")]
     while found:
         values = (hour, *found[-1], BATCH)
         rows = file.read(partial(_fetch, find, values))
-        found = [Note(*row) for row in rows]
+        found = [ExpiryNote(*row) for row in rows]
         yield from found
 
 
@@ -140,7 +142,7 @@ def _fetch(
 
 
 def _remove_group(
-    file: File, layout: Layout, lag: Lag | None, note: Note, ages: tuple[int, int]
+    file: File, layout: Layout, lag: IndexLag | None, note: ExpiryNote, ages: tuple[int, int]
 ) -> int:
     find = f"SELECT pk, sk FROM items WHERE {_IN_GROUP} AND {_EXPIRED} LIMIT {BATCH}"  # noqa: S608
     values = (*note.range, *ages)
@@ -153,7 +155,7 @@ def _remove_group(
     return total
 
 
-def _settle(file: File, note: Note, oldest: int) -> None:
+def _remove_note(file: File, note: ExpiryNote, oldest: int) -> None:
     """Remove a note, unless something that it speaks of is still there."""
     left = f"SELECT 1 FROM items WHERE {_IN_GROUP} AND ttl >= ? AND ttl < ? AND ttl > ?"  # noqa: S608
     remove = (
@@ -167,7 +169,7 @@ def _settle(file: File, note: Note, oldest: int) -> None:
 def _remove(
     connection: sqlite3.Connection,
     layout: Layout,
-    lag: Lag | None,
+    lag: IndexLag | None,
     keys: list[tuple[Any, ...]],
     ages: tuple[int, int],
 ) -> int:
@@ -183,11 +185,9 @@ def _remove(
     return removed
 
 
-def forget_notes(file: File, lag: Lag | None, now: float) -> None:
-    """Remove tokens of transactions that nobody will repeat, and notes of a lag that is over."""
+def remove_old_tokens(file: File, now: float) -> None:
+    """Remove the tokens of transactions that can no longer be repeated."""
     old = (now - TOKEN_SECONDS,)
     find = "SELECT 1 FROM tokens WHERE at <= ? LIMIT 1"
     if file.read(lambda connection: connection.execute(find, old).fetchone()):
         file.write_one("DELETE FROM tokens WHERE at <= ?", old)
-    if lag is not None:
-        file.write(lag.forget)

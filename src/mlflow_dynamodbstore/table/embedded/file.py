@@ -18,13 +18,13 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from mlflow_dynamodbstore.table.embedded.layout import expiry_size
-from mlflow_dynamodbstore.table.embedded.pool import Pool
-from mlflow_dynamodbstore.table.embedded.trouble import explain, is_busy
+from mlflow_dynamodbstore.table.embedded.pool import ConnectionPool
+from mlflow_dynamodbstore.table.embedded.sqlite_errors import is_busy, translate
 
 T = TypeVar("T")
 Synchronous = Literal["FULL", "NORMAL"]
 
-PATIENCE = 120.0  # seconds; more than any transaction of ours takes by orders of magnitude
+BUSY_SECONDS = 120.0  # seconds; more than any transaction of ours takes by orders of magnitude
 
 _SETTINGS = (
     "PRAGMA cache_size = -16384",  # KiB for each connection
@@ -39,21 +39,21 @@ class File:
     """Reads and write transactions on a file, from any thread and any process."""
 
     def __init__(
-        self, path: Path, synchronous: Synchronous, opened: Callable[[], None] = lambda: None
+        self, path: Path, synchronous: Synchronous, on_open: Callable[[], None] = lambda: None
     ) -> None:
         self.path = path
-        self._opened = opened  # called whenever a connection was opened
+        self._on_open = on_open  # called whenever a connection was opened
         self._settings = (*_SETTINGS, f"PRAGMA synchronous = {synchronous}")
-        self._pool = Pool(self._connect)
-        self.undone: Callable[[], None] = lambda: None  # called when a write came to nothing
+        self._pool = ConnectionPool(self._connect)
+        self.on_rollback: Callable[[], None] = lambda: None  # called when a write came to nothing
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some reading. What ``work`` reads in several statements may change between them."""
         connection = self._pool.take()
         try:
-            return patiently(lambda: work(connection))
+            return retry_while_busy(lambda: work(connection))
         except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+            raise translate(error, self.path) from error
         finally:
             self._pool.give(connection)
 
@@ -63,25 +63,25 @@ class File:
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do some writing, all or none of it; it is durable when this returns."""
-        return self._written(
-            lambda connection: in_transaction(connection, "BEGIN IMMEDIATE", work, self.undone)
+        return self._with_write_lock(
+            lambda connection: in_transaction(connection, "BEGIN IMMEDIATE", work, self.on_rollback)
         )
 
     def write_one(self, statement: str, values: Sequence[Any]) -> None:
         """Do one writing statement, which is a transaction of its own."""
-        self._written(lambda connection: connection.execute(statement, values))
+        self._with_write_lock(lambda connection: connection.execute(statement, values))
 
     def close(self) -> None:
         """Close all connections; those in use are closed when their work is done."""
         self._pool.close()
 
-    def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _with_write_lock(self, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._pool.take()
         try:
-            with self._pool.writer:
-                return patiently(lambda: work(connection))
+            with self._pool.write_lock:
+                return retry_while_busy(lambda: work(connection))
         except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+            raise translate(error, self.path) from error
         finally:
             self._pool.give(connection)
 
@@ -89,11 +89,11 @@ class File:
         try:
             connection = connect(self.path, "rw", self._settings)
         except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+            raise translate(error, self.path) from error
         # Divides a scan into segments.
         connection.create_function("crc32", 1, _crc32, deterministic=True)
         connection.create_function("expiry_size", 1, expiry_size, deterministic=True)
-        self._opened()
+        self._on_open()
         return connection
 
 
@@ -109,14 +109,14 @@ def connect(path: Path, mode: Literal["rw", "rwc"], settings: Sequence[str]) -> 
     )
     try:
         for statement in settings:
-            patiently(partial(connection.execute, statement))
+            retry_while_busy(partial(connection.execute, statement))
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def patiently(work: Callable[[], T]) -> T:
+def retry_while_busy(work: Callable[[], T]) -> T:
     """Do some work from its beginning again while the file is locked."""
     try:
         return work()  # nearly always enough
@@ -136,7 +136,7 @@ def patiently(work: Callable[[], T]) -> T:
 
 def pauses() -> Iterator[None]:
     """Go on after short random pauses, until patience ends."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + BUSY_SECONDS
     longest = 0.0002
     while time.monotonic() < deadline:
         time.sleep(random.uniform(0.00005, longest))
@@ -152,11 +152,11 @@ def in_transaction(
     connection: sqlite3.Connection,
     begin: str,
     work: Callable[[sqlite3.Connection], T],
-    undone: Callable[[], None] = lambda: None,
+    on_rollback: Callable[[], None] = lambda: None,
 ) -> T:
     """Do some work between the beginning and the end of a transaction.
 
-    ``undone`` is called when the work was begun and came to nothing.
+    ``on_rollback`` is called when the work was begun and came to nothing.
     """
     connection.execute(begin)
     try:
@@ -165,6 +165,6 @@ def in_transaction(
     except BaseException:
         if connection.in_transaction:  # SQLite itself rolls back after a full disk
             connection.execute("ROLLBACK")
-        undone()
+        on_rollback()
         raise
     return result

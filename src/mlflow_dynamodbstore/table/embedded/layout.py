@@ -17,17 +17,20 @@ from itertools import chain
 
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
-from mlflow_dynamodbstore.table.embedded.requests import check_key, check_text
+from mlflow_dynamodbstore.table.embedded.request_checks import check_key, check_text
 from mlflow_dynamodbstore.table.errors import ItemTooLarge
 from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size, number_size, text_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
 
-SIZED = "size, pk, sk, ttl, body"
+SIZED_COLUMNS = "size, pk, sk, ttl, body"
 """What is read of a row to have the whole item and its size."""
 
 APPLICATION_ID = 0x6D6C6464
 FORMAT = 1
+
+RowKey = tuple[str, str]
+"""The partition key and sort key of a row; a :class:`Key` is one."""
 
 Row = tuple[str | int | bytearray | None, ...]
 """The key of an item, the keys of indexes if it is in any, its expiry if it has one, size and body.
@@ -54,7 +57,7 @@ def is_expiry(ttl: Value) -> bool:
     return type(ttl) is int and -_INT64 <= ttl < _INT64
 
 
-def expiry(row: Row) -> int | None:
+def expiry_of(row: Row) -> int | None:
     """The time at which a row expires."""
     ttl: int | None = None if len(row) == LASTING_COLUMNS else row[TTL_COLUMN]  # type: ignore[assignment]
     return ttl
@@ -65,7 +68,7 @@ def expiry_size(ttl: int | None) -> int:
     return 0 if ttl is None else text_size(TTL) + number_size(ttl)
 
 
-class Insertion:
+class InsertStatement:
     """A statement that inserts rows, any number of them at once.
 
     SQLite prepares every index of the table anew for each statement it runs. Rows that come in one
@@ -113,11 +116,13 @@ class Layout:
         names = [*self.columns.values(), "ttl", "size", "body"]
         changes = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
         # An upsert touches the row in place; REPLACE would take it out of every index first.
-        self.put = Insertion("INSERT", names, f" ON CONFLICT (pk, sk) DO UPDATE SET {changes}")
+        self.put = InsertStatement(
+            "INSERT", names, f" ON CONFLICT (pk, sk) DO UPDATE SET {changes}"
+        )
         # Most items are in no index. A few columns take half the time that all of them take.
-        self.put_expiring = Insertion("INSERT OR REPLACE", _EXPIRING)
-        self.put_lasting = Insertion("INSERT OR REPLACE", _LASTING)
-        self.insert_lasting = Insertion("INSERT", _LASTING)
+        self.put_expiring = InsertStatement("INSERT OR REPLACE", _EXPIRING)
+        self.put_lasting = InsertStatement("INSERT OR REPLACE", _LASTING)
+        self.insert_lasting = InsertStatement("INSERT", _LASTING)
         # What changes no column that an index is made of leaves all of them alone.
         self.rewrite = "UPDATE items SET size = ?, body = ? WHERE pk = ? AND sk = ?"
         self.swap = f"{self.rewrite} AND body = ? AND ttl IS NULL"
@@ -165,17 +170,17 @@ class Layout:
         return item
 
     def sized_item(self, row: tuple[int, str, str, int | None, bytes]) -> tuple[int, Item]:
-        """The size and the item of a row, read as ``SIZED``."""
+        """The size and the item of a row, read as ``SIZED_COLUMNS``."""
         size, pk, sk, ttl, body = row
         return size, self.item(pk, sk, ttl, body)
 
-    def put_for(self, row: Row) -> Insertion:
+    def put_statement(self, row: Row) -> InsertStatement:
         """The statement that writes a row."""
         if len(row) == LASTING_COLUMNS:
             return self.put_lasting
         return self.put_expiring if len(row) == EXPIRING_COLUMNS else self.put
 
-    def rewrite_of(self, row: Row, old: Item) -> Row | None:
+    def rewrite_values(self, row: Row, old: Item) -> Row | None:
         """The values to rewrite an item with; None where the old or the new one is in an index,
         or expires.
         """
@@ -219,7 +224,7 @@ class Layout:
         for index in self.schema.indexes:
             yield self._index_definition(index)
         yield EXPIRIES
-        # Images that lagging global indexes still show; see lag.py.
+        # Images that lagging global indexes still show; see index_lag.py.
         yield "CREATE TABLE pending (pk TEXT, sk TEXT, due REAL NOT NULL, before BLOB)"
         yield "CREATE INDEX pending_due ON pending (due)"
         # Tokens of transactions done in the last minutes.

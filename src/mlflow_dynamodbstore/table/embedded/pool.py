@@ -19,22 +19,22 @@ from collections.abc import Callable
 
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 
-FORK_PATIENCE = 30.0
+FORK_SECONDS = 30.0
 
 
-class Pool:
+class ConnectionPool:
     """Idle connections, and the means to open more."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
         self._idle: deque[sqlite3.Connection] = deque()
         self._all: set[sqlite3.Connection] = set()
-        self._gate = threading.Lock()  # held to open a connection, and while the process forks
+        self._opening = threading.Lock()  # held to open a connection, and while the process forks
         self._closed = False
         self._forking = False
         # For whoever writes. Taken after a connection, so that a fork, which waits for all
         # connections, never copies it locked.
-        self.writer = threading.Lock()
+        self.write_lock = threading.Lock()
         with _fork_lock:  # not while a fork goes through them
             _pools.add(self)
 
@@ -55,41 +55,41 @@ class Pool:
             return
         self._idle.append(connection)
         if self._closed:
-            with self._gate:
+            with self._opening:
                 self._close_idle()
 
     def close(self) -> None:
         """Close all connections; those in use are closed when they are given back."""
-        with self._gate:
+        with self._opening:
             self._closed = True
             self._close_idle()
 
-    def hold(self) -> None:
+    def suspend(self) -> None:
         """Close every connection, waiting for those in use, and let none be opened."""
-        self._gate.acquire()
+        self._opening.acquire()
         self._forking = True
-        deadline = time.monotonic() + FORK_PATIENCE
+        deadline = time.monotonic() + FORK_SECONDS
         self._close_idle()
         while self._all and time.monotonic() < deadline:
             time.sleep(0.0005)
             self._close_idle()
 
-    def release(self) -> None:
+    def resume(self) -> None:
         """Let connections be opened again."""
         self._forking = False
-        self._gate.release()
+        self._opening.release()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a forked child: forget what belongs to the parent, without closing it."""
         _abandoned.extend(self._all)
         self._all.clear()
         self._idle.clear()
         self._forking = False
-        self._gate = threading.Lock()
-        self.writer = threading.Lock()
+        self._opening = threading.Lock()
+        self.write_lock = threading.Lock()
 
     def _open(self) -> sqlite3.Connection:
-        with self._gate:
+        with self._opening:
             if self._closed:
                 raise InvalidRequest("this table was closed; open it again")
             connection = self._connect()
@@ -106,8 +106,8 @@ class Pool:
             connection.close()
 
 
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
-_held: list[Pool] = []
+_pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
+_held: list[ConnectionPool] = []
 _fork_lock = threading.Lock()
 _abandoned: list[sqlite3.Connection] = []  # the parent's: closing them here would touch its file
 
@@ -115,13 +115,13 @@ _abandoned: list[sqlite3.Connection] = []  # the parent's: closing them here wou
 def _before_fork() -> None:
     _fork_lock.acquire()
     for pool in list(_pools):
-        pool.hold()
+        pool.suspend()
         _held.append(pool)
 
 
 def _after_fork_in_parent() -> None:
     while _held:
-        _held.pop().release()
+        _held.pop().resume()
     _fork_lock.release()
 
 
@@ -130,7 +130,7 @@ def _after_fork_in_child() -> None:
     _fork_lock = threading.Lock()
     _held.clear()
     for pool in list(_pools):
-        pool.begin_anew()
+        pool.reset_after_fork()
 
 
 os.register_at_fork(

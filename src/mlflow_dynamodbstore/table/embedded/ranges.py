@@ -49,7 +49,7 @@ def range_of(where: ConditionBase | None, attribute: str) -> Range:
     return found
 
 
-def beyond(wanted: Range, place: str, *, descending: bool) -> Range:
+def after_cursor(wanted: Range, sort_key: str, *, descending: bool) -> Range:
     """The range without the bound that a cursor at this sort key makes needless.
 
     SQLite starts from one bound only. Were the range's own left in, it might start there and walk
@@ -57,9 +57,11 @@ def beyond(wanted: Range, place: str, *, descending: bool) -> Range:
     """
     low, high = wanted
     if descending:
-        passed = high is not None and (place < high.text or (high.inside and place == high.text))
+        passed = high is not None and (
+            sort_key < high.text or (high.inside and sort_key == high.text)
+        )
         return Range(low, None) if passed else wanted
-    passed = low is not None and (place > low.text or (low.inside and place == low.text))
+    passed = low is not None and (sort_key > low.text or (low.inside and sort_key == low.text))
     return Range(None, high) if passed else wanted
 
 

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from mlflow_dynamodbstore.table.errors import TableError
 
-FIRST_SECONDS = 10.0
-SECONDS = 60.0
+FIRST_PAUSE = 10.0
+PAUSE = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -30,12 +30,12 @@ class Sweepable(Protocol):
 class Sweeper:
     """The thread, and the tables it looks after."""
 
-    def __init__(self, first: float = FIRST_SECONDS, every: float = SECONDS) -> None:
+    def __init__(self, first: float = FIRST_PAUSE, every: float = PAUSE) -> None:
         self._first = first
         self._every = every
-        self.begin_anew()
+        self.reset_after_fork()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a forked child, where the thread does not exist: wait to be told of a table."""
         self._lock = threading.Lock()
         self._tables: weakref.WeakSet[Sweepable] = weakref.WeakSet()
@@ -49,7 +49,7 @@ class Sweeper:
             if self._thread is None:
                 self._start()
 
-    def forget(self, table: Sweepable) -> None:
+    def unwatch(self, table: Sweepable) -> None:
         """Leave a table alone; the thread ends with the last."""
         with self._lock:
             self._tables.discard(table)
@@ -88,4 +88,4 @@ class Sweeper:
 
 
 sweeper = Sweeper()
-os.register_at_fork(after_in_child=sweeper.begin_anew)
+os.register_at_fork(after_in_child=sweeper.reset_after_fork)

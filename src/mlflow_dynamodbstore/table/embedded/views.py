@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
-from mlflow_dynamodbstore.table.embedded.layout import SIZED, Layout
+from mlflow_dynamodbstore.table.embedded.layout import SIZED_COLUMNS, Layout
 from mlflow_dynamodbstore.table.embedded.ranges import Range
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.schema import Index
@@ -23,8 +23,8 @@ class Reading(NamedTuple):
     wanted: Range
     after: list[str] | None  # where the page before ended
     descending: bool
-    bare: bool  # keys only, the body is not read
-    entries: bool  # what an index of keys carries, without a look at the table
+    keys_only: bool  # keys only, the body is not read
+    index_only: bool  # what an index of keys carries, without a look at the table
 
     @property
     def shape(self) -> tuple[bool | None, ...]:
@@ -35,8 +35,8 @@ class Reading(NamedTuple):
             None if high is None else high.inside,
             self.after is None,
             self.descending,
-            self.bare,
-            self.entries,
+            self.keys_only,
+            self.index_only,
         )
 
     def values(self, partition: str, limit: int) -> list[str | int]:
@@ -52,7 +52,7 @@ class View:
     layout: Layout
     index: Index | None
     partition: str  # attribute with the partition key
-    places: tuple[str, ...]  # attributes that order a partition, the sort key first
+    sort_attributes: tuple[str, ...]  # attributes that order a partition, the sort key first
     _statements: dict[tuple[bool | None, ...], str] = field(default_factory=dict)
 
     @classmethod
@@ -66,14 +66,14 @@ class View:
         return cls(layout, index, index.pk, (index.sk, schema.pk, schema.sk))
 
     @cached_property
-    def sort(self) -> str:
+    def sort_key(self) -> str:
         """The attribute with the sort key."""
-        return self.places[0]
+        return self.sort_attributes[0]
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The attributes that are keys of an entry, and that a cursor is made of."""
-        return tuple(dict.fromkeys((self.partition, *self.places)))
+        return tuple(dict.fromkeys((self.partition, *self.sort_attributes)))
 
     @cached_property
     def names_size(self) -> int:
@@ -96,7 +96,7 @@ class View:
         found = dict(zip(self.keys, parts, strict=True))
         if found[self.partition] != partition:
             raise InvalidRequest("the cursor belongs to another partition")
-        return [found[name] for name in self.places]
+        return [found[name] for name in self.sort_attributes]
 
     def cursor(self, last: Item) -> str:
         """The cursor of a page that ended with this item."""
@@ -119,7 +119,7 @@ class View:
         return "" if self.index is None else self.index.name
 
     def _build(self, reading: Reading) -> str:
-        columns = [self.layout.columns[name] for name in self.places]
+        columns = [self.layout.columns[name] for name in self.sort_attributes]
         order = ", ".join(f"{c} {'DESC' if reading.descending else 'ASC'}" for c in columns)
         return (
             f"SELECT {self._selected(reading)} FROM {self._source()} "  # noqa: S608 - our own names
@@ -127,11 +127,11 @@ class View:
         )
 
     def _selected(self, reading: Reading) -> str:
-        if not reading.bare:
-            return SIZED
+        if not reading.keys_only:
+            return SIZED_COLUMNS
         keys = ", ".join(self.layout.columns[name] for name in self.keys)
         # The size of an entry follows from its keys; asking for the row's would leave the index.
-        return f"{0 if reading.entries else 'size'}, {keys}"
+        return f"{0 if reading.index_only else 'size'}, {keys}"
 
     def _source(self) -> str:
         if self.index is None:

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import parse
 from mlflow_dynamodbstore.table.values import Item, Value, is_expired
 from mlflow_dynamodbstore.table.wrappers.as_stored import AsStoredEngine
 from mlflow_dynamodbstore.upkeep import cleanup, run_walk

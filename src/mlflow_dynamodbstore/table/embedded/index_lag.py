@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.table.embedded.views import View
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
-class Lag:
+class IndexLag:
     """The notes about changes that global indexes do not show yet."""
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
@@ -55,13 +55,13 @@ class Lag:
         schema = view.layout.schema
         earlier = self._earlier(connection)
 
-        def by_place(item: Item) -> list[Any]:
-            return [item[name] for name in view.places]
+        def by_position(item: Item) -> list[Any]:
+            return [item[name] for name in view.sort_attributes]
 
         unchanged = (item for item in current if schema.key_of(item) not in earlier)
         images = [item for item in earlier.values() if item is not None and belongs(item)]
-        images.sort(key=by_place, reverse=query.descending)
-        return heapq.merge(unchanged, images, key=by_place, reverse=query.descending)
+        images.sort(key=by_position, reverse=query.descending)
+        return heapq.merge(unchanged, images, key=by_position, reverse=query.descending)
 
     def _earlier(self, connection: sqlite3.Connection) -> dict[Key, Item | None]:
         """The items of which indexes show an earlier image, with that image."""

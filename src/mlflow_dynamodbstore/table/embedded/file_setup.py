@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from mlflow_dynamodbstore.table.embedded.expiry import note_all
-from mlflow_dynamodbstore.table.embedded.file import connect, in_transaction, patiently
+from mlflow_dynamodbstore.table.embedded.file import connect, in_transaction, retry_while_busy
 from mlflow_dynamodbstore.table.embedded.layout import APPLICATION_ID, EXPIRIES, FORMAT, Layout
-from mlflow_dynamodbstore.table.embedded.trouble import explain
+from mlflow_dynamodbstore.table.embedded.sqlite_errors import translate
 from mlflow_dynamodbstore.table.errors import BadTableURI, SchemaMismatch, TableMissing
 
 T = TypeVar("T")
@@ -24,37 +24,37 @@ T = TypeVar("T")
 # A logged metric is a row in the midst of many, and a commit writes every page it touched whole.
 # Pages of 8 KB would hold items of up to 2 KB in one piece and make files a quarter smaller, but
 # log_batch of ten metrics takes 6 % longer with them and writes 130 KB instead of 80.
-_FRESH = ("PRAGMA page_size = 4096",)
+_NEW_FILE = ("PRAGMA page_size = 4096",)
 
 
 def prepare(path: Path, layout: Layout, *, create: bool) -> None:
     """Make sure that a file is there and ours. Raises ``TableMissing``, ``SchemaMismatch`` and
     ``BadTableURI``.
     """
-    _check_place(path, create=create)
+    _check_path(path, create=create)
     try:
-        connection = connect(path, "rwc" if create else "rw", _FRESH)
+        connection = connect(path, "rwc" if create else "rw", _NEW_FILE)
         try:
             # Each look is one transaction: between two, another process may make the file.
             if not _transaction(connection, "BEGIN", lambda c: _is_ours(c, path, layout)):
                 if not create:
                     raise _missing(path)
                 _transaction(connection, "BEGIN IMMEDIATE", lambda c: _make(c, path, layout))
-            _use_log(connection, path)
-            _use_notes(connection)
+            _use_write_ahead_log(connection, path)
+            _replace_expiry_index(connection)
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise explain(error, path) from error
+        raise translate(error, path) from error
 
 
 def _transaction(
     connection: sqlite3.Connection, begin: str, work: Callable[[sqlite3.Connection], T]
 ) -> T:
-    return patiently(lambda: in_transaction(connection, begin, work))
+    return retry_while_busy(lambda: in_transaction(connection, begin, work))
 
 
-def _check_place(path: Path, *, create: bool) -> None:
+def _check_path(path: Path, *, create: bool) -> None:
     if path.is_dir():
         raise BadTableURI(f"{path} is a folder; name a file: dynamodb:///{path / 'mlflow.ddb'}")
     if not path.exists():
@@ -124,8 +124,8 @@ def _make(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def _use_log(connection: sqlite3.Connection, path: Path) -> None:
-    (mode,) = patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
+def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
+    (mode,) = retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
     if mode != "wal":
         raise BadTableURI(
             f"the file system of {path} offers no shared memory, which many processes need; "
@@ -133,7 +133,7 @@ def _use_log(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _use_notes(connection: sqlite3.Connection) -> None:
+def _replace_expiry_index(connection: sqlite3.Connection) -> None:
     """Let notes tell what will expire in a file of the first days, which has an index of it."""
     find = "SELECT 1 FROM sqlite_master WHERE type = 'index' AND name = 'expiry'"
 
@@ -143,7 +143,7 @@ def _use_notes(connection: sqlite3.Connection) -> None:
             note_all(connection)
             connection.execute("DROP INDEX expiry")
 
-    if patiently(lambda: connection.execute(find).fetchone()):
+    if retry_while_busy(lambda: connection.execute(find).fetchone()):
         _transaction(connection, "BEGIN IMMEDIATE", change)
 
 

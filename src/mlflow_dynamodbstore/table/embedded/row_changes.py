@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
-from mlflow_dynamodbstore.table.conditions import Predicate
-from mlflow_dynamodbstore.table.contract import TransactWrite
-from mlflow_dynamodbstore.table.embedded.expiry import Notes
+from mlflow_dynamodbstore.table.embedded.expiry import ExpiryNotes
 from mlflow_dynamodbstore.table.embedded.layout import (
     BODY_COLUMN,
     LASTING_COLUMNS,
-    Insertion,
+    InsertStatement,
     Layout,
     Row,
+    RowKey,
 )
 from mlflow_dynamodbstore.table.values import Item
 
@@ -32,25 +30,12 @@ MOST_REMEMBERED = 10_000
 LARGEST_REMEMBERED = 1_000  # bytes
 CAUTIOUS_BATCHES = 50
 
-Place = tuple[str, str]
-"""A key as the engine handles it: any pair, whatever its class."""
-
 
 class WrongGuess(Exception):
     """An item is not what it was taken to be."""
 
 
-@dataclass(slots=True)  # not frozen: that would triple the time to make one
-class Prepared:
-    """A write that has been checked as far as it can be without the item it meets."""
-
-    write: TransactWrite
-    key: Place
-    judge: Predicate | None
-    row: Row | None = None  # of a Put
-
-
-class Memory:
+class RecentPuts:
     """The last small items that a process put under a condition.
 
     Only whoever holds the lock of writers may use it, and must say when a transaction came to
@@ -59,7 +44,7 @@ class Memory:
 
     def __init__(self) -> None:
         # Items in no index and without expiry, each with the body of its row.
-        self.known: dict[Place, tuple[Item, bytearray]] = {}
+        self.known: dict[RowKey, tuple[Item, bytearray]] = {}
         self._caution = 0
 
     def is_trusted(self) -> bool:
@@ -72,7 +57,7 @@ class Memory:
         """Others write what this process writes: read for a while instead of guessing."""
         self._caution = CAUTIOUS_BATCHES
 
-    def note(self, key: Place, row: Row, item: Item) -> None:
+    def note(self, key: RowKey, row: Row, item: Item) -> None:
         """Remember what a transaction puts, where that is worth while."""
         body: Any = row[BODY_COLUMN]
         if len(row) > LASTING_COLUMNS or len(body) > LARGEST_REMEMBERED:
@@ -86,7 +71,7 @@ class Memory:
         self.known.clear()
 
 
-class Batch:
+class RowChanges:
     """What many writes do to the file.
 
     Statements of one kind go to SQLite together, which halves their cost.
@@ -95,10 +80,10 @@ class Batch:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.blind_puts: list[Row] = []
-        self.blind_deletes: list[Place] = []
-        self.begin()
+        self.blind_deletes: list[RowKey] = []
+        self.reset()
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Begin a transaction: what an earlier one that was undone found out is forgotten."""
         self.puts = self.blind_puts.copy()  # whatever stands there
         self.deletes = self.blind_deletes.copy()
@@ -108,7 +93,7 @@ class Batch:
 
     def put(self, row: Row, old: Item | None) -> None:
         """Put a row where this item stands, which may have expired, or none."""
-        rewrite = None if old is None else self.layout.rewrite_of(row, old)
+        rewrite = None if old is None else self.layout.rewrite_values(row, old)
         if rewrite is None:
             self.puts.append(row)
         else:
@@ -119,7 +104,7 @@ class Batch:
         pk, sk, size, body = row
         self.swaps.append((size, body, pk, sk, old))
 
-    def run(self, connection: sqlite3.Connection, notes: Notes) -> None:
+    def run(self, connection: sqlite3.Connection, notes: ExpiryNotes) -> None:
         """Do everything. Raises ``WrongGuess`` when something is not as it was taken to be."""
         for statement, rows in self._by_statement().items():
             if statement is not self.layout.put_lasting:
@@ -129,15 +114,15 @@ class Batch:
             connection.executemany(self.layout.rewrite, self.rewrites)
         if self.deletes:
             connection.executemany(self.layout.delete, self.deletes)
-        self._guess(connection)
+        self._run_guesses(connection)
 
-    def _by_statement(self) -> dict[Insertion, list[Row]]:
-        of_statement: dict[Insertion, list[Row]] = defaultdict(list)
+    def _by_statement(self) -> dict[InsertStatement, list[Row]]:
+        of_statement: dict[InsertStatement, list[Row]] = defaultdict(list)
         for row in self.puts:
-            of_statement[self.layout.put_for(row)].append(row)
+            of_statement[self.layout.put_statement(row)].append(row)
         return of_statement
 
-    def _guess(self, connection: sqlite3.Connection) -> None:
+    def _run_guesses(self, connection: sqlite3.Connection) -> None:
         if self.inserts:
             try:
                 self.layout.insert_lasting.run(connection, self.inserts)

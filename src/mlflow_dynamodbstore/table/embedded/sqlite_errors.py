@@ -24,7 +24,7 @@ def is_busy(error: sqlite3.Error) -> bool:
     )
 
 
-def explain(error: sqlite3.Error, path: Path) -> TableError:
+def translate(error: sqlite3.Error, path: Path) -> TableError:
     """The table error that an error of SQLite stands for."""
     words = str(error)
     if is_busy(error):
