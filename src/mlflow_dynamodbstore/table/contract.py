@@ -96,24 +96,25 @@ class Outcome:
 class IncompleteWrite(TableError):
     """A bulk write gave up before its end.
 
-    ``written`` and ``unwritten`` list the operations; each is in exactly one of the two, and the
-    unwritten ones may be sent again as they are. ``uncertain`` holds those whose answer was lost.
+    Each write is in exactly one list: ``written``, ``unwritten`` (it may be sent again as it is) or
+    ``uncertain`` (its answer was lost).
     """
 
-    def __init__(
-        self,
-        written: Sequence[Write],
-        unwritten: Sequence[Write],
-        uncertain: Sequence[Write] = (),
-        cause: BaseException | None = None,
-    ):
+    def __init__(self, writes: Sequence[Write], outcomes: Sequence[Outcome]):
+        self.written: list[Write] = []
+        self.unwritten: list[Write] = []
+        self.uncertain: list[Write] = []
+        lists = {"applied": self.written, "uncertain": self.uncertain}
+        cause = None
+        for write, outcome in zip(writes, outcomes, strict=True):
+            lists.get(outcome.status, self.unwritten).append(write)
+            if outcome.status != "refused":
+                cause = cause or outcome.error
         super().__init__(
-            f"{len(written)} operations were written, {len(unwritten)} were not, "
-            f"{len(uncertain)} are uncertain: {cause or 'the table kept refusing them'}"
+            f"{len(self.written)} operations were written, {len(self.unwritten)} were not, "
+            f"{len(self.uncertain)} are uncertain: {cause or 'the table kept refusing them'}"
         )
-        self.written = list(written)
-        self.unwritten = list(unwritten)
-        self.uncertain = list(uncertain)
+        self.__cause__ = cause
 
 
 @dataclass(slots=True)  # not frozen: see above
