@@ -5,14 +5,13 @@ functions, made once for all conditions of the same shape.
 
 The rules: an attribute that is absent, or of another type than the value it is compared with,
 makes every comparison false except ``<>``, which it makes true. Whole numbers are type N; floats
-and bytes are both type B (see :func:`wire_bytes`), so they never meet a whole number.
+and bytes are both type B (:mod:`~mlflow_dynamodbstore.table.binary`), so neither equals a number.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -20,6 +19,7 @@ from typing import Any, TypeAlias
 from boto3.dynamodb import conditions as boto
 from boto3.dynamodb.conditions import ConditionBase
 
+from mlflow_dynamodbstore.table.binary import to_binary
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
 
@@ -45,8 +45,6 @@ _TYPES = {
 }
 _ORDERED = frozenset({"S", "N", "B"})
 _PATH_PART = re.compile(r"[^.\[\]]+|\[\d+\]")
-_SIGN = 1 << 63
-_ALL_BITS = (1 << 64) - 1
 
 
 def holds(condition: ConditionBase, item: Item | None) -> bool:
@@ -153,19 +151,6 @@ def attribute_names(condition: ConditionBase) -> set[str]:
     return names
 
 
-def wire_bytes(value: float | bytes) -> bytes:
-    """What a float or bytes value is on DynamoDB: a Binary whose byte order is its order.
-
-    A float is 0x01 and its eight bytes, with the sign bit flipped for positives and all bits
-    flipped for negatives; bytes are 0x00 and themselves.
-    """
-    if isinstance(value, bytes):
-        return b"\x00" + value
-    bits: int = struct.unpack(">Q", struct.pack(">d", value))[0]
-    bits ^= _ALL_BITS if bits & _SIGN else _SIGN
-    return b"\x01" + bits.to_bytes(8, "big")
-
-
 def _type_of(value: Any) -> str:
     """The DynamoDB type of a value; the empty string for an absent one."""
     return _TYPES.get(type(value), "")
@@ -178,7 +163,7 @@ def _same(left: Any, right: Any) -> bool:
     if kind != _type_of(right) or not kind:
         return False
     if kind == "B":
-        return wire_bytes(left) == wire_bytes(right)
+        return to_binary(left) == to_binary(right)
     if kind == "L":
         return len(left) == len(right) and all(map(_same, left, right))
     if kind == "M":
@@ -188,7 +173,7 @@ def _same(left: Any, right: Any) -> bool:
 
 def _sort_value(value: Any) -> Any:
     """What orders values of one type."""
-    return wire_bytes(value) if _type_of(value) == "B" else value
+    return to_binary(value) if _type_of(value) == "B" else value
 
 
 # Operands: attributes, size() of an attribute, and plain values.
@@ -243,7 +228,7 @@ def _size_of(attribute: Operand) -> Operand:
         if kind == "S":
             return len(value) + sum(char > "\uffff" for char in value)  # UTF-16 units
         if kind == "B":
-            return len(wire_bytes(value))
+            return len(to_binary(value))
         return len(value) if kind in ("L", "M") else _ABSENT
 
     return read

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from mlflow_dynamodbstore.table.binary import FLOAT_BYTES
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
 
 MAX_DIGITS = 38
 MAX_DEPTH = 32
-FLOAT_BYTES = 9
 
 _DIGITS_LIMIT = 10**MAX_DIGITS
 MOST_NAMES = 1000

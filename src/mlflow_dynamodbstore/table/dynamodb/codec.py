@@ -1,8 +1,7 @@
 """Our values as DynamoDB writes them, and back.
 
-A number type of DynamoDB holds 38 digits, not every double, so a float travels as Binary
-(:func:`~mlflow_dynamodbstore.table.conditions.wire_bytes`) and comes back bit for bit; bytes carry
-one byte in front that tells them apart. Whole numbers are N. No ``Decimal`` is ever made.
+Whole numbers are N, floats and bytes are B (:mod:`~mlflow_dynamodbstore.table.binary`). No
+``Decimal`` is ever made.
 
 Encoded binaries are ``bytes``; the transport turns them into base64. Decoding takes either form,
 since one transport hands them over decoded and the other does not.
@@ -13,10 +12,9 @@ from __future__ import annotations
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from struct import Struct
 from typing import Any, TypeAlias
 
-from mlflow_dynamodbstore.table.conditions import wire_bytes
+from mlflow_dynamodbstore.table.binary import from_binary, to_binary
 from mlflow_dynamodbstore.table.errors import InvalidRequest, SchemaMismatch
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import MAX_DIGITS
@@ -26,12 +24,6 @@ Wire: TypeAlias = dict[str, Any]
 """One value as ``{"S": "text"}``, or an item or key made of such values."""
 
 _INT_LIMIT = 10**MAX_DIGITS
-_SIGN = 1 << 63
-_ALL_BITS = (1 << 64) - 1
-_FLOAT_LENGTH = 9
-_unpack_bits = Struct(">Q").unpack_from
-_pack_bits = Struct(">Q").pack
-_unpack_double = Struct(">d").unpack
 
 
 # --- from our values ----------------------------------------------------------------------------
@@ -86,8 +78,8 @@ def _map(value: Mapping[str, Value]) -> Wire:
 _ENCODE: dict[type, Callable[[Any], Wire]] = {
     str: lambda value: {"S": value},
     int: _int,
-    float: lambda value: {"B": wire_bytes(value)},
-    bytes: lambda value: {"B": wire_bytes(value)},
+    float: lambda value: {"B": to_binary(value)},
+    bytes: lambda value: {"B": to_binary(value)},
     bool: lambda value: {"BOOL": value},
     type(None): lambda _value: {"NULL": True},
     list: _list,
@@ -139,15 +131,7 @@ def _decode_foreign_number(text: str) -> int | float:
 
 
 def _decode_binary(raw: str | bytes) -> float | bytes:
-    data = raw if isinstance(raw, bytes) else a2b_base64(raw)
-    if data[:1] == b"\x00":
-        return data[1:]
-    if data[:1] == b"\x01" and len(data) == _FLOAT_LENGTH:
-        (bits,) = _unpack_bits(data, 1)
-        number: float
-        (number,) = _unpack_double(_pack_bits(bits ^ (_SIGN if bits & _SIGN else _ALL_BITS)))
-        return number
-    raise SchemaMismatch("the table holds a binary value that was not written by this program")
+    return from_binary(raw if isinstance(raw, bytes) else a2b_base64(raw))
 
 
 def _refuse_set(raw: Any) -> Value:
