@@ -1,11 +1,11 @@
-"""Judge a ``boto3.dynamodb.conditions`` object on an item, as DynamoDB would.
+"""Judge an item by a ``boto3.dynamodb.conditions`` object, as DynamoDB does.
 
 The embedded engine uses it for conditions and filters. A condition becomes a chain of small
 functions, made once for all conditions of the same shape.
 
-The rules: an attribute that is absent, or of another type than the value it is compared with,
-makes every comparison false except ``<>``, which it makes true. Whole numbers are type N; floats
-and bytes are both type B (:mod:`~mlflow_dynamodbstore.table.binary`), so neither equals a number.
+An attribute that is absent, or of another type than the value it is compared with, makes every
+comparison false, but ``<>`` true. Whole numbers are type N. Floats and bytes are both type B
+(:mod:`~mlflow_dynamodbstore.table.binary`), so a float never equals a whole number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Predicate: TypeAlias = Callable[[Item], bool]
 Judge: TypeAlias = Callable[[Item, Sequence[Any]], bool]
 Operand: TypeAlias = Callable[[Item, Sequence[Any]], Any]
 Shape: TypeAlias = Any
-"""A nested tuple of condition types, attribute names, and the numbers of constants."""
+"""A nested tuple of condition types, attribute names, and the positions of constants."""
 
 MAX_IN = 100
 _PREDICATE = "_predicate"
@@ -48,15 +48,15 @@ _PATH_PART = re.compile(r"[^.\[\]]+|\[\d+\]")
 
 
 def holds(condition: ConditionBase, item: Item | None) -> bool:
-    """Whether a condition is true of an item; ``None`` stands for an item that is absent."""
+    """Whether a condition holds for an item; ``None`` is an absent item."""
     return predicate(condition)(item or {})
 
 
 def predicate(condition: ConditionBase) -> Predicate:
     """The condition as a function of an item.
 
-    It is kept with the condition: one object often comes with many writes. Raises
-    ``InvalidRequest`` for a condition that no item can be judged by.
+    It is kept on the condition, since one object often comes with many writes. Raises
+    ``InvalidRequest`` for a condition that cannot be judged.
     """
     known: Predicate | None = getattr(condition, _PREDICATE, None)
     if known is not None:
@@ -72,17 +72,17 @@ def predicate(condition: ConditionBase) -> Predicate:
 
 
 def is_absence(condition: ConditionBase | None, attribute: str) -> bool:
-    """Whether a condition says that an attribute is absent, and nothing else."""
+    """Whether a condition demands that an attribute is absent, and nothing else."""
     return (
         isinstance(condition, boto.AttributeNotExists) and condition._values[0].name == attribute  # noqa: SLF001 - see _shape
     )
 
 
 class Template:
-    """A condition that is asked again and again with other values.
+    """A condition that recurs with other values.
 
-    ``make`` gives the condition for some whole numbers. How to judge an item by it is worked out
-    once, here, and not for every new condition.
+    ``make`` builds the condition from whole numbers. The function that judges items by it is built
+    once, not for each new condition.
     """
 
     def __init__(self, make: Callable[..., ConditionBase], values: int) -> None:
@@ -104,15 +104,14 @@ class Template:
 
 
 def _shape(value: Any, constants: list[Any]) -> Shape:
-    """What a condition asks, apart from the values it compares with, which go to a list.
+    """The shape of a condition. The values it compares with are appended to ``constants``.
 
-    Writes ask the same few questions over and over with other values, so the function that
-    answers a question is made once for its shape.
+    Writes use a few shapes with ever new values, so the judging function is built once a shape.
     """
     kind = type(value)
     if kind in _TYPES:
         if kind is list and not all(map(_type_of, value)):
-            raise InvalidRequest("a condition cannot compare with values of such types")
+            raise InvalidRequest(f"a condition cannot compare with {value!r}: no item can hold it")
         constants.append(value)
         return len(constants) - 1
     if kind is boto.Attr or kind is boto.Key:
@@ -120,8 +119,8 @@ def _shape(value: Any, constants: list[Any]) -> Shape:
     if kind is boto.Size:
         return (kind, value.name)
     if kind not in _BUILDERS:
-        raise InvalidRequest(f"a condition cannot hold a {kind.__name__}")
-    inner = value._values  # noqa: SLF001 - its public form is a new dictionary each time
+        raise InvalidRequest(f"a condition cannot contain a {kind.__name__}")
+    inner = value._values  # noqa: SLF001 - the public form makes a dictionary each time
     if len(inner) == 1:
         return (kind, _shape(inner[0], constants))
     if kind is boto.In and not 1 <= len(inner[1]) <= MAX_IN:
@@ -196,7 +195,7 @@ def _path(name: str) -> tuple[str, ...]:
 
 
 def _plain_name(shape: Shape) -> str | None:
-    """The name of an operand that is an attribute, and not a place inside one."""
+    """The name of an operand that is a whole attribute; None for any other."""
     return shape if type(shape) is str and _path(shape) == (shape,) else None
 
 
@@ -262,7 +261,7 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Judge
         return lambda item, c: compared(read_left(item, c), read_right(item, c))
 
     def build_plain(name: str, constant: int) -> Judge:
-        """For an attribute and a constant: most comparisons, and then of whole numbers."""
+        """An attribute and a constant: the most common comparison, mostly of whole numbers."""
 
         def judge(item: Item, c: Sequence[Any]) -> bool:
             a, b = item.get(name), c[constant]

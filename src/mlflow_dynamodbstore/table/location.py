@@ -1,14 +1,14 @@
 """Where a table is, and the URI that says so.
 
-========================================  ==================================================
+========================================  ================================================
 ``dynamodb://us-east-1/mlflow``           AWS: region and table
 ``dynamodb://localhost:8000/mlflow``      any endpoint that speaks DynamoDB's protocol
-``dynamodb:///mlflow.ddb``                a file, relative; ``dynamodb:////data/mlflow.ddb``
-                                          absolute: as many slashes as ``sqlite:`` takes
-========================================  ==================================================
+``dynamodb:///mlflow.ddb``                a file, by its relative path
+``dynamodb:////data/mlflow.ddb``          a file, by its absolute path
+========================================  ================================================
 
-Reading a URI imports neither boto3 nor sqlite3, so that it costs nothing where MLflow looks at
-every plugin's scheme.
+A file's URI has as many slashes as one of ``sqlite:``. Reading a URI imports neither boto3 nor
+sqlite3, since MLflow looks at the scheme of every plugin.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from mlflow_dynamodbstore.table.errors import BadTableURI
 
 SCHEME = "dynamodb://"
 LOCAL_REGION = "us-east-1"
-"""The region that a request to an endpoint outside AWS is signed for, unless the URI names one."""
+"""The region for which requests to an endpoint are signed, unless the URI names another."""
 
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d+")
 _TABLE = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
@@ -46,12 +46,12 @@ class Location:
 
     @property
     def creates_itself(self) -> bool:
-        """Whether opening it may create the table: a laptop's may, an account's never."""
+        """Whether opening the table creates it when it is absent; on AWS it never does."""
         return self.kind == "file" or (self.kind == "endpoint" and not self.is_aws)
 
     @property
     def is_aws(self) -> bool:
-        """Whether requests reach AWS, by its own address or by a private one of it."""
+        """Whether requests go to AWS, by its public address or a private one."""
         if self.kind == "endpoint":
             return bool(_AWS_HOST.fullmatch(urlsplit(self.endpoint).hostname or ""))
         return self.kind == "aws"
@@ -72,14 +72,14 @@ class Location:
 
 
 def parse(uri: str) -> Location:
-    """What a table URI says. Raises ``BadTableURI``."""
+    """The location that a table URI names. Raises ``BadTableURI``."""
     if not uri.startswith(SCHEME):
-        raise BadTableURI(f"a table URI is {_FORMS}, not {_shown(uri)!r}")
+        raise BadTableURI(f"{_shown(uri)!r} is not a table URI; write {_FORMS}")
     address, _, query = uri[len(SCHEME) :].partition("?")
     authority, slash, path = address.partition("/")
     if "@" in authority:
         raise BadTableURI(
-            "a table URI holds no credentials, they come from the usual AWS chain: "
+            "a table URI must not hold credentials, which come from the usual AWS chain; "
             "write dynamodb://us-east-1/mlflow"
         )
     if not authority:
@@ -93,8 +93,8 @@ def parse(uri: str) -> Location:
 def _file(path: str, query: str) -> Location:
     if not path or path.endswith("/"):
         raise BadTableURI(
-            f"the URI names no file in {'/' + path!r}: write dynamodb:///mlflow.ddb for a file "
-            "in this folder, dynamodb:////data/mlflow.ddb for an absolute path"
+            f"{'/' + path!r} names no file; write dynamodb:///mlflow.ddb for a file in this "
+            "folder, or dynamodb:////data/mlflow.ddb for an absolute path"
         )
     return Location("file", path=path, options=_options("file", query))
 
@@ -103,10 +103,13 @@ def _endpoint(authority: str, table: str, query: str) -> Location:
     host, port = _split_port(authority)
     if not (port or host == "localhost" or "." in host or host.startswith("[")):
         raise BadTableURI(
-            f"{authority!r} is not an AWS region nor host:port; write {SCHEME}us-east-1/{table}"
+            f"{authority!r} is neither an AWS region nor host:port; "
+            f"write {SCHEME}us-east-1/{table} or {SCHEME}localhost:8000/{table}"
         )
     if port and not (port.isdecimal() and 0 < int(port) < 65536):
-        raise BadTableURI(f"{port!r} is not a port; write {SCHEME}localhost:8000/{table}")
+        raise BadTableURI(
+            f"{port!r} is not a port (1 to 65535); write {SCHEME}localhost:8000/{table}"
+        )
     if host.startswith("[") and not _is_ipv6(host[1:-1]):
         raise BadTableURI(f"{host} is not an IPv6 address; write {SCHEME}[::1]:8000/{table}")
     options = _options("endpoint", query)
@@ -121,7 +124,7 @@ def _table_name(authority: str, path: str) -> str:
         raise BadTableURI(f"the URI names no table; write {SCHEME}{authority}/mlflow")
     if "/" in name:
         raise BadTableURI(
-            f"a table is one name, not the path {path!r}; write {SCHEME}{authority}/mlflow, "
+            f"{path!r} is a path, not the name of a table; write {SCHEME}{authority}/mlflow, "
             "or dynamodb:///mlflow.ddb for a file"
         )
     if not _TABLE.fullmatch(name):
@@ -152,73 +155,63 @@ def _default_scheme(authority: str) -> str:
 
 
 def _shown(uri: str) -> str:
-    """A URI fit for a message: whatever could be a password is left out."""
+    """The URI for a message, without what could be a password."""
     return re.sub(r"//[^/@]*@", "//...@", uri)
 
 
 # --- options ------------------------------------------------------------------------------------
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"it is one of {', '.join(choices)}")
-        return text
+class Option(NamedTuple):
+    """An option of a URI: which texts it takes, what they become, and how to say so."""
 
-    return read
-
-
-def _region(text: str) -> str:
-    if not _REGION.fullmatch(text):
-        raise ValueError("it is a region such as eu-west-1")
-    return text
+    pattern: str
+    convert: Callable[[str], str | int | float]
+    meaning: str
+    example: str
 
 
-def _seconds(text: str) -> float:
-    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text):
-        raise ValueError("it is a number of seconds")
-    return float(text)
-
-
-def _bytes(text: str) -> int:
-    if not re.fullmatch(r"0*[1-9]\d*", text):
-        raise ValueError("it is a number of bytes above 0")
-    return int(text)
-
-
-_TRANSPORT = _one_of("direct", "botocore")
-OPTIONS: dict[str, dict[str, Callable[[str], str | int | float]]] = {
+_TRANSPORT = Option("direct|botocore", str, "direct or botocore", "botocore")
+OPTIONS: dict[str, dict[str, Option]] = {
     "aws": {"transport": _TRANSPORT},
-    "endpoint": {"scheme": _one_of("http", "https"), "region": _region, "transport": _TRANSPORT},
+    "endpoint": {
+        "scheme": Option("https?", str, "http or https", "https"),
+        "region": Option(_REGION.pattern, str, "an AWS region", "eu-west-1"),
+        "transport": _TRANSPORT,
+    },
     "file": {
-        "synchronous": _one_of("FULL", "NORMAL"),
-        "index_lag": _seconds,
-        "collection_limit": _bytes,
+        "synchronous": Option("FULL|NORMAL", str, "FULL or NORMAL", "NORMAL"),
+        "index_lag": Option(r"\d+(\.\d*)?|\.\d+", float, "a number of seconds", "2"),
+        "collection_limit": Option(r"0*[1-9]\d*", int, "a number of bytes above 0", "1000000"),
     },
 }
 _EXAMPLES = {
-    "aws": "dynamodb://us-east-1/mlflow?transport=botocore",
-    "endpoint": "dynamodb://localhost:8000/mlflow?scheme=https",
-    "file": "dynamodb:///mlflow.ddb?synchronous=NORMAL",
+    "aws": "dynamodb://us-east-1/mlflow",
+    "endpoint": "dynamodb://localhost:8000/mlflow",
+    "file": "dynamodb:///mlflow.ddb",
 }
+_OWNERS = {"aws": "a table on AWS", "endpoint": "a table at an endpoint", "file": "a file"}
 
 
 def _options(kind: str, query: str) -> dict[str, str | int | float]:
     known, found = OPTIONS[kind], dict[str, str | int | float]()
     for name, text in parse_qsl(query, keep_blank_values=True):
-        if name not in known:
+        option = known.get(name)
+        if option is None:
+            names = ", ".join(known)
             raise BadTableURI(
-                f"{name!r} is no option of this URI (it takes {', '.join(known)}); "
-                f"write for example {_EXAMPLES[kind]}"
+                f"unknown option {name!r}: the URI of {_OWNERS[kind]} takes {names}; "
+                f"{_example(kind, next(iter(known)))}"
             )
         if name in found:
+            raise BadTableURI(f"the URI gives the option {name!r} twice; {_example(kind, name)}")
+        if not re.fullmatch(option.pattern, text):
             raise BadTableURI(
-                f"the option {name!r} stands twice in the URI; write for example {_EXAMPLES[kind]}"
+                f"{name}={text} is not valid: {name} is {option.meaning}; {_example(kind, name)}"
             )
-        try:
-            found[name] = known[name](text)
-        except ValueError as error:
-            raise BadTableURI(
-                f"{name}={text} cannot be read: {error}; write for example {_EXAMPLES[kind]}"
-            ) from error
+        found[name] = option.convert(text)
     return found
+
+
+def _example(kind: str, name: str) -> str:
+    return f"write for example {_EXAMPLES[kind]}?{name}={OPTIONS[kind][name].example}"

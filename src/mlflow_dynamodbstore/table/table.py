@@ -1,14 +1,11 @@
 """The table that everything above stands on.
 
-Written once over an :class:`~mlflow_dynamodbstore.table.contract.Engine`, it adds what both engines
-need and neither should repeat.
+It adds what every :class:`~mlflow_dynamodbstore.table.contract.Engine` needs:
 
-- It splits what is too large for one request, and reads side by side where that is faster.
-- It retries (:mod:`~mlflow_dynamodbstore.table.wrappers.retrying`), but for a local engine, which
-  waits by itself.
-- An item whose ``ttl`` has come is absent, though DynamoDB removes it up to two days later.
-- What is read comes in the newest form of its family, in whatever form it was written
-  (:mod:`~mlflow_dynamodbstore.table.versions`).
+- It splits batch reads into requests, and reads in parallel where that is faster.
+- It retries requests (:mod:`~mlflow_dynamodbstore.table.wrappers.retrying`).
+- It hides expired items, which DynamoDB removes up to two days late.
+- It returns items in their newest form (:mod:`~mlflow_dynamodbstore.table.versions`).
 """
 
 from __future__ import annotations
@@ -60,8 +57,8 @@ _side_by_side: ContextVar[bool] = ContextVar("side_by_side", default=False)
 class Table:
     """Get, put, update, delete, query, bulk write and transaction, with the promises above.
 
-    Beside the errors a method names, every one may raise ``Throttled`` or ``Unavailable`` once the
-    retries are used up, ``AccessDenied``, ``TableMissing`` and ``InvalidRequest``.
+    Besides the errors that it names, a method may raise ``AccessDenied``, ``TableMissing``,
+    ``InvalidRequest``, and ``Throttled`` or ``Unavailable`` once the retries are used up.
     """
 
     def __init__(
@@ -90,7 +87,7 @@ class Table:
         return self.engine.schema
 
     def close(self) -> None:
-        """Let go of threads, files and connections."""
+        """Release threads, files and connections."""
         with self._pool_lock:
             if self._pool is not None:
                 self._pool.shutdown(wait=False, cancel_futures=True)
@@ -116,7 +113,7 @@ class Table:
         return found
 
     def query(self, query: Query) -> Page:
-        """One page of a partition; the cursor alone tells whether there is more."""
+        """One page of a partition; only its cursor tells whether there is more."""
         page = self._sender.query(query)
         return Page(self._visible_only(page.items, whole=self._brings_all(query)), page.cursor)
 
@@ -135,10 +132,10 @@ class Table:
         return Page(self._visible_only(page.items, whole=True), page.cursor)
 
     def map(self, function: Callable[[T], R], arguments: Sequence[T]) -> list[R]:
-        """Call a reading function for each argument, side by side where the engine gains by it.
+        """Call a reading function for each argument, in parallel where that is faster.
 
-        The calls see the caller's context variables, such as the active workspace. Within one of
-        them another ``map`` goes one by one: workers that wait for workers could wait for ever.
+        The calls see the caller's context variables, such as the active workspace. A ``map`` inside
+        one of them is sequential: workers that wait for workers could wait for ever.
         """
         waits = self.engine.capabilities.waits_on_network
         if len(arguments) < 2 or not waits or _side_by_side.get():
@@ -175,11 +172,11 @@ class Table:
     # --- writing many ---------------------------------------------------------------------------
 
     def write(self, writes: Sequence[Write], then: Sequence[Write] = ()) -> list[Outcome]:
-        """Do many writes, each on its own; those of ``then`` only when all before are durable.
+        """Do many writes independently, then those of ``then`` if all of the first were applied.
 
         Returns an outcome for each, ``applied`` or ``refused``. When one of ``writes`` is refused,
-        ``then`` is not begun and has no outcomes. No key may be named twice within one of the two.
-        Raises ``IncompleteWrite``, which says what was written, when the table keeps refusing.
+        ``then`` is not begun and has no outcomes. Neither may name a key twice. Raises
+        ``IncompleteWrite``, which says what was written, when the retries are used up.
         """
         if self._local is not None and then:
             outcomes = self._local.apply_in_order(writes, then)
@@ -192,10 +189,9 @@ class Table:
         return outcomes
 
     def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
-        """Let the items of a partition in some ranges of sort keys, both ends included, expire at
-        another time, or never.
+        """Set or remove the ``ttl`` of all items in some ranges of sort keys, ends included.
 
-        Nobody else may be changing them. Raises as :meth:`write` does.
+        Nobody else may change these items meanwhile. Raises as :meth:`write` does.
         """
         redating = self.engine.capabilities.redating
         if redating is not None:
@@ -243,7 +239,7 @@ class Table:
         return self._clean(item)
 
     def _visible_only(self, items: list[Item], *, whole: bool) -> list[Item]:
-        """The items that have not expired; only whole ones can be brought to a newer version."""
+        """The items that have not expired; only whole ones can be upgraded."""
         now, pk, sk, read = self.clock(), self._pk, self._sk, self._read
         visible = []
         for item in items:
@@ -254,14 +250,14 @@ class Table:
         return visible
 
     def _brings_all(self, query: Query) -> bool:
-        """Whether a query brings all attributes of what it finds."""
+        """Whether a query returns whole items."""
         if query.keys_only or query.index is None:
             return not query.keys_only
         index = self.schema.by_name[query.index]
         return index.is_local or index.projection == "ALL"
 
     def _clean(self, item: Item | None) -> Item | None:
-        """An item as the layers above know it."""
+        """An item without its write token, in the newest form."""
         if item is None:
             return None
         item.pop(WRITE_TOKEN, None)

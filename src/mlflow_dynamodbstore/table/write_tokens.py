@@ -1,8 +1,8 @@
-"""Tokens that tell a write whose answer was lost from one that was never applied.
+"""Tokens by which a write recognises its own first try.
 
-A request that timed out may have been applied. A write that must not be done twice carries a random
-token in the attribute ``_w``. When its retry is refused and the item bears the token, the first try
-had succeeded.
+A request that timed out may have been applied. A write that must not be applied twice carries a
+random token in the attribute ``_w``. When its retry is refused by an item with this token, the
+first try has succeeded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WRITE_TOKEN = "_w"  # noqa: S105 - the name of an attribute
 
 
 def token_for(write: Write) -> str | None:
-    """A token for a write that must not be done twice, None for one that may be."""
+    """A token for a write that must not be applied twice, None for one that may be."""
     if isinstance(write, Delete):
         return None
     if write.condition is None and (isinstance(write, Put) or write.update.is_repeatable):
@@ -49,16 +49,15 @@ def repeated(write: Write, token: str | None) -> Write:
 
 
 def image_of_first_try(write: Write, token: str | None, old: Item | None) -> Item | None:
-    """What the first try of a write returned, if ``old``, which refused its retry, comes from it.
+    """What the first try of a write returned, when its retry was refused by the item ``old``.
 
-    Raises ``Unavailable`` when that cannot be told.
+    Raises ``Unavailable`` when the item does not show that the first try succeeded.
     """
     if isinstance(write, Delete) and old is None:
         return None
     if token is not None and old is not None and old.get(WRITE_TOKEN) == token:
         return dict(old) if write.returns == "new" else None
     raise Unavailable(
-        "the answer to a write was lost and the item has changed since; "
-        "read it again before deciding",
+        "the answer to a write was lost and the item has changed since; read the item again",
         maybe_applied=True,
     )

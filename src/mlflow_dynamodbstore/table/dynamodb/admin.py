@@ -1,4 +1,4 @@
-"""Making sure that a table is there, is ours, and is set up as it should be."""
+"""Create, check, inspect and delete the table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Admin:
-    """The table's own affairs, through the ordinary client: they are rare."""
+    """Operations on the table itself, through the ordinary client since they are rare."""
 
     def __init__(self, client: Any, schema: Schema, location: Location) -> None:
         self._client = client
@@ -62,7 +62,7 @@ class Admin:
             self._switch_on_features()
 
     def state(self) -> TableState:
-        """How the table is set up. Raises ``TableMissing``."""
+        """The settings of the table. Raises ``TableMissing``."""
         answer = self._call_optional("description", self._client.describe_table)
         if answer is None:
             raise table_missing(self._location)
@@ -75,7 +75,7 @@ class Admin:
         )
 
     def remove(self) -> None:
-        """Delete the table with all its data, be it protected or not. One that is gone is fine."""
+        """Delete the table with all its data, even a protected one. An absent table is no error."""
         if self._describe() is None:
             return
         self._call_optional(
@@ -89,11 +89,11 @@ class Admin:
         deadline = time.monotonic() + ACTIVE_SECONDS
         while self._describe() is not None:
             if time.monotonic() > deadline:
-                raise Unavailable(f"{self._location} is still there; it goes in its own time")
+                raise Unavailable(f"{self._location} is still being deleted; check again later")
             time.sleep(_LONGEST_PAUSE / 3)
 
     def _recovers(self) -> bool | None:
-        """Whether point-in-time recovery is on; None where the endpoint does not know of it."""
+        """Whether point-in-time recovery is on; None where the endpoint has none."""
         answer = self._call_optional(
             "point-in-time recovery", self._client.describe_continuous_backups
         )
@@ -148,9 +148,9 @@ class Admin:
             pause = min(_LONGEST_PAUSE, pause * 2)
 
     def _switch_on_features(self) -> None:
-        """Expiry and point-in-time recovery, where the endpoint has them.
+        """Switch on expiry and point-in-time recovery, where the endpoint has them.
 
-        Expiry being on already means that whoever created the table came this far.
+        If expiry is on, the process that created the table has done this already.
         """
         if self._expires_items() is not False:
             return
@@ -166,7 +166,7 @@ class Admin:
         )
 
     def _expires_items(self) -> bool | None:
-        """Whether time to live is on; None where the endpoint does not know of it."""
+        """Whether time to live is on; None where the endpoint has none."""
         answer = self._call_optional("time to live", self._client.describe_time_to_live)
         if answer is None:
             return None

@@ -1,4 +1,4 @@
-"""Many writes, each on its own: in batches where DynamoDB has them, side by side everywhere."""
+"""Many independent writes: in batches where DynamoDB has them, and in parallel."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 
 Positions: TypeAlias = Sequence[int]
-"""Which of the writes, by their position in the list."""
+"""Positions of writes in the list of all."""
 
 
 class BulkWrite:
-    """One :meth:`~mlflow_dynamodbstore.table.contract.Engine.apply_many` under way."""
+    """One call of :meth:`~mlflow_dynamodbstore.table.contract.Engine.apply_many`."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class BulkWrite:
         self._outcomes: list[Outcome] = [Outcome("unprocessed")] * len(writes)
 
     def run(self, workers: Workers) -> list[Outcome]:
-        """Do all writes and tell what became of each.
+        """Do all writes and return their outcomes.
 
-        Raises ``AccessDenied`` or ``TableMissing`` when that is what became of all of them.
+        Raises ``AccessDenied`` or ``TableMissing`` when every write failed with it.
         """
         requests.refuse_repeated_keys(self._schema, self._writes)
         batched = [n for n, write in enumerate(self._writes) if _fits_batch(write)]
@@ -87,7 +87,7 @@ class BulkWrite:
             answer = self._call("BatchWriteItem", request)
         except (InvalidRequest, ItemTooLarge, CollectionFull):
             # One bad item spoils a batch, and a batch may be too large as a whole. Halving finds
-            # the bad ones, and puts and deletes may be repeated.
+            # the bad items, and puts and deletes may be repeated.
             if len(positions) == 1:
                 self._send_one(positions[0])
             else:
@@ -105,7 +105,7 @@ class BulkWrite:
                 self._outcomes[position] = Outcome("applied")
 
     def _unprocessed(self, answer: Body) -> set[Key]:
-        """The keys that DynamoDB hands back to be sent again."""
+        """The keys that DynamoDB returns to be sent again."""
         pk, sk = self._schema.pk, self._schema.sk
         entries = (answer.get("UnprocessedItems") or {}).get(self._table, [])
         images = (entry.get("PutRequest", {}).get("Item") for entry in entries)
@@ -114,7 +114,7 @@ class BulkWrite:
 
 
 def _fits_batch(write: Write) -> bool:
-    """Whether a write needs neither a condition nor an image, so that a batch can hold it."""
+    """Whether a batch can hold a write: it has no condition and returns no image."""
     return isinstance(write, Put | Delete) and write.condition is None and write.returns == "none"
 
 

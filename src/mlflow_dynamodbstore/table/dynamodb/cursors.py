@@ -1,7 +1,6 @@
-"""Where a query or scan goes on, as a string that says nothing to its holder.
+"""The position at which a query or scan continues, as an opaque string.
 
-A cursor names the index and the place in it, so that one given to another query is refused here
-and never reads from a wrong place.
+A cursor names the index and the position in it, so that the cursor of another query is refused.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def start_of_scan(schema: Schema, scan: Scan) -> Wire | None:
 
 
 def _query_names(schema: Schema, query: Query) -> tuple[str, ...]:
-    """The attributes that make a place: the table's key, and the index's own."""
+    """The attributes that make a position: the key of the table, and that of the index."""
     if query.index is None:
         return (schema.pk, schema.sk)
     index = schema.by_name[query.index]
@@ -86,4 +85,4 @@ def _read(cursor: str, length: int) -> list[str]:
 
 
 def _foreign(cursor: str) -> InvalidRequest:
-    return InvalidRequest(f"the cursor {cursor!r} is not one of this query")
+    return InvalidRequest(f"the cursor {cursor!r} belongs to another query")

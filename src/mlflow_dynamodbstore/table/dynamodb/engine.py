@@ -1,4 +1,4 @@
-"""The DynamoDB engine: every operation of the contract as one request, or a few side by side."""
+"""The DynamoDB engine: each operation of the contract is one request, or several in parallel."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from mlflow_dynamodbstore.table.values import Item, Key
 class DynamoDBEngine:
     """One table on AWS, or on anything that speaks DynamoDB's protocol.
 
-    - ``region``: of AWS; for another endpoint, the region its requests are signed for.
-    - ``endpoint_url``: where requests go when that is not AWS's own address of the region.
+    - ``region``: of AWS; for another endpoint, the region for which requests are signed.
+    - ``endpoint_url``: where requests go, if not to AWS's own address of the region.
     - ``session``: a botocore session with credentials; by default one from the environment.
-    - ``max_connections``: connections kept open. ``workers``: requests of one bulk write at once.
+    - ``max_connections``: connections kept open. ``workers``: parallel requests of a bulk write.
     - ``transport``: see :mod:`~mlflow_dynamodbstore.table.dynamodb.transport`.
 
-    When ``observer`` is set it is called after each request for data, with the operation's name
-    and the answer, which then tells the capacity consumed. For a request that failed the answer is
-    ``{"Error": {"Code": ..., "Message": ...}}``. It may be called from several threads at once.
+    When ``observer`` is set, it is called after each request for data with the operation's name and
+    the answer, which includes the consumed capacity. If the request failed, the answer is
+    ``{"Error": {"Code": ..., "Message": ...}}``. Several threads may call it at once.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class DynamoDBEngine:
             raise translate(error, self._location, write=True) from error
 
     def state(self) -> TableState:
-        """How the table is set up, for ``doctor``."""
+        """The settings of the table, for ``doctor``."""
         try:
             return Admin(self._connected().client, self.schema, self._location).state()
         except REQUEST_ERRORS as error:
@@ -137,7 +137,7 @@ class DynamoDBEngine:
         return decode_item(image) if image else None
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, each on its own."""
+        """Do many writes independently."""
         bulk = BulkWrite(self._table, self.schema, writes, apply=self.apply, call=self._call_write)
         return bulk.run(self._workers)
 
@@ -147,7 +147,7 @@ class DynamoDBEngine:
         try:
             self._call("TransactWriteItems", request, write=True)
         except ItemTooLarge as error:
-            # A put that is too large is refused before the transaction begins, without its place.
+            # A put that is too large is refused before the transaction begins, and is not named.
             raise TransactionCancelled(_too_large(writes, str(error))) from error
 
     def query(self, query: Query) -> Page:
@@ -160,7 +160,7 @@ class DynamoDBEngine:
         )
 
     def scan(self, scan: Scan) -> Page:
-        """One page of everything."""
+        """One page of the whole table."""
         answer = self._call("Scan", requests.scan(self._table, self.schema, scan))
         last = answer.get("LastEvaluatedKey")
         return Page(
@@ -169,7 +169,7 @@ class DynamoDBEngine:
         )
 
     def close(self) -> None:
-        """Let go of connections and threads; a later call opens new ones."""
+        """Release connections and threads; a later call opens new ones."""
         self._workers.close()
         with self._connecting:
             connection, self._connection = self._connection, None
@@ -209,12 +209,12 @@ def _location(table: str, region: str | None, endpoint_url: str | None) -> Locat
     if endpoint_url is not None:
         return Location("endpoint", table, region or LOCAL_REGION, endpoint_url.rstrip("/"))
     if region is None:
-        raise InvalidRequest("a table on AWS has a region; write dynamodb://us-east-1/mlflow")
+        raise InvalidRequest("a table on AWS needs a region; write dynamodb://us-east-1/mlflow")
     return Location("aws", table, region)
 
 
 def _too_large(writes: Sequence[TransactWrite], message: str) -> list[Refusal | None]:
-    """Reasons that name the puts which are too large or, where none is, all that may have grown."""
+    """Reasons that name the puts that are too large, or if none is, all patches."""
     blamed = {
         n
         for n, write in enumerate(writes)

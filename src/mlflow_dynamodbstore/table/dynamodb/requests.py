@@ -1,4 +1,4 @@
-"""The requests of the contract's operations, as DynamoDB takes them. Pure functions."""
+"""The operations of the contract as DynamoDB's requests. Pure functions."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def query(table: str, schema: Schema, query: Query) -> Body:
     if query.index is not None:
         index = schema.by_name.get(query.index)
         if index is None:
-            raise InvalidRequest(f"there is no index {query.index!r}")
+            raise InvalidRequest(f"the table has no index {query.index!r}")
     pk, sk = (index.pk or schema.pk, index.sk) if index else (schema.pk, schema.sk)
 
     expressions = Expressions()
@@ -135,11 +135,11 @@ def key_of(schema: Schema, write: TransactWrite) -> Key:
     try:
         return schema.key_of(write.item)
     except KeyError as error:
-        raise InvalidRequest(f"the item has no attribute {error}, part of its key") from error
+        raise InvalidRequest(f"the item has no attribute {error}, which is in its key") from error
 
 
 def refuse_repeated_keys(schema: Schema, writes: Sequence[TransactWrite]) -> None:
-    """Raise ``InvalidRequest`` when two writes are about one item."""
+    """Raise ``InvalidRequest`` when two writes have the same key."""
     seen: set[Key] = set()
     for write in writes:
         key = key_of(schema, write)
@@ -172,7 +172,7 @@ def _page(
 ) -> None:
     if limit is not None:
         if limit < 1:
-            raise InvalidRequest(f"the limit of a page is 1 or more, not {limit}")
+            raise InvalidRequest(f"a page holds at least one item, not {limit}")
         request["Limit"] = limit
     if condition is not None:
         request["FilterExpression"] = expressions.condition(condition)

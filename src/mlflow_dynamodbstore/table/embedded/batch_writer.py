@@ -1,4 +1,4 @@
-"""Many writes in one transaction, each on its own."""
+"""Many independent writes in one transaction."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mlflow_dynamodbstore.table.errors import TableError
 from mlflow_dynamodbstore.table.values import Item
 
 MOST_VARIABLES = 500
-_APPLIED = Outcome("applied")  # without an image there is nothing to change in it
+_APPLIED = Outcome("applied")  # may be shared: it has no image that a table would clean
 
 
 @dataclass(slots=True)
 class CheckedWrites:
-    """Writes that have been checked: those that are done blindly, and those that have to see."""
+    """Checked writes: those that need no read, in ``changes``, and those that do, in ``seeing``."""
 
     changes: RowChanges
     outcomes: list[Outcome]
@@ -31,12 +31,12 @@ class CheckedWrites:
 
     @property
     def is_applied(self) -> bool:
-        """Whether every write was done."""
+        """Whether every write was applied."""
         return all(outcome.status == "applied" for outcome in self.outcomes)
 
 
 class BatchWriter:
-    """Does many writes at once; what one of them needs it knows from the writer of single ones."""
+    """Does many writes at once."""
 
     def __init__(self, file: File, layout: Layout, writer: Writer) -> None:
         self._file = file
@@ -50,13 +50,13 @@ class BatchWriter:
         self._recent.forget()
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes in one transaction; one that cannot be done leaves the others alone."""
+        """Do many writes in one transaction; one that fails does not affect the others."""
         return self.apply_in_order(writes, ())
 
     def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, and others in the same transaction if all of them were applied.
+        """Do many writes, then others in the same transaction if all of the first were applied.
 
-        If not, there are no outcomes of the others.
+        If not, the others have no outcomes.
         """
         groups = [self._check(some) for some in (writes, then) if some]
         if not groups:
@@ -89,7 +89,7 @@ class BatchWriter:
         return group
 
     def _in_one_transaction(self, groups: Sequence[CheckedWrites]) -> list[CheckedWrites]:
-        """The groups that were done: all up to the first in which a write was not applied."""
+        """The groups that were begun: up to the first with a write that was not applied."""
         guess = self._recent.is_trusted() and not self._writer.always_reads
         try:
             return self._file.write(
@@ -121,9 +121,9 @@ class BatchWriter:
     def _write_together(
         self, connection: sqlite3.Connection, group: CheckedWrites, *, guess: bool
     ) -> None:
-        """Judge many writes by the items they meet, and do at once those that hold.
+        """Judge many writes by the stored items, and do together those whose conditions hold.
 
-        The keys differ, so no write of the group changes what another one meets.
+        The keys differ, so no write of the group changes the item of another.
         """
         changes, outcomes = group.changes, group.outcomes
         changes.reset()
@@ -141,9 +141,9 @@ class BatchWriter:
         changes.run(connection, self._writer.notes)
 
     def _guess_outcome(self, prepared: PreparedWrite, changes: RowChanges) -> Outcome | None:
-        """What becomes of a write if the item it meets is as expected; None without expectation.
+        """The outcome of a write if the stored item is the remembered one; None if none is.
 
-        Raises ``WrongGuess`` when it would be refused: nobody is refused on a guess.
+        Raises ``WrongGuess`` when it would be refused: no write is refused on a guess.
         """
         row, write = prepared.row, prepared.write
         if row is None or len(row) > LASTING_COLUMNS or type(write) is not Put:
@@ -162,7 +162,7 @@ class BatchWriter:
         return Outcome("applied", item) if write.returns == "old" else _APPLIED
 
     def _judge(self, prepared: PreparedWrite, stands: Item | None, changes: RowChanges) -> Outcome:
-        """What becomes of a write that meets this item."""
+        """The outcome of a write, given the stored item."""
         write, judge, row, new = prepared.write, prepared.judge, prepared.row, None
         old = self._writer.unexpired(stands)
         if judge is not None and not judge(old or {}):

@@ -1,4 +1,4 @@
-"""How items, cursors and transactions are written as bytes."""
+"""Items, cursors and transactions as bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.table.contract import Patch, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
 
-_WIDE_INT = 1  # msgpack ends at 64 bits; wider whole numbers are decimal text in this extension
+_WIDE_INT = 1  # the extension for whole numbers beyond msgpack's 64 bits, as decimal text
 
 
 def pack(item: Item) -> bytes:
@@ -34,7 +34,7 @@ def unpack(body: bytes) -> Item:
 def _pack_wide_int(value: Any) -> msgpack.ExtType:
     if type(value) is int:
         return msgpack.ExtType(_WIDE_INT, str(value).encode())
-    raise InvalidRequest(f"a table holds no values of type {type(value).__name__}")
+    raise InvalidRequest(f"a table cannot hold values of type {type(value).__name__}")
 
 
 class _Packers(threading.local):
@@ -54,7 +54,7 @@ def _unpack_wide_int(code: int, data: bytes) -> int:
 
 
 def write_cursor(kind: str, position: Sequence[str]) -> str:
-    """A page's end as opaque text fit for a URL; ``kind`` says what it is a position in."""
+    """The end of a page as opaque text for URLs; ``kind`` names what the position is in."""
     packed = msgpack.packb([kind, *position])
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
@@ -74,7 +74,7 @@ def read_cursor(kind: str, length: int, cursor: str) -> list[str]:
 
 
 def fingerprint(writes: Sequence[TransactWrite]) -> bytes:
-    """A digest that tells one transaction from another under the same token."""
+    """A digest that tells whether two transactions with the same token are the same."""
     plain = msgpack.packb([_packable(write) for write in writes], default=_pack_wide_int)
     return hashlib.blake2b(plain, digest_size=16).digest()
 

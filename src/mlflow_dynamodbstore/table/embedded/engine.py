@@ -36,11 +36,10 @@ class EmbeddedEngine:
     """A table in a file, for any number of threads and processes of one machine.
 
     With ``synchronous="FULL"`` a write that returned survives a power cut. With ``"NORMAL"`` it
-    survives the end of the process, however it ends, but a power cut may take the last ones.
+    survives a crash of the process, but a power cut may lose the last writes.
 
-    Two options make it behave as badly as DynamoDB may, for tests: with ``index_lag`` global
-    indexes show a write only after so many seconds, and with ``collection_limit`` a partition
-    refuses to grow past so many bytes.
+    Two options imitate DynamoDB in tests: with ``index_lag`` global indexes show a write so many
+    seconds late, and with ``collection_limit`` a partition cannot grow beyond so many bytes.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class EmbeddedEngine:
         self._clock = clock
         self._layout = Layout(schema)
         self._lag = IndexLag(index_lag, clock) if index_lag > 0 else None
-        # The sweeper joins whenever a connection is opened, so also in a forked child that works.
+        # Each new connection tells the sweeper, also in a forked child.
         self._file = File(self.path, synchronous, on_open=lambda: sweeper.watch(self))
         self._reader = Reader(self._file, self._layout, self._lag)
         self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
@@ -75,7 +74,7 @@ class EmbeddedEngine:
 
     @property
     def expiry_clock(self) -> Callable[[], float] | None:
-        """The clock by which items that writes meet are expired; set by the table."""
+        """The clock by which writes judge whether an item has expired; set by the table."""
         return self._writer.expiry_clock
 
     @expiry_clock.setter
@@ -96,7 +95,7 @@ class EmbeddedEngine:
         return None if row is None else self._layout.item(*key, *row)
 
     def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:  # noqa: ARG002
-        """Up to 100 items as they were at one moment."""
+        """Up to 100 items, all from the same state of the table."""
         check_batch_get(keys)
         sql = self._layout.get
 
@@ -115,11 +114,11 @@ class EmbeddedEngine:
         return self._writer.apply(write)
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, each on its own; they become durable together."""
+        """Do many writes independently; they become durable together."""
         return self._batch_writer.apply_many(writes)
 
     def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, then others if all of them were applied; all become durable together."""
+        """Do many writes, then others if all were applied; all become durable together."""
         return self._batch_writer.apply_in_order(writes, then)
 
     def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
@@ -135,11 +134,11 @@ class EmbeddedEngine:
         return self._reader.query(query)
 
     def scan(self, scan: Scan) -> Page:
-        """One page of everything."""
+        """One page of the whole table."""
         return self._reader.scan(scan)
 
     def sweep(self, now: float | None = None) -> int:
-        """Remove items expired at a moment, the present by default, and say how many."""
+        """Remove the items that have expired at a time, by default now, and return how many."""
         moment = self._clock() if now is None else now
         remove_old_tokens(self._file, moment)
         if self._lag is not None:
@@ -147,7 +146,7 @@ class EmbeddedEngine:
         return remove_expired(self._file, self._layout, self._lag, moment)
 
     def close(self) -> None:
-        """Close the file. Calling it twice is fine."""
+        """Close the file. It may be called twice."""
         sweeper.unwatch(self)
         self._file.close()
 

@@ -1,10 +1,10 @@
-"""Connections to one file, shared by the threads of a process and given up before it forks.
+"""Connections to one file, shared by the threads of a process and closed before it forks.
 
-A connection is taken for one operation and given back; there are as many as operations were ever
-under way at once. SQLite's locks belong to a process, and its bookkeeping of them is copied by
-``fork``: a child would believe that it holds locks it does not, and the parent, closing the file
-as its last user, would delete the log that the child still writes to. So every connection is
-closed before a fork, and parent and child each open their own when they next need one.
+A connection is taken for one operation and given back. There are as many as operations have ever
+run at once. SQLite's locks belong to a process, but ``fork`` copies its record of them: a child
+would assume locks that it does not hold, and the parent, closing the file as its last user, would
+delete the log that the child still writes to. So every connection is closed before a fork, and
+parent and child each open new ones when they need them.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ class ConnectionPool:
         self._connect = connect
         self._idle: deque[sqlite3.Connection] = deque()
         self._all: set[sqlite3.Connection] = set()
-        self._opening = threading.Lock()  # held to open a connection, and while the process forks
+        self._opening = threading.Lock()  # held while a connection is opened or the process forks
         self._closed = False
         self._forking = False
-        # For whoever writes. Taken after a connection, so that a fork, which waits for all
-        # connections, never copies it locked.
+        # One thread writes at a time. It takes the lock after a connection: a fork waits for all
+        # connections, and so never copies the lock locked.
         self.write_lock = threading.Lock()
-        with _fork_lock:  # not while a fork goes through them
+        with _fork_lock:  # no fork may iterate over the pools now
             _pools.add(self)
 
     def take(self) -> sqlite3.Connection:
-        """A connection that nobody else uses until it is given back."""
+        """A connection for the caller alone, until it is given back."""
         if not self._forking:
             try:
                 return self._idle.pop()
@@ -48,7 +48,7 @@ class ConnectionPool:
         return self._open()
 
     def give(self, connection: sqlite3.Connection) -> None:
-        """Take a connection back, unless an interrupt left it inside a transaction."""
+        """Take a connection back; close it if an interrupt left it inside a transaction."""
         if connection.in_transaction:
             self._all.discard(connection)
             connection.close()
@@ -59,13 +59,13 @@ class ConnectionPool:
                 self._close_idle()
 
     def close(self) -> None:
-        """Close all connections; those in use are closed when they are given back."""
+        """Close all connections; one in use is closed when it is given back."""
         with self._opening:
             self._closed = True
             self._close_idle()
 
     def suspend(self) -> None:
-        """Close every connection, waiting for those in use, and let none be opened."""
+        """Close all connections, wait for those in use, and allow no new ones."""
         self._opening.acquire()
         self._forking = True
         deadline = time.monotonic() + FORK_SECONDS
@@ -75,12 +75,12 @@ class ConnectionPool:
             self._close_idle()
 
     def resume(self) -> None:
-        """Let connections be opened again."""
+        """Allow new connections again."""
         self._forking = False
         self._opening.release()
 
     def reset_after_fork(self) -> None:
-        """In a forked child: forget what belongs to the parent, without closing it."""
+        """In a forked child: drop the parent's connections without closing them."""
         _abandoned.extend(self._all)
         self._all.clear()
         self._idle.clear()
@@ -109,7 +109,7 @@ class ConnectionPool:
 _pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
 _held: list[ConnectionPool] = []
 _fork_lock = threading.Lock()
-_abandoned: list[sqlite3.Connection] = []  # the parent's: closing them here would touch its file
+_abandoned: list[sqlite3.Connection] = []  # the parent's: to close one would touch its file
 
 
 def _before_fork() -> None:
@@ -126,7 +126,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _fork_lock  # noqa: PLW0603 - whoever held the old one does not exist here
+    global _fork_lock  # noqa: PLW0603 - a thread of the parent may hold the old one
     _fork_lock = threading.Lock()
     _held.clear()
     for pool in list(_pools):

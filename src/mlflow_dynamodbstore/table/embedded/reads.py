@@ -58,10 +58,10 @@ class Reader:
         return self._file.read(read) if lag is None else self._file.snapshot(read)
 
     def scan(self, scan: Scan) -> Page:
-        """One page of everything, in the order of keys."""
+        """One page of the whole table, in the order of keys."""
         _check_limit(scan.limit)
         if not 0 <= scan.segment < scan.segments:
-            raise InvalidRequest(f"there is no segment {scan.segment} among {scan.segments}")
+            raise InvalidRequest(f"there is no segment {scan.segment} of {scan.segments}")
         judge = None if scan.filter is None else predicate(scan.filter)
         terms, values = _scan_terms(scan)
         sql = f"SELECT {SIZED_COLUMNS} FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
@@ -89,7 +89,7 @@ def _plan(query: Query, view: View) -> Reading:
 def _current_items(
     connection: sqlite3.Connection, query: Query, view: View, reading: Reading
 ) -> Generator[SizedItem, None, None]:
-    """What the table holds now."""
+    """The items that the table or index holds now."""
     limit = _ALL if query.limit is None else query.limit
     sql = view.statement(reading)
     with closing(connection.execute(sql, reading.values(query.partition, limit))) as rows:
@@ -98,7 +98,7 @@ def _current_items(
             return
         names = view.keys
         for size, *keys in rows:
-            # The row of an entry gives no size; it is that of its keys and their names.
+            # An entry of an index has no size column: its size is that of its keys and their names.
             entry = view.names_size + sum(map(text_size, keys)) if reading.index_only else size
             yield entry, dict(zip(names, keys, strict=True))
 
@@ -106,7 +106,7 @@ def _current_items(
 def _lagging_items(
     lag: IndexLag, connection: sqlite3.Connection, query: Query, view: View, reading: Reading
 ) -> Generator[SizedItem, None, None]:
-    """What a lagging index shows."""
+    """The items that a lagging index shows."""
     whole = reading._replace(keys_only=False, index_only=False)
     belongs = _is_in_range(query, view, reading)
     sql = view.statement(whole)
@@ -118,7 +118,7 @@ def _lagging_items(
 
 
 def _is_in_range(query: Query, view: View, reading: Reading) -> Predicate:
-    """Whether an earlier image of an item lies in the stretch that a query reads."""
+    """A function that tells whether an item is in the range that a query reads."""
 
     def judge(item: Item) -> bool:
         if item.get(view.partition) != query.partition or view.sort_key not in item:
@@ -136,10 +136,10 @@ def _is_in_range(query: Query, view: View, reading: Reading) -> Predicate:
 def _cut_page(
     found: Iterable[SizedItem], limit: int | None, judge: Predicate | None
 ) -> tuple[list[Item], Item | None]:
-    """The items of a page that the filter lets through, and the last one read if more may come.
+    """The items of a page that pass the filter, and the last item read if more may follow.
 
-    A page ends after ``limit`` items, or before the item that would pass 1 MB, whatever the
-    filter thinks of them.
+    A page ends after ``limit`` items read, or before the item that would exceed 1 MB, whether or
+    not they pass the filter.
     """
     items: list[Item] = []
     used = 0
@@ -165,7 +165,7 @@ def _query_filter(query: Query, view: View) -> Predicate | None:
     if query.filter is None:
         return None
     for name in attribute_names(query.filter) & {view.partition, view.sort_key}:
-        raise InvalidRequest(f"a filter cannot look at {name!r}, which is a key of this query")
+        raise InvalidRequest(f"a filter cannot use {name!r}, which is a key of this query")
     return predicate(query.filter)
 
 

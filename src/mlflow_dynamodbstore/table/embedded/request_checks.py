@@ -1,4 +1,4 @@
-"""Refuse what DynamoDB would refuse, in a sentence that names the part at fault."""
+"""Refuse what DynamoDB would refuse, with a message that names the fault."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_key(pk: Any, sk: Any) -> None:
         and 0 < len(pk) <= MAX_PK_BYTES
         and 0 < len(sk) <= MAX_SK_BYTES
     ):
-        return  # nearly all of them, and every write comes through here
+        return  # nearly all keys; every write passes here
     check_text(pk, "partition key", MAX_PK_BYTES)
     check_text(sk, "sort key", MAX_SK_BYTES)
 
@@ -37,7 +37,7 @@ def check_key(pk: Any, sk: Any) -> None:
 def check_text(text: Any, role: str, limit: int) -> None:
     """Raise ``InvalidRequest`` unless this can be part of a key."""
     if type(text) is str and text.isascii() and 0 < len(text) <= limit:
-        return  # nearly all of them
+        return  # nearly all texts
     if type(text) is not str:
         raise InvalidRequest(f"the {role} is a string, not {type(text).__name__}")
     if not text:
@@ -62,7 +62,7 @@ def check_distinct(keys: Sequence[tuple[str, str]]) -> None:
 
 
 def check_batch_get(keys: Sequence[Key]) -> None:
-    """Raise ``InvalidRequest`` for more keys than one request reads, or a key twice."""
+    """Raise ``InvalidRequest`` for too many keys in one request, or a repeated one."""
     if len(keys) > MAX_BATCH_GET:
         raise InvalidRequest(f"one request reads up to {MAX_BATCH_GET} items, not {len(keys)}")
     for key in keys:
@@ -71,7 +71,7 @@ def check_batch_get(keys: Sequence[Key]) -> None:
 
 
 def check_transaction(operations: int, token: str) -> None:
-    """Raise ``InvalidRequest`` for a transaction of a size DynamoDB does not take."""
+    """Raise ``InvalidRequest`` for a transaction that is too large for DynamoDB, or empty."""
     if not 1 <= operations <= MAX_TRANSACTION:
         raise InvalidRequest(
             f"a transaction holds 1 to {MAX_TRANSACTION} operations, not {operations}"
@@ -91,7 +91,7 @@ def check_update(update: Update, schema: Schema) -> None:
         raise InvalidRequest(f"an update names the attribute {twice!r} twice")
     for name, amount in update.add.items():
         if type(amount) is not int:
-            raise InvalidRequest(f"{name!r} can count up by whole numbers only")
+            raise InvalidRequest(f"only a whole number can be added to {name!r}")
 
 
 def _first_repeated(names: Iterable[str]) -> str:

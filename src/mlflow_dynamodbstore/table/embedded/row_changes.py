@@ -1,12 +1,11 @@
-"""Many writes at once: what they do to the file, and what need not be read first.
+"""What many writes do to the rows of the file, and which of them need not read a row first.
 
-A write with a condition is judged by the item it meets. A training loop writes the same few items
-again and again, and to read back what this process itself wrote a moment ago takes a tenth of the
-time that logging takes. So the last small items written are *remembered*: a write is judged by
-what is remembered, and its statement changes the row only if that still stands. In the same way a
-write that insists on absence is simply inserted. When a guess was wrong, because another process
-came between, the transaction is undone and begun again with everything read, and for some time
-nothing is guessed.
+A write with a condition is judged by the stored item. A training loop writes the same few items
+again and again, and reading back what this process has just written takes a tenth of the time of
+logging. So the last small items written are *remembered*: a write is judged by the remembered item,
+and its statement changes the row only if that item is still stored. Likewise a write that demands
+absence is simply inserted. When a guess was wrong, because another process has written, the
+transaction is rolled back and repeated with every item read, and some batches do not guess.
 """
 
 from __future__ import annotations
@@ -32,49 +31,48 @@ CAUTIOUS_BATCHES = 50
 
 
 class WrongGuess(Exception):
-    """An item is not what it was taken to be."""
+    """The stored item is not the guessed one."""
 
 
 class RecentPuts:
-    """The last small items that a process put under a condition.
+    """The last small items that this process put under a condition.
 
-    Only whoever holds the lock of writers may use it, and must say when a transaction came to
-    nothing.
+    Only the holder of the write lock may use it. It must call ``forget`` after a rollback.
     """
 
     def __init__(self) -> None:
-        # Items in no index and without expiry, each with the body of its row.
+        # Items without expiry that are in no index, each with the body of its row.
         self.known: dict[RowKey, tuple[Item, bytearray]] = {}
         self._caution = 0
 
     def is_trusted(self) -> bool:
-        """Whether the next batch should guess; not soon after a guess was wrong."""
+        """Whether the next batch should guess; not soon after a wrong guess."""
         if self._caution:
             self._caution -= 1
         return not self._caution
 
     def was_wrong(self) -> None:
-        """Others write what this process writes: read for a while instead of guessing."""
+        """Stop guessing for some batches: another process writes the same items."""
         self._caution = CAUTIOUS_BATCHES
 
     def note(self, key: RowKey, row: Row, item: Item) -> None:
-        """Remember what a transaction puts, where that is worth while."""
+        """Remember what a transaction puts, if it is small and lasting."""
         body: Any = row[BODY_COLUMN]
         if len(row) > LASTING_COLUMNS or len(body) > LARGEST_REMEMBERED:
             return
         if len(self.known) >= MOST_REMEMBERED:
             self.known.clear()
-        self.known[key] = (item.copy(), body)  # the caller may go on to change its own
+        self.known[key] = (item.copy(), body)  # the caller may change its own
 
     def forget(self) -> None:
-        """Forget everything: what was written last may not be there."""
+        """Forget everything: the last writes may have been rolled back."""
         self.known.clear()
 
 
 class RowChanges:
-    """What many writes do to the file.
+    """What many writes do to the rows of the file.
 
-    Statements of one kind go to SQLite together, which halves their cost.
+    SQLite gets the statements of one kind together, which halves their cost.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -84,15 +82,15 @@ class RowChanges:
         self.reset()
 
     def reset(self) -> None:
-        """Begin a transaction: what an earlier one that was undone found out is forgotten."""
-        self.puts = self.blind_puts.copy()  # whatever stands there
+        """Prepare for a transaction, or for its repetition after a rollback."""
+        self.puts = self.blind_puts.copy()  # over any stored item
         self.deletes = self.blind_deletes.copy()
-        self.inserts: list[Row] = []  # lasting ones, where nothing is taken to stand
-        self.rewrites: list[Row] = []  # of items that were read
-        self.swaps: list[Row] = []  # of items that are taken to stand
+        self.inserts: list[Row] = []  # lasting items, guessed to be absent
+        self.rewrites: list[Row] = []  # of stored items that were read
+        self.swaps: list[Row] = []  # of stored items that were guessed
 
     def put(self, row: Row, old: Item | None) -> None:
-        """Put a row where this item stands, which may have expired, or none."""
+        """Put a row over a stored item, which may have expired, or where there is none."""
         rewrite = None if old is None else self.layout.rewrite_values(row, old)
         if rewrite is None:
             self.puts.append(row)
@@ -100,12 +98,12 @@ class RowChanges:
             self.rewrites.append(rewrite)
 
     def swap(self, row: Row, old: bytearray) -> None:
-        """Put a lasting row where one with this body is taken to stand."""
+        """Put a lasting row over one that is guessed to have this body."""
         pk, sk, size, body = row
         self.swaps.append((size, body, pk, sk, old))
 
     def run(self, connection: sqlite3.Connection, notes: ExpiryNotes) -> None:
-        """Do everything. Raises ``WrongGuess`` when something is not as it was taken to be."""
+        """Execute everything. Raises ``WrongGuess``."""
         for statement, rows in self._by_statement().items():
             if statement is not self.layout.put_lasting:
                 notes.write(connection, rows)

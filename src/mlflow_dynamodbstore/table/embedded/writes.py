@@ -1,7 +1,7 @@
-"""Single writes and transactions; batch_writer.py has the writes that come in numbers.
+"""Single writes and transactions. Many writes at once are in batch_writer.py.
 
-A write is checked and turned into a row before the file is locked; inside the transaction there
-is only what depends on the item as it stands: its condition, its update, its limits.
+A write is checked and turned into a row before the file is locked. The transaction does only what
+depends on the stored item: its condition, its update, its limits.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from mlflow_dynamodbstore.table.values import TTL, Item
 
 @dataclass(slots=True)  # not frozen: that would triple the time to make one
 class PreparedWrite:
-    """A write that has been checked as far as it can be without the item it meets."""
+    """A write that has been checked as far as possible without the stored item."""
 
     write: TransactWrite
     key: RowKey
@@ -80,7 +80,7 @@ class Writer:
         self._collection_limit = collection_limit
         self._clock = clock
         self.expiry_clock: Callable[[], float] | None = None
-        # Whether a write must see the old item even when nobody asked for it.
+        # Whether every write reads the stored item first.
         self.always_reads = lag is not None or collection_limit is not None
         self.notes = ExpiryNotes(self._now)
         file.on_rollback = self.notes.forget
@@ -103,7 +103,7 @@ class Writer:
         return self._file.write(lambda connection: self._write_one(connection, prepared)[0])
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
-        """Do all writes or none, once for a token."""
+        """Do all writes or none, and only once for each token."""
         check_transaction(len(writes), token)
         prepared = [self.prepare(write) for write in writes]
         check_distinct([p.key for p in prepared])
@@ -132,9 +132,9 @@ class Writer:
     def _write_one(
         self, connection: sqlite3.Connection, prepared: PreparedWrite
     ) -> tuple[Item | None, int]:
-        """Do one write; the image it asks for, and the size of the item it leaves.
+        """Do one write. Returns the image it asks for, and the size of the new item.
 
-        Raises before anything is written.
+        An error means that nothing was written.
         """
         write, key = prepared.write, prepared.key
         row = connection.execute(self._layout.get, key).fetchone()
@@ -150,7 +150,7 @@ class Writer:
                 connection.execute(self._layout.delete, key)
             return old if write.returns == "old" else None, 0
         new_row, new = self.updated(prepared, old)
-        size: int = new_row[SIZE_COLUMN]  # type: ignore[assignment]  # that column is one
+        size: int = new_row[SIZE_COLUMN]  # type: ignore[assignment]  # this column is an int
         self._check_room(connection, key, old, size)
         self._note_lag(connection, key, stands)
         self.notes.write(connection, [new_row])
@@ -158,7 +158,7 @@ class Writer:
         return {"none": None, "old": old, "new": new}[write.returns], size
 
     def updated(self, prepared: PreparedWrite, old: Item | None) -> tuple[Row, Item]:
-        """What a put or patch makes of an item: its row, and itself."""
+        """The row and the item after a put or patch."""
         write = prepared.write
         if isinstance(write, Put) and prepared.row is not None:
             return prepared.row, write.item
@@ -181,7 +181,7 @@ class Writer:
             return Outcome("failed", error=error)
 
     def unexpired(self, item: Item | None) -> Item | None:
-        """The item that a write meets; one that has expired is not there."""
+        """The stored item, or None if it has expired."""
         if item is not None and self.expiry_clock is not None:
             ttl = item.get(TTL)
             if ttl is not None and type(ttl) is int and ttl <= self.expiry_clock():
@@ -207,7 +207,7 @@ class Writer:
             )
 
     def _was_done(self, connection: sqlite3.Connection, token: str, digest: bytes) -> bool:
-        """Whether the transaction was done before; notes that it is being done if not."""
+        """Whether a transaction with this token was done before. If not, notes the token."""
         now = self._clock()
         row = connection.execute(
             "SELECT fingerprint FROM tokens WHERE token = ? AND at > ?",
@@ -219,7 +219,7 @@ class Writer:
             )
             return False
         if row[0] != digest:
-            raise InvalidRequest("the token was used for another transaction a short while ago")
+            raise InvalidRequest("the token was used for another transaction in the last minutes")
         return True
 
     def _check_room(
@@ -244,19 +244,19 @@ class Writer:
         judge = None if write.condition is None else predicate(write.condition)
         if isinstance(write, Put):
             if write.returns == "new":
-                raise InvalidRequest("a put returns the old item or none: you have the new one")
+                raise InvalidRequest("a put cannot return the new item, only the old one")
             row = self._layout.row(write.item)
-            key: RowKey = row[:2]  # type: ignore[assignment]  # a row begins with it
+            key: RowKey = row[:2]  # type: ignore[assignment]  # a row begins with its key
             return PreparedWrite(write, key, judge, row)
         check_key(*write.key)
         if isinstance(write, Patch):
             check_update(write.update, self._layout.schema)
         elif isinstance(write, Delete) and write.returns == "new":
-            raise InvalidRequest("a delete leaves no new item to return")
+            raise InvalidRequest("a delete cannot return a new item, only the old one")
         return PreparedWrite(write, write.key, judge)
 
     def is_blind(self, write: Write) -> bool:
-        """Whether a write need not see the item it meets."""
+        """Whether a write need not read the stored item."""
         return (
             write.condition is None
             and write.returns == "none"

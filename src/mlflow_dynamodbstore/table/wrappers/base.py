@@ -21,12 +21,12 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 
 class WrappedEngine:
-    """Passes every call on unchanged; a wrapper overrides the calls it has something to add to."""
+    """Passes every call on; a wrapper overrides the calls that it changes."""
 
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
         self.schema = inner.schema
-        # What else the inner engine offers would go around the wrapper.
+        # The other capabilities would bypass the wrapper.
         self.capabilities = Capabilities(inner.capabilities.waits_on_network)
 
     @property
@@ -62,5 +62,5 @@ class WrappedEngine:
 
 
 def key_of(schema: Schema, write: TransactWrite) -> Key:
-    """The key a write goes to."""
+    """The key of the item that a write is about."""
     return schema.key_of(write.item) if isinstance(write, Put) else write.key

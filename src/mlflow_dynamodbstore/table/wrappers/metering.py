@@ -106,7 +106,7 @@ class Meter:
 
     @contextmanager
     def measure(self) -> Iterator[Usage]:
-        """Gives a usage that holds, once the block has ended, what was consumed inside it."""
+        """A usage that holds, after the block, what was consumed inside it."""
         before, inside = self.total(), Usage()
         try:
             yield inside
@@ -132,7 +132,7 @@ class MeteredEngine(WrappedEngine):
 
 
 class _LastQuery(threading.local):
-    """What the answer to a thread's last query said: units of the table itself, items left out."""
+    """A thread's last query: the units of the table itself, and how many items were left out."""
 
     fetched = 0.0
     unseen = 0
@@ -141,9 +141,9 @@ class _LastQuery(threading.local):
 class _Reported(WrappedEngine):
     """Takes the server's own figures.
 
-    A refused write brings no figure with its error, so that one is computed from the old item.
-    Some endpoints report too little for what a local index has to fetch from the table, as they
-    round the sum where AWS rounds each item; the difference is added.
+    The error of a refused write has no figure, so it is computed from the old item. Some endpoints
+    report too little for what a local index fetches from the table: they round the sum where AWS
+    rounds each item. The difference is added.
     """
 
     def __init__(self, inner: Engine, observable: Observable, meter: Meter) -> None:
@@ -200,9 +200,8 @@ class _Reported(WrappedEngine):
 class _Computed(WrappedEngine):
     """Computes the figures from DynamoDB's rules.
 
-    It reads each old image before the write, so that under concurrent writers of one item the
-    figure may be that of a neighbouring moment. A transaction sent again with its token counts
-    as a new one.
+    It reads the old image before each write, so with concurrent writers of one item a figure may
+    be slightly off. A transaction sent again with its token counts as a new one.
     """
 
     def __init__(self, inner: Engine, meter: Meter) -> None:
@@ -224,7 +223,7 @@ class _Computed(WrappedEngine):
     def query(self, query: Query) -> Page:
         page = self.inner.query(query)
         whole = query.filter is None and not query.keys_only
-        # What was read is what the same page holds without its filter and projection.
+        # The same page without filter and projection holds what was read.
         read = page if whole else self.inner.query(replace(query, filter=None, keys_only=False))
         self._meter.add("Query", read=costs.query_units(self.schema, query, read.items))
         return page
@@ -277,7 +276,7 @@ class _Computed(WrappedEngine):
 
 
 def after(schema: Schema, write: Write, old: Item | None) -> Item | None:
-    """The item that a write leaves behind."""
+    """The item after a write."""
     if isinstance(write, Put):
         return write.item
     if isinstance(write, Delete):
@@ -286,7 +285,7 @@ def after(schema: Schema, write: Write, old: Item | None) -> Item | None:
 
 
 def cancelled_units(cancelled: TransactionCancelled) -> int:
-    """Units of a transaction that wrote nothing, as far as its reasons tell the items' sizes."""
+    """Units of a transaction that wrote nothing, as far as its reasons carry the items."""
     olds = [None if reason is None else reason.old for reason in cancelled.reasons]
     return sum(costs.refused_units(old, transactional=True) for old in olds)
 
@@ -297,10 +296,10 @@ def operation_of(write: Write) -> str:
 
 
 def requests_of(writes: Sequence[Write]) -> Iterable[tuple[str, list[int]]]:
-    """The requests that a bulk write takes, each with the places of its writes.
+    """The requests of a bulk write, each with the positions of its writes.
 
-    Plain puts and deletes travel in batches of 25; what has a condition, changes attributes or
-    wants an image back goes alone.
+    Puts and deletes without a condition go in batches of 25. A patch, a write with a condition and
+    one that returns an image go alone.
     """
     plain: list[int] = []
     for n, write in enumerate(writes):

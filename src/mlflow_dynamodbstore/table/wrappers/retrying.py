@@ -1,10 +1,10 @@
-"""An engine that sends a request again until it is answered, or until the time for retries is up.
+"""An engine that repeats a request until it is answered or the retries are used up.
 
-**Lost answers.** A write that may have been applied already is sent with a token, so that it is
-not done twice (:mod:`mlflow_dynamodbstore.table.write_tokens`).
+**Lost answers.** A write whose answer was lost may have been applied. A token keeps its retry from
+being applied twice (:mod:`mlflow_dynamodbstore.table.write_tokens`).
 
-**Expired items.** DynamoDB removes an expired item up to two days late. Until then conditions are
-written so that they do not see it. A write that it refuses all the same removes it and tries again.
+**Expired items.** DynamoDB removes an expired item up to two days late. Until then a guard in every
+condition refuses to touch it, and a write that was refused for it removes it and tries again.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class RetryingEngine(WrappedEngine):
     # --- writing --------------------------------------------------------------------------------
 
     def apply(self, write: Write) -> Item | None:
-        """Do one write. Raises ``Unavailable`` when nobody can tell whether it was applied."""
+        """Do one write. Raises ``Unavailable`` when it is unknown whether it was applied."""
         token = token_for(write)
         guarded = with_token(self._guarded(write), token)
         lost_answer = False
@@ -131,9 +131,9 @@ class RetryingEngine(WrappedEngine):
         raise last
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Send many writes until each has been applied, refused or has failed.
+        """Send many writes until each is applied, refused or failed.
 
-        When the time is up the others are ``unprocessed`` or ``uncertain``, with the last error.
+        When the retries are used up, the others are ``unprocessed`` or ``uncertain``.
         """
         tokens = [token_for(write) for write in writes]
         guarded = [with_token(self._guarded(w), t) for w, t in zip(writes, tokens, strict=True)]
@@ -212,7 +212,7 @@ class RetryingEngine(WrappedEngine):
     # --- expiry ---------------------------------------------------------------------------------
 
     def _guarded(self, write: TransactWrite) -> TransactWrite:
-        """The write, made to see only what has not expired."""
+        """The write with a guard that refuses an expired item."""
         if not self._guards or (write.condition is None and not isinstance(write, Patch)):
             return write
         now = int(self._clock())
@@ -232,9 +232,9 @@ class RetryingEngine(WrappedEngine):
         try:
             self.inner.apply(Delete(key, condition=Attr(TTL).eq(item[TTL])))
         except ConditionFailed:
-            pass  # somebody renewed or removed it: the retry sees what is there now
+            pass  # it was renewed or removed: the retry sees what is there now
         except (Throttled, Unavailable) as error:
-            self._slow_down(error)  # the retry of the write comes back here
+            self._slow_down(error)  # the retry of the write tries this again
         return True
 
     def _slow_down(self, error: TableError) -> None:
@@ -251,7 +251,7 @@ def _alive_at(now: int) -> ConditionBase:
 
 
 def _conditioned(write: TransactWrite, condition: ConditionBase) -> TransactWrite:
-    """The same write under another condition; built directly, as this is on every hot path."""
+    """The same write under another condition; written out, since ``replace`` is slow."""
     if isinstance(write, Put):
         return Put(write.item, condition, write.returns)
     if isinstance(write, Patch):
