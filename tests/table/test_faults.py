@@ -26,11 +26,11 @@ from mlflow_dynamodbstore.table.errors import (
     TransactionCancelled,
     Unavailable,
 )
+from mlflow_dynamodbstore.table.request_checks import key_of
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.table.wrappers.base import key_of
 from mlflow_dynamodbstore.table.wrappers.faults import (
     CrashingEngine,
     FaultyEngine,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import boto3
 import pytest
 
@@ -100,8 +98,7 @@ def test_a_late_answer_says_nothing_of_the_clock(store, time, monkeypatch, answe
         time.sleep(20)
         return TableState(True, True, True, began + answered)
 
-    asked = Capabilities(inspectable=SimpleNamespace(state=state))
-    monkeypatch.setattr(store.table.engine, "capabilities", asked)
+    monkeypatch.setattr(store.table.engine, "capabilities", Capabilities(state=state))
     assert findings(store.table)["clock"].level == level
 
 

@@ -21,7 +21,7 @@ from boto3.dynamodb.conditions import ConditionBase
 
 from mlflow_dynamodbstore.table.binary import to_binary
 from mlflow_dynamodbstore.table.errors import InvalidRequest
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, same_value
 
 Predicate: TypeAlias = Callable[[Item], bool]
 Judge: TypeAlias = Callable[[Item, Sequence[Any]], bool]
@@ -155,21 +155,6 @@ def _type_of(value: Any) -> str:
     return _TYPES.get(type(value), "")
 
 
-def _same(left: Any, right: Any) -> bool:
-    if type(left) is str:  # the common case
-        return bool(left == right)
-    kind = _type_of(left)
-    if kind != _type_of(right) or not kind:
-        return False
-    if kind == "B":
-        return to_binary(left) == to_binary(right)
-    if kind == "L":
-        return len(left) == len(right) and all(map(_same, left, right))
-    if kind == "M":
-        return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
-    return bool(left == right)
-
-
 def _sort_value(value: Any) -> Any:
     """What orders values of one type."""
     return to_binary(value) if _type_of(value) == "B" else value
@@ -238,7 +223,12 @@ def _size_of(attribute: Operand) -> Operand:
 
 def _equals(left: Any, right: Any) -> Judge:
     read, expected = _operand(left), _operand(right)
-    return lambda item, c: _same(read(item, c), expected(item, c))
+
+    def judge(item: Item, c: Sequence[Any]) -> bool:
+        found = read(item, c)
+        return found is not _ABSENT and same_value(found, expected(item, c))
+
+    return judge
 
 
 def _not_equals(left: Any, right: Any) -> Judge:
@@ -286,7 +276,7 @@ def _is_in(value: Any, choices: Any) -> Judge:
 
     def judge(item: Item, c: Sequence[Any]) -> bool:
         found = read(item, c)
-        return any(_same(found, option) for option in options(item, c))
+        return any(same_value(found, option) for option in options(item, c))
 
     return judge
 
@@ -311,7 +301,7 @@ def _contains(value: Any, part: Any) -> Judge:
         found, wanted = read(item, c), read_part(item, c)
         kind = _type_of(found)
         if kind == "L":
-            return any(_same(element, wanted) for element in found)
+            return any(same_value(element, wanted) for element in found)
         if kind not in ("S", "B") or kind != _type_of(wanted):
             return False
         return _sort_value(wanted) in _sort_value(found)

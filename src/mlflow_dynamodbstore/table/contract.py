@@ -238,12 +238,8 @@ class LocalEngine(Protocol):
         """
 
 
-class Redating(Protocol):
-    """An engine that changes the expiry of items without reading them."""
-
-    def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
-        """Set or remove the ``ttl`` of all items in these ranges of sort keys, ends included."""
-
+Redate: TypeAlias = Callable[[str, Sequence[tuple[str, str]], int | None], None]
+"""Sets or removes the ``ttl`` of a partition's items in some ranges, without reading the items."""
 
 Observer: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 """Called with the name of an operation and the answer to it."""
@@ -264,13 +260,6 @@ class TableState(NamedTuple):
     endpoint_time: float | None
 
 
-class Inspectable(Protocol):
-    """An engine whose table has settings of its own."""
-
-    def state(self) -> TableState:
-        """The settings. Raises ``TableMissing``."""
-
-
 @dataclass(frozen=True)
 class Capabilities:
     """What an engine offers beyond :class:`Engine`; None stands for what it does not.
@@ -280,6 +269,6 @@ class Capabilities:
 
     waits_on_network: bool = False  # several reads at once are faster
     local: LocalEngine | None = None
-    redating: Redating | None = None
+    redate: Redate | None = None
     observable: Observable | None = None
-    inspectable: Inspectable | None = None
+    state: Callable[[], TableState] | None = None

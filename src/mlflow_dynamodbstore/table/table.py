@@ -193,9 +193,9 @@ class Table:
 
         Nobody else may change these items meanwhile. Raises as :meth:`write` does.
         """
-        redating = self.engine.capabilities.redating
-        if redating is not None:
-            redating.redate(partition, ranges, ttl)
+        redate = self.engine.capabilities.redate
+        if redate is not None:
+            redate(partition, ranges, ttl)
             return
         queries = [Query(partition, KeyCondition(self._sk).between(*one)) for one in ranges]
         found = self.map(lambda query: list(self.items(query)), queries)

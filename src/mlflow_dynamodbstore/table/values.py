@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any, NamedTuple, TypeAlias
 
 Value: TypeAlias = Any
@@ -21,6 +22,20 @@ def is_expired(item: Item, now: float) -> bool:
     """Whether an item has expired."""
     ttl = item.get(TTL)
     return ttl is not None and type(ttl) is int and ttl <= now  # a bool is no time
+
+
+def same_value(one: Value, other: Value) -> bool:
+    """Whether two values are stored alike: 1 and 1.0 are not, two equal NaNs are."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is float:
+        return pack("d", one) == pack("d", other)
+    if kind is dict:
+        return one.keys() == other.keys() and all(same_value(one[k], other[k]) for k in one)
+    if kind is list:
+        return len(one) == len(other) and all(map(same_value, one, other))
+    return bool(one == other)
 
 
 class Key(NamedTuple):

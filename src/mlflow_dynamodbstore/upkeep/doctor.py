@@ -141,12 +141,12 @@ class Doctor:
             yield Finding("completeness", Level.FAILURE, text)
 
     def _setup(self) -> Iterator[Finding]:
-        inspectable = self._table.engine.capabilities.inspectable
-        if inspectable is None:
+        state_of = self._table.engine.capabilities.state
+        if state_of is None:
             yield Finding("expiry", Level.OK, "this engine removes expired items itself")
             return
         before = self._table.clock()
-        state = inspectable.state()
+        state = state_of()
         after = self._table.clock()
         yield _switched(
             "expiry",

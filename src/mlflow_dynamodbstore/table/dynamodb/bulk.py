@@ -21,6 +21,7 @@ from mlflow_dynamodbstore.table.errors import (
     Throttled,
     Unavailable,
 )
+from mlflow_dynamodbstore.table.request_checks import check_distinct, key_of
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -52,7 +53,7 @@ class BulkWrite:
 
         Raises ``AccessDenied`` or ``TableMissing`` when every write failed with it.
         """
-        requests.refuse_repeated_keys(self._schema, self._writes)
+        check_distinct([key_of(self._schema, write) for write in self._writes])
         batched = [n for n, write in enumerate(self._writes) if _fits_batch(write)]
         alone = [n for n, write in enumerate(self._writes) if not _fits_batch(write)]
         tasks = [
@@ -101,7 +102,7 @@ class BulkWrite:
             return
         left = self._unprocessed(answer)
         for position, write in zip(positions, writes, strict=True):
-            if requests.key_of(self._schema, write) not in left:
+            if key_of(self._schema, write) not in left:
                 self._outcomes[position] = Outcome("applied")
 
     def _unprocessed(self, answer: Body) -> set[Key]:

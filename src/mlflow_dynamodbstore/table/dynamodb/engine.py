@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import botocore.session
@@ -75,7 +76,7 @@ class DynamoDBEngine:
     ) -> None:
         self.schema = schema
         self.observer: Observer | None = None
-        self.capabilities = Capabilities(waits_on_network=True, observable=self, inspectable=self)
+        self.capabilities = Capabilities(waits_on_network=True, observable=self, state=self.state)
         self._location = _location(table_name, region, endpoint_url)
         self._table = table_name
         self._connector = Connector(self._location, session, max_connections, transport)
@@ -90,24 +91,18 @@ class DynamoDBEngine:
 
     def prepare(self, *, create: bool) -> None:
         """Make sure the table exists and has our schema."""
-        try:
-            Admin(self._connected().client, self.schema, self._location).prepare(create=create)
-        except REQUEST_ERRORS as error:
-            raise translate(error, self._location, write=False) from error
+        with self._admin() as admin:
+            admin.prepare(create=create)
 
     def remove(self) -> None:
         """Delete the table with all its data, for ``destroy``."""
-        try:
-            Admin(self._connected().client, self.schema, self._location).remove()
-        except REQUEST_ERRORS as error:
-            raise translate(error, self._location, write=True) from error
+        with self._admin(write=True) as admin:
+            admin.remove()
 
     def state(self) -> TableState:
         """The settings of the table, for ``doctor``."""
-        try:
-            return Admin(self._connected().client, self.schema, self._location).state()
-        except REQUEST_ERRORS as error:
-            raise translate(error, self._location, write=False) from error
+        with self._admin() as admin:
+            return admin.state()
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:
         """The item at a key, or None."""
@@ -175,6 +170,13 @@ class DynamoDBEngine:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    @contextmanager
+    def _admin(self, *, write: bool = False) -> Iterator[Admin]:
+        try:
+            yield Admin(self._connected().client, self.schema, self._location)
+        except REQUEST_ERRORS as error:
+            raise translate(error, self._location, write=write) from error
 
     def _call(self, operation: str, request: Body, *, write: bool = False) -> Body:
         observer = self.observer

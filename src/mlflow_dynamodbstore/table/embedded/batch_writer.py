@@ -11,10 +11,10 @@ from mlflow_dynamodbstore.table.conditions import is_absence
 from mlflow_dynamodbstore.table.contract import Check, Delete, Outcome, Put, Write
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.layout import LASTING_COLUMNS, Layout, RowKey
-from mlflow_dynamodbstore.table.embedded.request_checks import check_distinct
 from mlflow_dynamodbstore.table.embedded.row_changes import RecentPuts, RowChanges, WrongGuess
 from mlflow_dynamodbstore.table.embedded.writes import PreparedWrite, Writer
 from mlflow_dynamodbstore.table.errors import TableError
+from mlflow_dynamodbstore.table.request_checks import check_distinct
 from mlflow_dynamodbstore.table.values import Item
 
 MOST_VARIABLES = 500

@@ -25,9 +25,9 @@ from mlflow_dynamodbstore.table.embedded.file import File, Synchronous
 from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
 from mlflow_dynamodbstore.table.embedded.layout import Layout
 from mlflow_dynamodbstore.table.embedded.reads import Reader
-from mlflow_dynamodbstore.table.embedded.request_checks import check_batch_get, check_key
 from mlflow_dynamodbstore.table.embedded.sweeper import sweeper
 from mlflow_dynamodbstore.table.embedded.writes import Writer
+from mlflow_dynamodbstore.table.request_checks import check_batch_get, check_key
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -64,7 +64,7 @@ class EmbeddedEngine:
         self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
         self._batch_writer = BatchWriter(self._file, self._layout, self._writer)
         self.capabilities = Capabilities(
-            local=self, redating=None if self._writer.always_reads else self
+            local=self, redate=None if self._writer.always_reads else self.redate
         )
 
     @property

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 from mlflow_dynamodbstore.table.embedded.file import File
@@ -128,16 +127,8 @@ def _due(file: File, hour: int) -> Iterator[ExpiryNote]:
     )
     found = [ExpiryNote(-(2**63), "", "")]
     while found:
-        values = (hour, *found[-1], BATCH)
-        rows = file.read(partial(_fetch, find, values))
-        found = [ExpiryNote(*row) for row in rows]
+        found = [ExpiryNote(*row) for row in file.fetch(find, (hour, *found[-1], BATCH))]
         yield from found
-
-
-def _fetch(
-    sql: str, values: tuple[str | int, ...], connection: sqlite3.Connection
-) -> list[tuple[Any, ...]]:
-    return connection.execute(sql, values).fetchall()
 
 
 def _remove_group(
@@ -146,7 +137,7 @@ def _remove_group(
     find = f"SELECT pk, sk FROM items WHERE {_IN_GROUP} AND {_EXPIRED} LIMIT {BATCH}"  # noqa: S608
     values = (*note.range, *ages)
     total = 0
-    while keys := file.read(partial(_fetch, find, values)):
+    while keys := file.fetch(find, values):
         removed = file.write(lambda connection: _remove(connection, layout, lag, keys, ages))
         total += removed
         if not removed:  # all were renewed meanwhile
@@ -188,5 +179,5 @@ def remove_old_tokens(file: File, now: float) -> None:
     """Remove the tokens of transactions that can no longer be repeated."""
     old = (now - TOKEN_SECONDS,)
     find = "SELECT 1 FROM tokens WHERE at <= ? LIMIT 1"
-    if file.read(lambda connection: connection.execute(find, old).fetchone()):
+    if file.fetch(find, old):
         file.write_one("DELETE FROM tokens WHERE at <= ?", old)

@@ -57,6 +57,10 @@ class File:
         finally:
             self._pool.give(connection)
 
+    def fetch(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """All rows that one statement reads."""
+        return self.read(lambda connection: connection.execute(statement, values).fetchall())
+
     def snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Read. The statements of ``work`` all see the same state of the file."""
         return self.read(lambda connection: in_transaction(connection, "BEGIN", work))

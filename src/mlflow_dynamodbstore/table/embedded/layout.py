@@ -16,8 +16,8 @@ from itertools import chain
 
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
-from mlflow_dynamodbstore.table.embedded.request_checks import check_key, check_text
 from mlflow_dynamodbstore.table.errors import ItemTooLarge
+from mlflow_dynamodbstore.table.request_checks import check_key, check_text
 from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size, number_size, text_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Value

@@ -16,6 +16,7 @@ from mlflow_dynamodbstore.table.embedded.layout import SIZED_COLUMNS, Layout
 from mlflow_dynamodbstore.table.embedded.ranges import after_cursor, range_of
 from mlflow_dynamodbstore.table.embedded.views import Reading, View
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.request_checks import check_limit, check_segment
 from mlflow_dynamodbstore.table.sizes import item_size, text_size
 from mlflow_dynamodbstore.table.values import Item
 
@@ -42,7 +43,7 @@ class Reader:
         view = self._views.get(query.index)
         if view is None:
             raise InvalidRequest(f"the table has no index {query.index!r}")
-        _check_limit(query.limit)
+        check_limit(query.limit)
         judge = _query_filter(query, view)
         reading = _plan(query, view)
         lag = self._lag if view.is_global else None
@@ -59,9 +60,8 @@ class Reader:
 
     def scan(self, scan: Scan) -> Page:
         """One page of the whole table, in the order of keys."""
-        _check_limit(scan.limit)
-        if not 0 <= scan.segment < scan.segments:
-            raise InvalidRequest(f"there is no segment {scan.segment} of {scan.segments}")
+        check_limit(scan.limit)
+        check_segment(scan)
         judge = None if scan.filter is None else predicate(scan.filter)
         terms, values = _scan_terms(scan)
         sql = f"SELECT {SIZED_COLUMNS} FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
@@ -154,11 +154,6 @@ def _cut_page(
         if count == limit:
             return items, last
     return items, None
-
-
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and limit < 1:
-        raise InvalidRequest(f"a page holds at least one item, not {limit}")
 
 
 def _query_filter(query: Query, view: View) -> Predicate | None:

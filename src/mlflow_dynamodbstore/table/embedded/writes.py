@@ -33,12 +33,6 @@ from mlflow_dynamodbstore.table.embedded.layout import (
     expiry_of,
     expiry_size,
 )
-from mlflow_dynamodbstore.table.embedded.request_checks import (
-    check_distinct,
-    check_key,
-    check_transaction,
-    check_update,
-)
 from mlflow_dynamodbstore.table.errors import (
     CollectionFull,
     ConditionFailed,
@@ -48,6 +42,12 @@ from mlflow_dynamodbstore.table.errors import (
     RefusalCode,
     TableError,
     TransactionCancelled,
+)
+from mlflow_dynamodbstore.table.request_checks import (
+    check_distinct,
+    check_key,
+    check_transaction,
+    check_update,
 )
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item

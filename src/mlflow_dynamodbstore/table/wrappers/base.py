@@ -10,13 +10,11 @@ from mlflow_dynamodbstore.table.contract import (
     Got,
     Outcome,
     Page,
-    Put,
     Query,
     Scan,
     TransactWrite,
     Write,
 )
-from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
@@ -59,8 +57,3 @@ class WrappedEngine:
 
     def close(self) -> None:
         self.inner.close()
-
-
-def key_of(schema: Schema, write: TransactWrite) -> Key:
-    """The key of the item that a write is about."""
-    return schema.key_of(write.item) if isinstance(write, Put) else write.key

@@ -7,13 +7,12 @@ what each secondary index writes. A transaction doubles the units of the table, 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size
-from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.table.values import Item, same_value
 
 READ_STEP = 4096
 WRITE_STEP = 1024
@@ -100,19 +99,6 @@ def projected(schema: Schema, index: Index, item: Item | None) -> Item | None:
         return item
     names = (schema.pk, schema.sk, index.pk or schema.pk, index.sk)
     return {name: item[name] for name in dict.fromkeys(names)}
-
-
-def same_value(one: Value, other: Value) -> bool:
-    """Whether two values are stored alike: 1 and 1.0 are not, two equal NaNs are."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, float) and isinstance(other, float):
-        return struct.pack("d", one) == struct.pack("d", other)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_value(one[k], other[k]) for k in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_value, one, other))
-    return bool(one == other)
 
 
 def _size(item: Item | None) -> int:

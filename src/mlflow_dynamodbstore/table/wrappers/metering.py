@@ -31,10 +31,11 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.request_checks import key_of
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.wrappers import costs
-from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine, key_of
+from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 
 _READS = frozenset({"GetItem", "BatchGetItem", "Query", "Scan"})
 
@@ -94,15 +95,11 @@ class Meter:
             self._total.read_units += read
             self._total.write_units += write
 
-    def add_reads(self, units: float) -> None:
+    def add_units(self, *, read: float = 0.0, write: float = 0.0) -> None:
         """Count units of a request that is itself counted elsewhere."""
         with self._lock:
-            self._total.read_units += units
-
-    def add_writes(self, units: float) -> None:
-        """Count units of a request that is itself counted elsewhere."""
-        with self._lock:
-            self._total.write_units += units
+            self._total.read_units += read
+            self._total.write_units += write
 
     @contextmanager
     def measure(self) -> Iterator[Usage]:
@@ -173,27 +170,27 @@ class _Reported(WrappedEngine):
         page = self.inner.query(query)
         owed = costs.fetch_units(self.schema, query, page.items, self._last.unseen)
         if owed:
-            self._meter.add_reads(max(0.0, owed - self._last.fetched))
+            self._meter.add_units(read=max(0.0, owed - self._last.fetched))
         return page
 
     def apply(self, write: Write) -> Item | None:
         try:
             return self.inner.apply(write)
         except ConditionFailed as refused:
-            self._meter.add_writes(costs.refused_units(refused.old))
+            self._meter.add_units(write=costs.refused_units(refused.old))
             raise
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
         outcomes = self.inner.apply_many(writes)
         refused = [outcome.image for outcome in outcomes if outcome.status == "refused"]
-        self._meter.add_writes(sum(map(costs.refused_units, refused)))
+        self._meter.add_units(write=sum(map(costs.refused_units, refused)))
         return outcomes
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         try:
             self.inner.transact(writes, token)
         except TransactionCancelled as cancelled:
-            self._meter.add_writes(cancelled_units(cancelled))
+            self._meter.add_units(write=cancelled_units(cancelled))
             raise
 
 

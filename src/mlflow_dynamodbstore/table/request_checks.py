@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_GET,
     MAX_PK_BYTES,
     MAX_SK_BYTES,
     MAX_TRANSACTION,
+    Put,
+    Scan,
+    TransactWrite,
 )
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import text_size
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
+
+T = TypeVar("T")
 
 MAX_TOKEN = 36
 
@@ -52,13 +57,30 @@ def check_text(text: Any, role: str, limit: int) -> None:
 
 def check_distinct(keys: Sequence[tuple[str, str]]) -> None:
     """Raise ``InvalidRequest`` when a key is named twice."""
-    if len(set(keys)) == len(keys):
-        return
-    seen: set[tuple[str, str]] = set()
-    for key in keys:
-        if key in seen:
-            raise InvalidRequest(f"one request names the key {tuple(key)} twice")
-        seen.add(key)
+    if len(set(keys)) < len(keys):
+        raise InvalidRequest(f"the key {tuple(_first_repeated(keys))} is named twice")
+
+
+def key_of(schema: Schema, write: TransactWrite) -> Key:
+    """The key of the item that a write is about. Raises ``InvalidRequest`` for an item without."""
+    if not isinstance(write, Put):
+        return write.key
+    try:
+        return schema.key_of(write.item)
+    except KeyError as error:
+        raise InvalidRequest(f"the item has no attribute {error}, which is in its key") from error
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise ``InvalidRequest`` unless this can be the limit of a page."""
+    if limit is not None and limit < 1:
+        raise InvalidRequest(f"a page holds at least one item, not {limit}")
+
+
+def check_segment(scan: Scan) -> None:
+    """Raise ``InvalidRequest`` for a segment that does not exist."""
+    if not 0 <= scan.segment < scan.segments:
+        raise InvalidRequest(f"there is no segment {scan.segment} of {scan.segments}")
 
 
 def check_batch_get(keys: Sequence[Key]) -> None:
@@ -87,17 +109,11 @@ def check_update(update: Update, schema: Schema) -> None:
         if name in names:
             raise InvalidRequest(f"{name!r} is part of the key and cannot be changed")
     if len(set(names)) < len(names):
-        twice = _first_repeated(names)
-        raise InvalidRequest(f"an update names the attribute {twice!r} twice")
+        raise InvalidRequest(f"an update names the attribute {_first_repeated(names)!r} twice")
     for name, amount in update.add.items():
         if type(amount) is not int:
             raise InvalidRequest(f"only a whole number can be added to {name!r}")
 
 
-def _first_repeated(names: Iterable[str]) -> str:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    raise ValueError("no name is repeated")
+def _first_repeated(values: Sequence[T]) -> T:
+    return next(value for n, value in enumerate(values) if value in values[:n])
