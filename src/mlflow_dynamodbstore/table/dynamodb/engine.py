@@ -86,11 +86,9 @@ class DynamoDBEngine:
 
     @property
     def uri(self) -> str:
-        """The URI that opens this table again."""
         return str(self._location)
 
     def prepare(self, *, create: bool) -> None:
-        """Make sure the table exists and has our schema."""
         with self._admin() as admin:
             admin.prepare(create=create)
 
@@ -105,13 +103,11 @@ class DynamoDBEngine:
             return admin.state()
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        """The item at a key, or None."""
         request = requests.get(self._table, self.schema, key, consistent=consistent)
         item = self._call("GetItem", request).get("Item")
         return decode_item(item) if item else None
 
     def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:
-        """Up to 100 items."""
         if not keys:
             return Got()
         if len(keys) > MAX_BATCH_GET:
@@ -126,18 +122,15 @@ class DynamoDBEngine:
         )
 
     def apply(self, write: Write) -> Item | None:
-        """Do one write and return the image its ``returns`` asks for."""
         operation, request = requests.single_write(self._table, self.schema, write)
         image = self._call(operation, request, write=True).get("Attributes")
         return decode_item(image) if image else None
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes independently."""
         bulk = BulkWrite(self._table, self.schema, writes, apply=self.apply, call=self._call_write)
         return bulk.run(self._workers)
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
-        """Do up to 100 writes and checks on different keys, all or none."""
         request = requests.transact(self._table, self.schema, writes, token)
         try:
             self._call("TransactWriteItems", request, write=True)
@@ -146,7 +139,6 @@ class DynamoDBEngine:
             raise TransactionCancelled(_too_large(writes, str(error))) from error
 
     def query(self, query: Query) -> Page:
-        """One page of a partition."""
         answer = self._call("Query", requests.query(self._table, self.schema, query))
         last = answer.get("LastEvaluatedKey")
         return Page(
@@ -155,7 +147,6 @@ class DynamoDBEngine:
         )
 
     def scan(self, scan: Scan) -> Page:
-        """One page of the whole table."""
         answer = self._call("Scan", requests.scan(self._table, self.schema, scan))
         last = answer.get("LastEvaluatedKey")
         return Page(

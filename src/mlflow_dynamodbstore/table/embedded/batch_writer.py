@@ -49,14 +49,10 @@ class BatchWriter:
         self._writer.notes.forget()
         self._recent.forget()
 
-    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes in one transaction; one that fails does not affect the others."""
-        return self.apply_in_order(writes, ())
-
     def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
         """Do many writes, then others in the same transaction if all of the first were applied.
 
-        If not, the others have no outcomes.
+        If not, the others have no outcomes. A write that fails does not affect its neighbours.
         """
         groups = [self._check(some) for some in (writes, then) if some]
         if not groups:

@@ -69,7 +69,6 @@ class EmbeddedEngine:
 
     @property
     def uri(self) -> str:
-        """The URI that opens this table again."""
         return f"dynamodb:///{self.path}{self._query_string}"
 
     @property
@@ -82,13 +81,9 @@ class EmbeddedEngine:
         self._writer.expiry_clock = clock
 
     def prepare(self, *, create: bool) -> None:
-        """Make sure the file exists and is ours. Raises ``TableMissing``, ``SchemaMismatch`` and
-        ``BadTableURI``.
-        """
         file_setup.prepare(self.path, self._layout, create=create)
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:  # noqa: ARG002 - always is
-        """The item at a key, or None."""
         check_key(*key)
         sql = self._layout.get
         row = self._file.read(lambda connection: connection.execute(sql, key).fetchone())
@@ -110,31 +105,26 @@ class EmbeddedEngine:
         return Got(self._file.snapshot(read))
 
     def apply(self, write: Write) -> Item | None:
-        """Do one write. Raises ``ConditionFailed``, ``ItemTooLarge`` and ``CollectionFull``."""
         return self._writer.apply(write)
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
         """Do many writes independently; they become durable together."""
-        return self._batch_writer.apply_many(writes)
+        return self._batch_writer.apply_in_order(writes, ())
 
     def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
         """Do many writes, then others if all were applied; all become durable together."""
         return self._batch_writer.apply_in_order(writes, then)
 
     def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
-        """Change the expiry of items without reading them."""
         self._writer.redate(partition, ranges, ttl)
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
-        """Do up to 100 writes and checks, all or none. Raises ``TransactionCancelled``."""
         self._writer.transact(writes, token)
 
     def query(self, query: Query) -> Page:
-        """One page of a partition, of the table or of an index."""
         return self._reader.query(query)
 
     def scan(self, scan: Scan) -> Page:
-        """One page of the whole table."""
         return self._reader.scan(scan)
 
     def sweep(self, now: float | None = None) -> int:
