@@ -19,7 +19,7 @@ from mlflow.server.constants import BACKEND_STORE_URI_ENV_VAR
 
 from mlflow_dynamodbstore.auth.mlflow_patch import check_mlflow, install_store
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
-from mlflow_dynamodbstore.table.uri import SCHEME
+from mlflow_dynamodbstore.table.location import SCHEME
 
 DEFAULT_ADMIN = "admin"
 _TAKEN = ErrorCode.Name(RESOURCE_ALREADY_EXISTS)

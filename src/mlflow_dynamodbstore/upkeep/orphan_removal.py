@@ -16,8 +16,15 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
-from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Check, Delete, Patch, TransactWrite
-from mlflow_dynamodbstore.table.errors import IncompleteWrite, TransactionCancelled
+from mlflow_dynamodbstore.table.contract import (
+    MAX_TRANSACTION,
+    Check,
+    Delete,
+    IncompleteWrite,
+    Patch,
+    TransactWrite,
+)
+from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Key, Value

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore.evaluation.dataset_places import move_dataset, remove_dataset
+from mlflow_dynamodbstore.evaluation.datasets import move_dataset, remove_dataset
 from mlflow_dynamodbstore.gateway.moving import THINGS, Things, move_note
 from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import access as access_keys

@@ -1,4 +1,4 @@
-"""Records of evaluation datasets: what one is, how two with the same inputs are merged."""
+"""Records of evaluation datasets: their items, and how those with the same inputs are merged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mlflow.entities.dataset_record import DatasetRecord
 from mlflow.entities.dataset_record_source import DatasetRecordSource
 from mlflow.utils.mlflow_tags import MLFLOW_USER
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared import large_values
@@ -20,20 +20,20 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 ID_PREFIX = "dr-"
 INLINE = 64 * 1024
-"""Bytes of a record that stay in its item: so many records are written in one transaction."""
+"""Bytes that may stay in a record's own item, so that 49 records fit into a transaction."""
 
 Given = Mapping[str, Any]
 """A record as a caller gives it."""
 
 
 def input_hash(given: Given) -> str:
-    """What tells whether two records have the same inputs."""
+    """The hash of a record's inputs."""
     inputs = json.dumps(given.get("inputs", {}), sort_keys=True)
     return hashlib.sha256(inputs.encode()).hexdigest()
 
 
 def user_of(given: Given) -> str | None:
-    """Who made a record, as far as its tags say."""
+    """The user that the tags of a record name, if any."""
     user: str | None = (given.get("tags") or {}).get(MLFLOW_USER)
     return user
 
@@ -51,7 +51,7 @@ class Record:
     updated_by: str | None
     contents: dict[str, Any]
     revision: int = 1
-    stored: Item = field(default_factory=dict)  # what the table holds of it, if anything
+    stored: Item = field(default_factory=dict)  # its item in the table, empty for a new record
 
     @classmethod
     def new(cls, dataset_id: str, given: Given, now: int) -> Record:
@@ -90,8 +90,8 @@ class Record:
             item,
         )
 
-    def merged(self, given: Given, now: int) -> Record:
-        """This record with what another one of the same inputs says."""
+    def _merged(self, given: Given, now: int) -> Record:
+        """This record updated by one with the same inputs."""
         contents = dict(self.contents)
         if "outputs" in given:
             contents["outputs"] = given["outputs"]
@@ -105,11 +105,11 @@ class Record:
             updated_by=user_of(given) or self.updated_by,
         )
 
-    def folded(self, others: Sequence[Given], now: int) -> Record:
-        """This record merged with others, one after the other."""
+    def merged_with(self, others: Sequence[Given], now: int) -> Record:
+        """This record updated by several with the same inputs, one after the other."""
         record = self
         for given in others:
-            record = record.merged(given, now)
+            record = record._merged(given, now)
         return record
 
     @property
@@ -121,9 +121,9 @@ class Record:
 
     @property
     def guard(self) -> Item:
-        """The item that keeps its inputs from being there twice."""
-        sk = dataset_keys.dataset_input(self.input_hash)
-        return {"PK": self.key.pk, "SK": sk, "record_id": self.record_id}
+        """The item that keeps the inputs unique in the dataset."""
+        key = self.guard_key
+        return {"PK": key.pk, "SK": key.sk, "record_id": self.record_id}
 
     @property
     def guard_key(self) -> Key:
@@ -162,6 +162,6 @@ class Record:
 
 
 def _as_json(contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Contents as they come back from JSON, which they are kept in."""
+    """Contents as they are read back from JSON, in which they are stored."""
     plain: dict[str, Any] = json.loads(json.dumps(contents))
     return plain

@@ -1,4 +1,4 @@
-"""What label schemas and review queues share: which experiment they are in."""
+"""Finding the experiments that label schemas and review queues lie in."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mlflow_dynamodbstore.shared.places import experiment_id_of
 
 
 class ReviewedExperiments:
-    """The ground the modules about reviews stand on."""
+    """The experiments of label schemas and review queues."""
 
     def __init__(self, experiment_lookup: ExperimentLookup) -> None:
         self.experiment_lookup = experiment_lookup
 
-    def reviewed_experiment(self, experiment_id: str | int) -> str:
+    def active_id(self, experiment_id: str | int) -> str:
         """The id of an active experiment; MLflow's error for any other."""
         return experiment_id_of(self.experiment_lookup.get(experiment_id, {LifecycleStage.ACTIVE}))
 
-    def home_of(self, prefix: str, thing_id: str) -> str | None:
-        """The experiment that an id of ours names, if the active workspace has it."""
-        home = ids.experiment_of(thing_id.removeprefix(prefix))
-        return home if home is not None and self.experiment_lookup.is_in_workspace(home) else None
+    def id_in(self, entity_id: str, prefix: str) -> str | None:
+        """The experiment that the id of an entity names, if the active workspace has it."""
+        found = ids.experiment_of(entity_id.removeprefix(prefix))
+        return found if found and self.experiment_lookup.is_in_workspace(found) else None

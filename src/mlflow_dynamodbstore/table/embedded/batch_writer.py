@@ -1,4 +1,4 @@
-"""Many writes in one transaction, each on its own."""
+"""Many independent writes in one transaction."""
 
 from __future__ import annotations
 
@@ -9,56 +9,52 @@ from dataclasses import dataclass
 
 from mlflow_dynamodbstore.table.conditions import is_absence
 from mlflow_dynamodbstore.table.contract import Check, Delete, Outcome, Put, Write
-from mlflow_dynamodbstore.table.embedded.batches import Batch, Memory, Place, Prepared, WrongGuess
 from mlflow_dynamodbstore.table.embedded.file import File
-from mlflow_dynamodbstore.table.embedded.layout import LASTING_COLUMNS, Layout
-from mlflow_dynamodbstore.table.embedded.requests import check_distinct
-from mlflow_dynamodbstore.table.embedded.writes import Writer
+from mlflow_dynamodbstore.table.embedded.layout import LASTING_COLUMNS, Layout, RowKey
+from mlflow_dynamodbstore.table.embedded.row_changes import RecentPuts, RowChanges, WrongGuess
+from mlflow_dynamodbstore.table.embedded.writes import PreparedWrite, Writer
 from mlflow_dynamodbstore.table.errors import TableError
+from mlflow_dynamodbstore.table.request_checks import check_distinct
 from mlflow_dynamodbstore.table.values import Item
 
 MOST_VARIABLES = 500
-_APPLIED = Outcome("applied")  # without an image there is nothing to change in it
+_APPLIED = Outcome("applied")  # may be shared: it has no image that a table would clean
 
 
 @dataclass(slots=True)
-class Group:
-    """Writes that have been checked: those that are done blindly, and those that have to see."""
+class CheckedWrites:
+    """Checked writes: those that need no read, in ``changes``, and those that do, in ``seeing``."""
 
-    batch: Batch
+    changes: RowChanges
     outcomes: list[Outcome]
-    seeing: list[tuple[int, Prepared]]
+    seeing: list[tuple[int, PreparedWrite]]
 
     @property
     def is_applied(self) -> bool:
-        """Whether every write was done."""
+        """Whether every write was applied."""
         return all(outcome.status == "applied" for outcome in self.outcomes)
 
 
-class ManyWriter:
-    """Does many writes at once; what one of them needs it knows from the writer of single ones."""
+class BatchWriter:
+    """Does many writes at once."""
 
     def __init__(self, file: File, layout: Layout, writer: Writer) -> None:
         self._file = file
         self._layout = layout
         self._writer = writer
-        self._memory = Memory()
-        file.undone = self._forget
+        self._recent = RecentPuts()
+        file.on_rollback = self._forget
 
     def _forget(self) -> None:
         self._writer.notes.forget()
-        self._memory.forget()
-
-    def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes in one transaction; one that cannot be done leaves the others alone."""
-        return self.apply_in_order(writes, ())
+        self._recent.forget()
 
     def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, and others in the same transaction if all of them were applied.
+        """Do many writes, then others in the same transaction if all of the first were applied.
 
-        If not, there are no outcomes of the others.
+        If not, the others have no outcomes. A write that fails does not affect its neighbours.
         """
-        groups = [self._checked(some) for some in (writes, then) if some]
+        groups = [self._check(some) for some in (writes, then) if some]
         if not groups:
             return []
         done = self._in_one_transaction(groups)
@@ -66,14 +62,14 @@ class ManyWriter:
 
     # --- before a transaction -------------------------------------------------------------------
 
-    def _checked(self, writes: Sequence[Write]) -> Group:
-        group = Group(Batch(self._layout), [_APPLIED] * len(writes), [])
-        keys: list[Place] = []
+    def _check(self, writes: Sequence[Write]) -> CheckedWrites:
+        group = CheckedWrites(RowChanges(self._layout), [_APPLIED] * len(writes), [])
+        keys: list[RowKey] = []
         for n, write in enumerate(writes):
             try:
                 if type(write) is Put and self._writer.is_blind(write):
                     row = self._layout.row(write.item)
-                    group.batch.blind_puts.append(row)
+                    group.changes.blind_puts.append(row)
                     keys.append(row[:2])  # type: ignore[arg-type]  # a row begins with its key
                     continue
                 prepared = self._writer.prepare(write)
@@ -82,105 +78,113 @@ class ManyWriter:
                 continue
             keys.append(prepared.key)
             if type(write) is Delete and self._writer.is_blind(write):
-                group.batch.blind_deletes.append(prepared.key)
+                group.changes.blind_deletes.append(prepared.key)
             else:
                 group.seeing.append((n, prepared))
         check_distinct(keys)
         return group
 
-    def _in_one_transaction(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups that were done: all up to the first in which a write was not applied."""
-        guess = self._memory.is_trusted() and not self._writer.is_watchful
+    def _in_one_transaction(self, groups: Sequence[CheckedWrites]) -> list[CheckedWrites]:
+        """The groups that were begun: up to the first with a write that was not applied."""
+        guess = self._recent.is_trusted() and not self._writer.always_reads
         try:
-            return self._file.write(lambda connection: self._do(connection, groups, guess=guess))
+            return self._file.write(
+                lambda connection: self._write_groups(connection, groups, guess=guess)
+            )
         except WrongGuess:
-            self._memory.was_wrong()
-            return self._file.write(lambda connection: self._do(connection, groups, guess=False))
+            self._recent.was_wrong()
+            return self._file.write(
+                lambda connection: self._write_groups(connection, groups, guess=False)
+            )
 
     # --- inside a transaction -------------------------------------------------------------------
 
-    def _do(
-        self, connection: sqlite3.Connection, groups: Sequence[Group], *, guess: bool
-    ) -> list[Group]:
+    def _write_groups(
+        self, connection: sqlite3.Connection, groups: Sequence[CheckedWrites], *, guess: bool
+    ) -> list[CheckedWrites]:
         done = []
         for group in groups:
-            if self._writer.is_watchful:
+            if self._writer.always_reads:
                 for n, prepared in group.seeing:
                     group.outcomes[n] = self._writer.outcome(connection, prepared)
             else:
-                self._together(connection, group, guess=guess)
+                self._write_together(connection, group, guess=guess)
             done.append(group)
             if not group.is_applied:
                 break
         return done
 
-    def _together(self, connection: sqlite3.Connection, group: Group, *, guess: bool) -> None:
-        """Judge many writes by the items they meet, and do at once those that hold.
+    def _write_together(
+        self, connection: sqlite3.Connection, group: CheckedWrites, *, guess: bool
+    ) -> None:
+        """Judge many writes by the stored items, and do together those whose conditions hold.
 
-        The keys differ, so no write of the group changes what another one meets.
+        The keys differ, so no write of the group changes the item of another.
         """
-        batch, outcomes = group.batch, group.outcomes
-        batch.begin()
+        changes, outcomes = group.changes, group.outcomes
+        changes.reset()
         unknown = []
         for n, prepared in group.seeing:
-            outcome = self._guessed(prepared, batch) if guess else None
+            outcome = self._guess_outcome(prepared, changes) if guess else None
             if outcome is None:
                 unknown.append((n, prepared))
             else:
                 outcomes[n] = outcome
         if unknown:
-            standing = self._standing(connection, [p.key for _, p in unknown])
+            standing = self._read_items(connection, [p.key for _, p in unknown])
             for n, prepared in unknown:
-                outcomes[n] = self._planned(prepared, standing.get(prepared.key), batch)
-        batch.run(connection, self._writer.notes)
+                outcomes[n] = self._judge(prepared, standing.get(prepared.key), changes)
+        changes.run(connection, self._writer.notes)
 
-    def _guessed(self, prepared: Prepared, batch: Batch) -> Outcome | None:
-        """What becomes of a write if the item it meets is as expected; None without expectation.
+    def _guess_outcome(self, prepared: PreparedWrite, changes: RowChanges) -> Outcome | None:
+        """The outcome of a write if the stored item is the remembered one; None if none is.
 
-        Raises ``WrongGuess`` when it would be refused: nobody is refused on a guess.
+        Raises ``WrongGuess`` when it would be refused: no write is refused on a guess.
         """
         row, write = prepared.row, prepared.write
         if row is None or len(row) > LASTING_COLUMNS or type(write) is not Put:
             return None
         if is_absence(write.condition, self._layout.schema.pk):
-            batch.inserts.append(row)
+            changes.inserts.append(row)
             return _APPLIED
-        known = self._memory.known.get(prepared.key)
+        known = self._recent.known.get(prepared.key)
         if known is None:
             return None
         item, body = known
         if prepared.judge is not None and not prepared.judge(item):
             raise WrongGuess
-        batch.swap(row, body)
-        self._memory.note(prepared.key, row, write.item)
+        changes.swap(row, body)
+        self._recent.note(prepared.key, row, write.item)
         return Outcome("applied", item) if write.returns == "old" else _APPLIED
 
-    def _planned(self, prepared: Prepared, stands: Item | None, batch: Batch) -> Outcome:
-        """What becomes of a write that meets this item."""
+    def _judge(self, prepared: PreparedWrite, stands: Item | None, changes: RowChanges) -> Outcome:
+        """The outcome of a write, given the stored item."""
         write, judge, row, new = prepared.write, prepared.judge, prepared.row, None
-        old = self._writer.seen(stands)
+        old = self._writer.unexpired(stands)
         if judge is not None and not judge(old or {}):
             return Outcome("refused", old)
         if isinstance(write, Delete):
-            batch.deletes.append(prepared.key)
+            changes.deletes.append(prepared.key)
         elif row is not None and isinstance(write, Put):
-            batch.put(row, stands)
-            self._memory.note(prepared.key, row, write.item)
+            changes.put(row, stands)
+            self._recent.note(prepared.key, row, write.item)
         else:
             try:
-                row, new = self._writer.after(prepared, old)
+                row, new = self._writer.updated(prepared, old)
             except TableError as error:
                 return Outcome("failed", error=error)
-            batch.put(row, stands)
+            changes.put(row, stands)
         returns = "none" if isinstance(write, Check) else write.returns
         return Outcome("applied", None if returns == "none" else old if returns == "old" else new)
 
-    def _standing(self, connection: sqlite3.Connection, keys: Sequence[Place]) -> dict[Place, Item]:
+    def _read_items(
+        self, connection: sqlite3.Connection, keys: Sequence[RowKey]
+    ) -> dict[RowKey, Item]:
         """The items at these keys."""
         of_partition: dict[str, list[str]] = defaultdict(list)
         for pk, sk in keys:
             of_partition[pk].append(sk)
-        found: dict[Place, Item] = {}
+        found: dict[RowKey, Item] = {}
         for pk, sks in of_partition.items():
             for start in range(0, len(sks), MOST_VARIABLES):
                 some = sks[start : start + MOST_VARIABLES]

@@ -1,4 +1,4 @@
-"""Label schemas as items."""
+"""Label schemas as items of the table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mlflow.genai.label_schemas.label_schemas import (
 
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.shared.places import experiment_id_of
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item
 
 _INPUTS: Mapping[str, type[Any]] = {
     "pass_fail": InputPassFail,
@@ -27,11 +27,11 @@ _INPUTS: Mapping[str, type[Any]] = {
     "numeric": InputNumeric,
     "text": InputText,
 }
-_WORDS = {kind: word for word, kind in _INPUTS.items()}
+_INPUT_TYPES = {kind: word for word, kind in _INPUTS.items()}
 
 
 def label_schema_item(schema: LabelSchema) -> Item:
-    """The item of a new label schema."""
+    """A new label schema's item."""
     assert schema.experiment_id is not None
     assert schema.schema_id is not None
     assert schema.created_at is not None
@@ -53,8 +53,8 @@ def label_schema_item(schema: LabelSchema) -> Item:
 
 
 def input_attributes(given: InputType) -> Item:
-    """What a label schema asks for. As JSON, since the bounds of a number may be any number."""
-    return {"input_type": _WORDS[type(given)], "input": json.dumps(asdict(given))}  # type: ignore[call-overload]
+    """The kind of answer a label schema asks for; as JSON, since bounds may be any number."""
+    return {"input_type": _INPUT_TYPES[type(given)], "input": json.dumps(asdict(given))}  # type: ignore[call-overload]
 
 
 def label_schema_of(item: Item) -> LabelSchema:
@@ -77,8 +77,3 @@ def label_schema_of(item: Item) -> LabelSchema:
 def label_schema_id_of(item: Item) -> str:
     """The id of the label schema that an item holds."""
     return str(review_keys.label_schema_id_of(str(item["SK"])))
-
-
-def name_guard(item: Item, name: str) -> Key:
-    """The guard of a name, in the experiment of a label schema."""
-    return Key(str(item["PK"]), review_keys.label_schema_name(name))

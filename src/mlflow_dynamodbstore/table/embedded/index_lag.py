@@ -1,9 +1,8 @@
 """Global indexes that show a write late, as DynamoDB's may.
 
-With a lag, each write first notes what the item was before it, due at the moment from which the
-indexes may show the change. Until then a global index shows that earlier image. Of several
-notes about one item the earliest still due is what an index shows. Only tests use this, so it
-is written for clearness and not for speed.
+With a lag, each write first notes the old image of the item and when the indexes may show the
+change. Until then a global index shows the old image; of several notes about one item, the oldest.
+Only tests use this, so it is written for clarity and not for speed.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from mlflow_dynamodbstore.table.embedded.views import View
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
-class Lag:
-    """The notes about changes that global indexes do not show yet."""
+class IndexLag:
+    """Notes about changes that global indexes do not show yet."""
 
     def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -30,13 +29,13 @@ class Lag:
     def note(
         self, connection: sqlite3.Connection, key: tuple[str, str], before: Item | None
     ) -> None:
-        """Note what an item was before the write that the same transaction does."""
+        """Note the old image of an item that the same transaction writes."""
         due = self._clock() + self._seconds
         image = None if before is None else pack(before)
         connection.execute("INSERT INTO pending VALUES (?, ?, ?, ?)", (*key, due, image))
 
     def forget(self, connection: sqlite3.Connection) -> None:
-        """Remove notes that no longer count."""
+        """Remove the notes whose time is over."""
         connection.execute("DELETE FROM pending WHERE due <= ?", (self._clock(),))
 
     def merged(
@@ -49,25 +48,25 @@ class Lag:
     ) -> Iterator[Item]:
         """The items that a lagging index shows, in order.
 
-        ``current`` are those it would show without a lag; ``belongs`` tells whether an earlier
-        image lies in the same stretch.
+        ``current`` are the items that it would show without a lag; ``belongs`` tells whether an old
+        image is in the same range.
         """
         schema = view.layout.schema
         earlier = self._earlier(connection)
 
-        def by_place(item: Item) -> list[Any]:
-            return [item[name] for name in view.places]
+        def by_position(item: Item) -> list[Any]:
+            return [item[name] for name in view.sort_attributes]
 
         unchanged = (item for item in current if schema.key_of(item) not in earlier)
         images = [item for item in earlier.values() if item is not None and belongs(item)]
-        images.sort(key=by_place, reverse=query.descending)
-        return heapq.merge(unchanged, images, key=by_place, reverse=query.descending)
+        images.sort(key=by_position, reverse=query.descending)
+        return heapq.merge(unchanged, images, key=by_position, reverse=query.descending)
 
     def _earlier(self, connection: sqlite3.Connection) -> dict[Key, Item | None]:
-        """The items of which indexes show an earlier image, with that image."""
+        """The keys of items whose old image the indexes show, with that image."""
         rows = connection.execute(
             "SELECT pk, sk, before FROM pending WHERE due > ? ORDER BY due DESC, rowid DESC",
             (self._clock(),),
         ).fetchall()
-        # The last note of a key wins: that is the earliest.
+        # The last row of a key wins: it is the oldest note.
         return {Key(pk, sk): None if before is None else unpack(before) for pk, sk, before in rows}
