@@ -38,6 +38,6 @@ def rotate_key_(options: TableOptions, new_passphrase: str, json: bool) -> None:
         output.as_json({"rotated": count, "version": version})
         return
     output.say(
-        f"[bold]{count:,}[/] secrets were changed. Start the servers with the new "
+        f"[bold]{count:,}[/] secrets changed. Start the servers with the new "
         f"{CRYPTO_KEK_PASSPHRASE_ENV_VAR} and with {CRYPTO_KEK_VERSION_ENV_VAR}={version}."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib import import_module
 
 from mlflow.entities.entity_type import EntityAssociationType
 
@@ -73,9 +74,8 @@ def _kinds(stores: Iterable[Stores], database: Database, table: Table) -> list[K
 
 
 def _access() -> tuple[Stores, ...]:
-    """The stores of users and roles."""
-    from mlflow_dynamodbstore.transfer.sql import access  # noqa: PLC0415 - loads MLflow's auth app
-
+    """The stores of users and roles; they load MLflow's auth app, which needs the extra ``auth``."""
+    access = import_module("mlflow_dynamodbstore.transfer.sql.access")
     return (
         ("users", access.UserRows, access.UserItems),
         ("roles", access.RoleRows, access.RoleItems),
