@@ -19,8 +19,8 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import made, not_found
+from mlflow_dynamodbstore.gateway import endpoint_records
+from mlflow_dynamodbstore.gateway.items import made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -163,7 +163,7 @@ class Budgets:
         except TransactionCancelled as cancelled:
             if not cancelled.refused(0):
                 raise
-            raise not_found(endpoint_items.ENTITY, endpoint_id=item["target"]) from cancelled
+            raise not_found(endpoint_records.ENTITY, endpoint_id=item["target"]) from cancelled
 
 
 def to_policy(item: Item) -> GatewayBudgetPolicy:

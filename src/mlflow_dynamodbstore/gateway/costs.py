@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 
 from mlflow.tracing.constant import TraceMetadataKey
 
-from mlflow_dynamodbstore.gateway.base import STARTS_KEPT
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
@@ -35,7 +34,7 @@ class GatewayCosts:
         self.context = context
         self.table = context.table
         self.trace_search = trace_search
-        self._noted_as_traced: BoundedCache[Key, bool] = BoundedCache(STARTS_KEPT)
+        self._noted: BoundedCache[Key, bool] = BoundedCache()
 
     def sum_gateway_trace_cost(
         self,
@@ -80,6 +79,6 @@ class GatewayCosts:
         if TraceMetadataKey.GATEWAY_ENDPOINT_ID not in metadata:
             return
         key = gateway_keys.traced_experiment_key(experiment_id, self.context.workspace())
-        if not self._noted_as_traced.get(key):
+        if not self._noted.get(key):
             self.table.put({"PK": key.pk, "SK": key.sk, "experiment_id": experiment_id})
-            self._noted_as_traced.put(key, True)
+            self._noted.put(key, True)

@@ -1,33 +1,25 @@
-"""Encrypting secrets as MLflow does: the same envelope, the same passphrase.
+"""Encrypting secrets as MLflow does, with the same envelope and the same passphrase.
 
-A secret encrypted here can be decrypted by MLflow's SQL store and the other way round.
+MLflow's SQL store can decrypt a secret encrypted here, and the other way round.
 """
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from mlflow.utils.crypto import (
-    CRYPTO_KEK_PASSPHRASE_ENV_VAR,
-    CRYPTO_KEK_VERSION_ENV_VAR,
-    KEKManager,
-    _decrypt_secret,
-    _encrypt_secret,
-    _mask_secret_value,
-)
+from mlflow.utils.crypto import _decrypt_secret, _encrypt_secret, _mask_secret_value
 
+from mlflow_dynamodbstore.shared.encryption_keys import gateway_key_manager
 from mlflow_dynamodbstore.table.values import Item
 
 
-def encrypted(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
+def encrypted_attributes(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
     """The attributes of a secret that hold its value, bound to its id and name."""
     envelope = _encrypt_secret(
         secret_value=json.dumps(value),
-        kek_manager=key_manager(),
+        kek_manager=gateway_key_manager(),
         secret_id=secret_id,
         secret_name=name,
     )
@@ -39,28 +31,14 @@ def encrypted(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
     }
 
 
-def decrypted(secret: Item) -> dict[str, Any]:
+def decrypted_value(secret: Item) -> dict[str, Any]:
     """The value of a secret."""
     value = _decrypt_secret(
         encrypted_value=secret["encrypted_value"],
         wrapped_dek=secret["wrapped_dek"],
-        kek_manager=key_manager(),
+        kek_manager=gateway_key_manager(),
         secret_id=secret["secret_id"],
         secret_name=secret["name"],
     )
-    assert isinstance(value, dict)  # as it was encrypted
+    assert isinstance(value, dict)
     return value
-
-
-def key_manager() -> KEKManager:
-    """The holder of the key that the passphrase in the environment gives."""
-    return _manager_of(
-        os.environ.get(CRYPTO_KEK_PASSPHRASE_ENV_VAR, ""),
-        int(os.environ.get(CRYPTO_KEK_VERSION_ENV_VAR, "1")),
-    )
-
-
-@functools.lru_cache(maxsize=4)
-def _manager_of(passphrase: str, version: int) -> KEKManager:
-    """Deriving a key takes a good part of a second on purpose, so it is done once a process."""
-    return KEKManager(passphrase=passphrase or None, kek_version=version)

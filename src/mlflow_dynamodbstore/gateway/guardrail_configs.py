@@ -14,10 +14,10 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import guardrails
-from mlflow_dynamodbstore.gateway.base import GatewayItems, exists_already, is_at, not_found
-from mlflow_dynamodbstore.gateway.endpoint_items import GUARDRAILS
-from mlflow_dynamodbstore.gateway.endpoints import Endpoints
+from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
+from mlflow_dynamodbstore.gateway.endpoint_records import GUARDRAILS
 from mlflow_dynamodbstore.gateway.guardrails import Guardrails, action_endpoint, to_guardrail
+from mlflow_dynamodbstore.gateway.items import GatewayItems, already_exists, is_at, not_found
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -35,12 +35,12 @@ class GuardrailConfigs:
         self,
         context: Context,
         gateway_items: GatewayItems,
-        gateway_endpoints: Endpoints,
+        endpoint_items: EndpointItems,
         guardrails: Guardrails,
     ) -> None:
         self.table = context.table
         self.gateway_items = gateway_items
-        self.gateway_endpoints = gateway_endpoints
+        self.endpoint_items = endpoint_items
         self.guardrails = guardrails
 
     def add_guardrail_to_endpoint(
@@ -58,10 +58,10 @@ class GuardrailConfigs:
         }
 
         def added(found: dict[Key, Item], entries: list[Item]) -> list[Item]:
-            if self.guardrails.guardrail_key(guardrail_id) not in found:
+            if self.guardrails.key(guardrail_id) not in found:
                 raise not_found(guardrails.ENTITY, guardrail_id=guardrail_id)
             if _has(entries, guardrail_id):
-                raise exists_already(
+                raise already_exists(
                     f"Guardrail '{guardrail_id}' is already added to endpoint '{endpoint_id}'"
                 )
             return [*entries, entry]
@@ -96,7 +96,7 @@ class GuardrailConfigs:
 
     def list_endpoint_guardrail_configs(self, endpoint_id: str) -> list[GatewayGuardrailConfig]:
         found = self._with_guardrails(endpoint_id)
-        endpoint = found.get(self.gateway_endpoints.endpoint_key(endpoint_id))
+        endpoint = found.get(self.endpoint_items.key(endpoint_id))
         if endpoint is None:
             raise not_found(ENDPOINT, endpoint_id=endpoint_id)
         entries = sorted(self._existing_guardrails(found, endpoint[GUARDRAILS]), key=_execution)
@@ -106,13 +106,11 @@ class GuardrailConfigs:
 
     def _with_guardrails(self, endpoint_id: str) -> dict[Key, Item]:
         """An endpoint, its guardrails, and the endpoints that these call."""
-        start = self.gateway_endpoints.endpoint_key(endpoint_id)
+        start = self.endpoint_items.key(endpoint_id)
 
         def links(item: Item) -> Iterable[Key]:
             if is_at(start, item):
-                return [
-                    self.guardrails.guardrail_key(one["guardrail_id"]) for one in item[GUARDRAILS]
-                ]
+                return [self.guardrails.key(one["guardrail_id"]) for one in item[GUARDRAILS]]
             return action_endpoint(item) if "guardrail_id" in item else []
 
         return self.gateway_items.follow(start, links)
@@ -126,8 +124,8 @@ class GuardrailConfigs:
     ) -> GatewayGuardrailConfig:
         """Change the list of an endpoint, and return the entry as it is then, or was."""
         key, guardrail_key = (
-            self.gateway_endpoints.endpoint_key(endpoint_id),
-            self.guardrails.guardrail_key(guardrail_id),
+            self.endpoint_items.key(endpoint_id),
+            self.guardrails.key(guardrail_id),
         )
 
         def attempt() -> GatewayGuardrailConfig:
@@ -137,21 +135,19 @@ class GuardrailConfigs:
                 raise missing
             entries = changed(found, self._existing_guardrails(found, before[GUARDRAILS]))
             exists: list[TransactWrite] = [Check(guardrail_key, PRESENT)]
-            after = self.gateway_endpoints.change_endpoint(before, {GUARDRAILS: entries}, exists)
+            after = self.endpoint_items.change(before, {GUARDRAILS: entries}, exists)
             known = {one["guardrail_id"]: one for one in [*before[GUARDRAILS], *entries]}
             return self._to_guardrail_config(after, known[guardrail_id], found)
 
         return optimistically(f"Endpoint '{endpoint_id}'", attempt)
 
     def _existing_guardrails(self, found: dict[Key, Item], entries: Iterable[Item]) -> list[Item]:
-        return [
-            one for one in entries if self.guardrails.guardrail_key(one["guardrail_id"]) in found
-        ]
+        return [one for one in entries if self.guardrails.key(one["guardrail_id"]) in found]
 
     def _to_guardrail_config(
         self, endpoint: Item, entry: Item, found: dict[Key, Item]
     ) -> GatewayGuardrailConfig:
-        guardrail = found[self.guardrails.guardrail_key(entry["guardrail_id"])]
+        guardrail = found[self.guardrails.key(entry["guardrail_id"])]
         return GatewayGuardrailConfig(
             endpoint_id=endpoint["endpoint_id"],
             guardrail_id=entry["guardrail_id"],

@@ -19,8 +19,8 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
-from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import made, not_found
+from mlflow_dynamodbstore.gateway import endpoint_records
+from mlflow_dynamodbstore.gateway.items import made, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -80,11 +80,11 @@ class Guardrails:
         except TransactionCancelled as cancelled:
             if not cancelled.any_refused:
                 raise
-            raise not_found(endpoint_items.ENTITY, endpoint_id=action_endpoint_id) from cancelled
+            raise not_found(endpoint_records.ENTITY, endpoint_id=action_endpoint_id) from cancelled
         return self._to_guardrails([item])[0]
 
     def get_gateway_guardrail(self, guardrail_id: str) -> GatewayGuardrail:
-        item = self.table.get(self.guardrail_key(guardrail_id))
+        item = self.table.get(self.key(guardrail_id))
         if item is None:
             raise not_found(ENTITY, guardrail_id=guardrail_id)
         return self._to_guardrails([item])[0]
@@ -92,7 +92,7 @@ class Guardrails:
     def delete_gateway_guardrail(self, guardrail_id: str) -> None:
         """Delete a guardrail; endpoints that name it are not held up by it any more."""
         try:
-            self.table.delete(self.guardrail_key(guardrail_id), condition=PRESENT)
+            self.table.delete(self.key(guardrail_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(ENTITY, guardrail_id=guardrail_id) from refused
 
@@ -107,7 +107,7 @@ class Guardrails:
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def guardrail_key(self, guardrail_id: str) -> Key:
+    def key(self, guardrail_id: str) -> Key:
         return gateway_keys.guardrail_key(guardrail_id, self.context.workspace())
 
     def _to_guardrails(self, found: list[Item]) -> list[GatewayGuardrail]:

@@ -13,10 +13,9 @@ from dataclasses import replace
 from boto3.dynamodb.conditions import Attr
 from mlflow.utils.crypto import KEKManager, rotate_secret_encryption
 
-from mlflow_dynamodbstore.gateway.encryption import key_manager
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY
+from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY, gateway_key_manager
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Patch, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -30,7 +29,7 @@ def rotate_key(table: Table, new_passphrase: str) -> tuple[int, int]:
     Returns how many there were to change, and the version of the new key, which must stand in the
     environment together with the new passphrase. Nobody may write secrets meanwhile.
     """
-    old = key_manager()
+    old = gateway_key_manager()
     new = KEKManager(passphrase=new_passphrase, kek_version=old.kek_version + 1)
     for secret in _secrets(table, new):  # of a rotation that was interrupted, or that is over
         _rewrapped(table, secret, new, new)

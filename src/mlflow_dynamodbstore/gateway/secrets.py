@@ -9,21 +9,22 @@ from typing import Any
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import GatewaySecretInfo
 
-from mlflow_dynamodbstore.gateway.base import (
+from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
+from mlflow_dynamodbstore.gateway.encryption import decrypted_value, encrypted_attributes
+from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     GatewayItems,
+    already_exists,
     check_one_of,
-    exists_already,
     later,
     made,
+    new_guard,
     not_found,
+    update_existing,
 )
-from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
-from mlflow_dynamodbstore.gateway.encryption import decrypted, encrypted
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY, remember_key
 from mlflow_dynamodbstore.shared.optimistic import optimistically
@@ -74,19 +75,15 @@ class Secrets:
             "provider": provider,
             "auth_config": json.dumps(auth_config) if auth_config else None,
             REVISION: 0,
-            **encrypted(secret_id, secret_name, secret_value),
+            **encrypted_attributes(secret_id, secret_name, secret_value),
             **made(created_by),
         }
-        taken = Put(
-            {"PK": guard.pk, "SK": guard.sk, "secret_id": secret_id},
-            condition=ABSENT,
-        )
         try:
-            self.table.transact([taken, Put(item)])
+            self.table.transact([new_guard(guard, secret_id=secret_id), Put(item)])
         except TransactionCancelled as cancelled:
             if not cancelled.any_refused:
                 raise
-            raise exists_already(f"Secret with name '{secret_name}' already exists") from cancelled
+            raise already_exists(f"Secret with name '{secret_name}' already exists") from cancelled
         return to_secret_info(item)
 
     def get_secret_info(
@@ -94,10 +91,10 @@ class Secrets:
     ) -> GatewaySecretInfo:
         check_one_of(secret_id=secret_id, secret_name=secret_name)
         if secret_id:
-            return to_secret_info(self._secret_item(secret_id))
+            return to_secret_info(self._get_item(secret_id))
         workspace = self.context.workspace()
         guard = gateway_keys.secret_name_guard(secret_name or "", workspace)
-        secret = self.gateway_items.named_by(
+        secret = self.gateway_items.find_by_guard(
             guard, lambda item: gateway_keys.secret_key(item["secret_id"], workspace)
         )
         if secret is None:
@@ -111,14 +108,15 @@ class Secrets:
         auth_config: dict[str, Any] | None = None,
         updated_by: str | None = None,
     ) -> GatewaySecretInfo:
-        before = self._secret_item(secret_id)
+        before = self._get_item(secret_id)
         changes: Item = {"updated_by": updated_by}
         if secret_value is not None:
             remember_key(self.table, GATEWAY)
-            changes |= encrypted(secret_id, before["name"], secret_value)
+            changes |= encrypted_attributes(secret_id, before["name"], secret_value)
         if auth_config is not None:  # an empty one clears it
             changes["auth_config"] = json.dumps(auth_config) if auth_config else None
-        item = self.gateway_items.update_found(
+        item = update_existing(
+            self.table,
             self.table.schema.key_of(before),
             Update(set={**changes, "updated_at": later(before)}),
             not_found(ENTITY, secret_id=secret_id),
@@ -138,11 +136,11 @@ class Secrets:
 
     def get_decrypted_secret(self, secret_id: str) -> dict[str, Any]:
         """The value of a secret: for the server itself, never for its clients."""
-        return decrypted(self._secret_item(secret_id))
+        return decrypted_value(self._get_item(secret_id))
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def _secret_item(self, secret_id: str) -> Item:
+    def _get_item(self, secret_id: str) -> Item:
         key = gateway_keys.secret_key(secret_id, self.context.workspace())
         item = self.table.get(key)
         if item is None:
@@ -151,7 +149,7 @@ class Secrets:
 
     def _delete_secret(self, secret_id: str) -> None:
         # The secret is read first: whoever refers to it after that raises its revision.
-        secret = self._secret_item(secret_id)
+        secret = self._get_item(secret_id)
         losing = [self._without_secret(item) for item in self._definitions_with(secret_id)]
         # What a transaction cannot hold goes before. Should we stop then, the secret is there.
         room = MAX_TRANSACTION - 2

@@ -9,6 +9,7 @@ asked for keys that they may not need.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import os
@@ -20,9 +21,12 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.environment_variables import MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_STATE
-from mlflow.utils.crypto import CRYPTO_KEK_PASSPHRASE_ENV_VAR
+from mlflow.utils.crypto import (
+    CRYPTO_KEK_PASSPHRASE_ENV_VAR,
+    CRYPTO_KEK_VERSION_ENV_VAR,
+    KEKManager,
+)
 
-from mlflow_dynamodbstore.gateway.encryption import key_manager
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, Range
@@ -74,8 +78,22 @@ def _webhook_key() -> bytes | None:
     return text.encode()
 
 
+def gateway_key_manager() -> KEKManager:
+    """MLflow's holder of the key that it derives from the passphrase in the environment."""
+    return _key_manager_of(
+        os.environ.get(CRYPTO_KEK_PASSPHRASE_ENV_VAR, ""),
+        int(os.environ.get(CRYPTO_KEK_VERSION_ENV_VAR, "1")),
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _key_manager_of(passphrase: str, version: int) -> KEKManager:
+    """Kept, because deriving a key takes a large part of a second, on purpose."""
+    return KEKManager(passphrase=passphrase or None, kek_version=version)
+
+
 def _gateway_key() -> bytes:
-    return bytes(key_manager().get_kek())
+    return bytes(gateway_key_manager().get_kek())
 
 
 WEBHOOK = SecretKind(

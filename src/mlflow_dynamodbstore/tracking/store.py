@@ -18,17 +18,18 @@ from mlflow_dynamodbstore.evaluation.endpoints import ScorerEndpoints
 from mlflow_dynamodbstore.evaluation.issues import Issues
 from mlflow_dynamodbstore.evaluation.online_scoring import OnlineScoring
 from mlflow_dynamodbstore.evaluation.scorers import Scorers
-from mlflow_dynamodbstore.gateway.base import GatewayItems
 from mlflow_dynamodbstore.gateway.bindings import Bindings
 from mlflow_dynamodbstore.gateway.budgets import Budgets
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.costs import GatewayCosts
+from mlflow_dynamodbstore.gateway.endpoint_configs import EndpointConfigs
+from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 from mlflow_dynamodbstore.gateway.guardrail_configs import GuardrailConfigs
 from mlflow_dynamodbstore.gateway.guardrails import Guardrails
-from mlflow_dynamodbstore.gateway.mappings import ModelMappings
+from mlflow_dynamodbstore.gateway.items import GatewayItems
 from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
-from mlflow_dynamodbstore.gateway.resolving import EndpointConfigs
+from mlflow_dynamodbstore.gateway.model_mappings import ModelMappings
 from mlflow_dynamodbstore.gateway.secrets import Secrets
 from mlflow_dynamodbstore.mcp.base import ServerReader
 from mlflow_dynamodbstore.mcp.endpoints import AccessEndpoints
@@ -416,20 +417,20 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.model_definitions = ModelDefinitions(
             context, self.gateway_items, self.endpoint_config_cache
         )
+        self.endpoint_items = EndpointItems(context, self.gateway_items)
         self.gateway_endpoints = Endpoints(
             context,
             self.experiment_lookup,
-            self.gateway_items,
-            self.model_definitions,
+            self.endpoint_items,
             self.endpoint_config_cache,
             self.experiments.get_or_create_experiment,
         )
         self.model_mappings = ModelMappings(
-            context, self.model_definitions, self.gateway_endpoints, self.endpoint_config_cache
+            context, self.endpoint_items, self.endpoint_config_cache
         )
         self.gateway_bindings = Bindings(context, self.endpoint_config_cache)
         self.endpoint_configs = EndpointConfigs(
-            context, self.gateway_bindings, self.gateway_endpoints, self.endpoint_config_cache
+            context, self.gateway_bindings, self.endpoint_items, self.endpoint_config_cache
         )
         self.gateway_budgets = Budgets(context)
         self.gateway_costs = GatewayCosts(context, self.trace_search)
@@ -452,7 +453,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.issues = Issues(context, self.experiment_lookup, self.run_lookup)
         self.guardrails = Guardrails(context, self.scorers.scorer_version_by_id)
         self.guardrail_configs = GuardrailConfigs(
-            context, self.gateway_items, self.gateway_endpoints, self.guardrails
+            context, self.gateway_items, self.endpoint_items, self.guardrails
         )
         self.reviewed_experiments = ReviewedExperiments(self.experiment_lookup)
         self.queue_attachments = QueueAttachments(context)

@@ -16,7 +16,11 @@ from collections.abc import Iterator
 from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.evaluation.dataset_places import move_dataset, remove_dataset
-from mlflow_dynamodbstore.gateway.moving import THINGS, Things, move_note
+from mlflow_dynamodbstore.gateway.workspace_deletion import (
+    ENTITY_KINDS,
+    EntityKind,
+    note_traced_experiment,
+)
 from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
@@ -90,7 +94,7 @@ class Experiments(Kind):
         experiment_id, name = str(item["experiment_id"]), name_of(item)
         names = NameIndex(table, Policies(table))
         names.enter(DEFAULT, experiment_id, name)
-        move_note(table, experiment_id, workspace, DEFAULT)
+        note_traced_experiment(table, experiment_id, workspace, DEFAULT)
         index = index_keys.experiment_index(experiment_id=experiment_id, name=name)
         there = access_keys.experiment_name_guard(name)
         table.transact(
@@ -232,7 +236,7 @@ class EvaluationDatasets(Kind):
 class OfGateway(Kind):
     """The things of the AI gateway lie in the partition of the workspace, with their names."""
 
-    def __init__(self, things: Things):
+    def __init__(self, things: EntityKind):
         self._things = things
         self.label = things.label
         self.listed = things.listed
@@ -252,7 +256,7 @@ KINDS: tuple[Kind, ...] = (
     Experiments(),
     EvaluationDatasets(),
     Webhooks(),
-    *map(OfGateway, THINGS),
+    *map(OfGateway, ENTITY_KINDS),
     Jobs(),
     McpServers(),
 )
