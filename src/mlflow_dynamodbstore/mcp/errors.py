@@ -41,7 +41,7 @@ def endpoint_not_found(endpoint_id: str) -> MlflowException:
     return missing(f"MCPAccessEndpoint {endpoint_id} not found")
 
 
-def endpoint_elsewhere(endpoint_id: str, name: str) -> MlflowException:
+def endpoint_of_other_server(endpoint_id: str, name: str) -> MlflowException:
     """An endpoint belongs to another server."""
     return missing(f"MCPAccessEndpoint {endpoint_id} does not belong to server '{name}'")
 

@@ -26,7 +26,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 ALIAS = "a:"
 ENDPOINT = "e:"
-DEAD = "d:"
+DELETED_VERSION = "d:"
 LATEST = "latest"
 ACTIVE_VERSIONS = "active"
 """Attribute of META: how many versions are active."""
@@ -60,7 +60,7 @@ class Latest(NamedTuple):
     shown: dict[str, Any] | None
 
     @property
-    def rank(self) -> tuple[bool, str, int, str]:
+    def order(self) -> tuple[bool, str, int, str]:
         """By which the latest is chosen: active ones first, then by precedence."""
         return self.status == ACTIVE, precedence(self.version), self.created, self.version
 
@@ -102,7 +102,7 @@ def new_version(
 ) -> Item:
     """The own item of a new version, without its content."""
     return {
-        **_at(place.version(version)),
+        **_at(place.version_key(version)),
         "status": status,
         **given(source=source),
         **_origin(now, by),
@@ -120,7 +120,7 @@ def new_endpoint(
 ) -> Item:
     """The own item of a new endpoint; META says where it leads."""
     return {
-        **_at(place.endpoint(endpoint_id)),
+        **_at(place.endpoint_key(endpoint_id)),
         "url": url,
         "transport": transport,
         **_origin(now, by),

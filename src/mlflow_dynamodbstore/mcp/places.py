@@ -40,11 +40,11 @@ class ServerPlace(NamedTuple):
         del meta
         return self.guard
 
-    def version(self, version: str) -> Key:
-        """The key of a version; raises for what is none."""
+    def version_key(self, version: str) -> Key:
+        """The key of a version; raises when it is not a semantic version."""
         return Key(self.pk, mcp_keys.server_version(precedence(version), version))
 
-    def endpoint(self, endpoint_id: str) -> Key:
+    def endpoint_key(self, endpoint_id: str) -> Key:
         return Key(self.pk, mcp_keys.server_endpoint(endpoint_id))
 
     def endpoint_entry(self, endpoint_id: str) -> Item:

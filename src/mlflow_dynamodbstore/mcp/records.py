@@ -17,8 +17,8 @@ from mlflow_dynamodbstore.mcp.contents import Content
 from mlflow_dynamodbstore.mcp.items import (
     ACTIVE_VERSIONS,
     ALIAS,
-    DEAD,
     DELETED,
+    DELETED_VERSION,
     ENDPOINT,
     LATEST,
     LATEST_ALIAS,
@@ -70,30 +70,38 @@ class Server:
 
     @cached_property
     def targets(self) -> dict[str, Target]:
-        """What each endpoint leads to, by its id."""
+        """The target of each endpoint, by the endpoint's id."""
         found = prefixed(self.item, ENDPOINT)
         return {endpoint_id: Target(*found[endpoint_id]) for endpoint_id in sorted(found)}
 
     @cached_property
-    def dead(self) -> set[str]:
-        """Deleted versions that an alias or an endpoint still names."""
-        return {*prefixed(self.item, DEAD)}
+    def deleted_versions(self) -> set[str]:
+        """The deleted versions that an alias or an endpoint still names."""
+        return {*prefixed(self.item, DELETED_VERSION)}
 
     @cached_property
-    def reachable(self) -> dict[str, str]:
-        """The version that each endpoint leads to, for those that lead anywhere."""
-        led = {endpoint_id: self._led(target) for endpoint_id, target in self.targets.items()}
-        return {endpoint_id: version for endpoint_id, version in led.items() if version}
+    def resolved_versions(self) -> dict[str, str]:
+        """The version that each endpoint resolves to, by the endpoint's id, where there is one."""
+        found = {endpoint_id: self._resolve(target) for endpoint_id, target in self.targets.items()}
+        return {endpoint_id: version for endpoint_id, version in found.items() if version}
 
-    def _led(self, target: Target) -> str | None:
+    def _resolve(self, target: Target) -> str | None:
         if target.alias == LATEST_ALIAS:
             return self.latest.version if self.latest else None
         version = target.version or self.aliases.get(str(target.alias))
-        return None if version in self.dead else version
+        return None if version in self.deleted_versions else version
 
     def aliases_of(self, version: str) -> list[str]:
-        """The aliases that lead to a version."""
+        """The aliases of a version."""
         return [alias for alias, to in self.aliases.items() if to == version]
+
+    def endpoints_of(self, aliases: set[str], version: str | None = None) -> list[str]:
+        """The ids of the endpoints whose target is one of these aliases, or a version."""
+        return [
+            endpoint_id
+            for endpoint_id, target in self.targets.items()
+            if target.alias in aliases or (version is not None and target.version == version)
+        ]
 
     def names(self, version: str) -> bool:
         """Whether an alias or an endpoint names a version."""
@@ -126,7 +134,7 @@ class Server:
         elif name == "status":
             value = self.latest.status if self.latest else None
         elif name == "has_access_endpoints":
-            value = bool(self.reachable)
+            value = bool(self.resolved_versions)
         else:
             value = self.item.get(_ATTRIBUTES[name])
         return () if value is None else (value,)
@@ -235,6 +243,10 @@ class Endpoint:
     @property
     def target(self) -> Target:
         return self.server.targets[self.id]
+
+    @property
+    def resolved_version(self) -> str:
+        return self.server.resolved_versions[self.id]
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
         """What a search finds under a name: see ``search.filters.Searchable``."""

@@ -13,7 +13,6 @@ from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_mcp_initial_status
 
-from mlflow_dynamodbstore.mcp.base import ServerReader
 from mlflow_dynamodbstore.mcp.checks import (
     check_transition,
     checked_connect_options,
@@ -21,6 +20,7 @@ from mlflow_dynamodbstore.mcp.checks import (
     checked_tools,
 )
 from mlflow_dynamodbstore.mcp.contents import CONTENT, Content, Drafts, part_keys, stored_content
+from mlflow_dynamodbstore.mcp.endpoints import remove_endpoints
 from mlflow_dynamodbstore.mcp.errors import (
     alias_not_found,
     invalid,
@@ -32,17 +32,18 @@ from mlflow_dynamodbstore.mcp.errors import (
 )
 from mlflow_dynamodbstore.mcp.items import (
     ALIAS,
-    DEAD,
     DELETED,
+    DELETED_VERSION,
     LATEST_ALIAS,
     new_meta,
     new_version,
     tombstone,
     touched,
 )
-from mlflow_dynamodbstore.mcp.latest import LatestVersions
+from mlflow_dynamodbstore.mcp.latest_versions import LatestVersions
 from mlflow_dynamodbstore.mcp.records import Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence, precedence
+from mlflow_dynamodbstore.mcp.server_reader import ServerReader
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError, is_refused, nothing_there
@@ -98,7 +99,7 @@ class ServerVersions:
             place, version, now, status=MCPStatus(status).value, source=source, by=created_by
         )
         self.workspaces_in_use.note(place.workspace)
-        stored = stored_content(place.version(version), content)
+        stored = stored_content(place.version_key(version), content)
         created = Version(place, {**item, **stored.attributes}, content)
         try:
             server = self._add(created, stored.parts, new_meta(place, now, created_by))
@@ -138,10 +139,10 @@ class ServerVersions:
         place = self.server_reader.place(name)
         if find_precedence(version) is None:
             raise version_not_found(name, version)
-        key = place.version(version)
+        key = place.version_key(version)
         items = self.table.get_many([place.key, key])
         server = self.server_reader.servers.seen(place, items.get(place.key))
-        found = self.server_reader.versions_among({(place, version): key}, items)
+        found = self.server_reader.versions_in(items, {(place, version): key})
         if server is None or not found:
             raise version_not_found(name, version)
         return found[place, version].entity(server.aliases_of(version))
@@ -155,13 +156,13 @@ class ServerVersions:
         return self._version_of(server, server.aliases[alias])
 
     def get_latest_mcp_server_version(self, name: str) -> MCPServerVersion:
-        server = self.server_reader.server(name, no_server)
+        server = self.server_reader.get_server(name, no_server)
         if server.latest is None:
             raise no_latest(name)
         return self._version_of(server, server.latest.version)
 
     def _version_of(self, server: Server, version: str) -> MCPServerVersion:
-        found = self.server_reader.versions([(server, version)]).get((server.place, version))
+        found = self.server_reader.read_versions([(server, version)]).get((server.place, version))
         if found is None:
             raise version_not_found(server.name, version)
         return found.entity(server.aliases_of(version))
@@ -191,7 +192,9 @@ class ServerVersions:
 
         def decide(server: Server) -> Change:
             nonlocal before, after
-            (before,) = self.server_reader.complete([self.server_reader.live(place, version)])
+            (before,) = self.server_reader.with_content(
+                [self.server_reader.get_version(place, version)]
+            )
             if status is None:
                 raise invalid("status cannot be null; omit the field to leave it unchanged")
             new_status = before.status
@@ -199,18 +202,18 @@ class ServerVersions:
                 check_transition(MCPStatus(before.status), status)
                 new_status = MCPStatus(status).value
             content = {**before.content, **said}
-            stored = drafts.write(place.version(version), content) if said else {}
+            stored = drafts.write(place.version_key(version), content) if said else {}
             update = touched(now, last_updated_by, status=new_status, **stored)
             after = replace(before, item=update.apply(before.item), content=content)
             if new_status == before.status:
-                return Change(writes=[Patch(place.version(version), update)])
+                return Change(writes=[Patch(place.version_key(version), update)])
             change = self.latest_versions.status_change(server, before, after.latest())
             if new_status == DELETED:
                 change.writes += _burial(before, now)
                 if server.names(version):
-                    change.set[DEAD + version] = True
+                    change.set[DELETED_VERSION + version] = True
             else:
-                change.writes.insert(0, Patch(place.version(version), update))
+                change.writes.insert(0, Patch(place.version_key(version), update))
             return change
 
         try:
@@ -229,15 +232,15 @@ class ServerVersions:
         place, now = self.server_reader.place(name), get_current_time_millis()
 
         def decide(server: Server) -> Change:
-            before = self.server_reader.find(place, version)
+            before = self.server_reader.find_version(place, version)
             if before is None:
                 raise version_not_found(name, version)
             check_transition(MCPStatus(before.status), MCPStatus.DELETED)
-            (before,) = self.server_reader.complete([before])
+            (before,) = self.server_reader.with_content([before])
             change = self.latest_versions.status_change(server, before, before.latest(DELETED))
             aliases = {*server.aliases_of(version)}
             change.remove += [ALIAS + alias for alias in sorted(aliases)]
-            self.latest_versions.remove_endpoints(change, server, aliases, version)
+            remove_endpoints(change, server, server.endpoints_of(aliases, version))
             change.writes = [*_burial(before, now), *change.writes]
             return change
 

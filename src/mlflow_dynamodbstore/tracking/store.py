@@ -31,12 +31,13 @@ from mlflow_dynamodbstore.gateway.items import GatewayItems
 from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
 from mlflow_dynamodbstore.gateway.model_mappings import ModelMappings
 from mlflow_dynamodbstore.gateway.secrets import Secrets
-from mlflow_dynamodbstore.mcp.base import ServerReader
+from mlflow_dynamodbstore.mcp.aliases import ServerAliases
 from mlflow_dynamodbstore.mcp.endpoints import AccessEndpoints
-from mlflow_dynamodbstore.mcp.labels import ServerLabels
-from mlflow_dynamodbstore.mcp.latest import LatestVersions
+from mlflow_dynamodbstore.mcp.latest_versions import LatestVersions
 from mlflow_dynamodbstore.mcp.search import ServerSearch
+from mlflow_dynamodbstore.mcp.server_reader import ServerReader
 from mlflow_dynamodbstore.mcp.servers import Servers
+from mlflow_dynamodbstore.mcp.tags import ServerTags
 from mlflow_dynamodbstore.mcp.versions import ServerVersions
 from mlflow_dynamodbstore.reviews.attachments import QueueAttachments
 from mlflow_dynamodbstore.reviews.base import ReviewedExperiments
@@ -254,12 +255,12 @@ class TableOfContents:
     search_mcp_access_endpoints = answered_by(ServerSearch.search_mcp_access_endpoints)
     update_mcp_access_endpoint = answered_by(AccessEndpoints.update_mcp_access_endpoint)
     delete_mcp_access_endpoint = answered_by(AccessEndpoints.delete_mcp_access_endpoint)
-    set_mcp_server_tag = answered_by(ServerLabels.set_mcp_server_tag)
-    delete_mcp_server_tag = answered_by(ServerLabels.delete_mcp_server_tag)
-    set_mcp_server_version_tag = answered_by(ServerLabels.set_mcp_server_version_tag)
-    delete_mcp_server_version_tag = answered_by(ServerLabels.delete_mcp_server_version_tag)
-    set_mcp_server_alias = answered_by(ServerLabels.set_mcp_server_alias)
-    delete_mcp_server_alias = answered_by(ServerLabels.delete_mcp_server_alias)
+    set_mcp_server_tag = answered_by(ServerTags.set_mcp_server_tag)
+    delete_mcp_server_tag = answered_by(ServerTags.delete_mcp_server_tag)
+    set_mcp_server_version_tag = answered_by(ServerTags.set_mcp_server_version_tag)
+    delete_mcp_server_version_tag = answered_by(ServerTags.delete_mcp_server_version_tag)
+    set_mcp_server_alias = answered_by(ServerAliases.set_mcp_server_alias)
+    delete_mcp_server_alias = answered_by(ServerAliases.delete_mcp_server_alias)
 
     # --- AI gateway -------------------------------------------------------------------------------
 
@@ -468,7 +469,8 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.mcp_versions = ServerVersions(
             context, self.workspaces_in_use, self.server_reader, self.latest_versions
         )
-        self.mcp_labels = ServerLabels(self.server_reader, self.latest_versions)
+        self.mcp_tags = ServerTags(self.server_reader)
+        self.mcp_aliases = ServerAliases(self.server_reader)
         self.mcp_endpoints = AccessEndpoints(context, self.server_reader)
         self.mcp_search = ServerSearch(context, self.server_reader, self.mcp_servers)
 

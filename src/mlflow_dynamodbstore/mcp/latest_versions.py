@@ -12,21 +12,20 @@ from itertools import groupby
 from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
-from mlflow_dynamodbstore.mcp.base import ServerReader
+from mlflow_dynamodbstore.mcp.endpoints import remove_endpoints
 from mlflow_dynamodbstore.mcp.items import (
     ACTIVE,
     ACTIVE_VERSIONS,
     DELETED,
-    ENDPOINT,
     LATEST,
     LATEST_ALIAS,
     Latest,
 )
 from mlflow_dynamodbstore.mcp.records import Server, Version
+from mlflow_dynamodbstore.mcp.server_reader import ServerReader
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
-from mlflow_dynamodbstore.table.contract import Delete, Query
-from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.table.contract import Query
 
 PAGE = 50
 
@@ -48,7 +47,7 @@ class LatestVersions:
         latest = self._latest_after(server, before, after)
         if latest is None:
             change.remove.append(LATEST)
-            self.remove_endpoints(change, server, {LATEST_ALIAS})
+            remove_endpoints(change, server, server.endpoints_of({LATEST_ALIAS}))
         elif latest != server.latest:
             change.set[LATEST] = latest.stored()
         return change
@@ -58,15 +57,15 @@ class LatestVersions:
         if server.latest is None:
             return next(iter(candidates), None)
         if before is None or server.latest.version != before.version:
-            return max([server.latest, *candidates], key=lambda latest: latest.rank)
+            return max([server.latest, *candidates], key=lambda latest: latest.order)
         if after.status != ACTIVE:  # the latest steps down, and another may take its place
             is_other_active = server.active_versions - (before.status == ACTIVE) > 0
             other = self._highest(server, before.version, is_other_active)
             candidates += [] if other is None else [other]
-        return max(candidates, key=lambda latest: latest.rank, default=None)
+        return max(candidates, key=lambda latest: latest.order, default=None)
 
-    def _highest(self, server: Server, but: str, active: bool) -> Latest | None:
-        """The highest version but one: among the active ones, or when there is none of those."""
+    def _highest(self, server: Server, excluded: str, active: bool) -> Latest | None:
+        """The highest version except one, among the active ones or among all."""
         status = Attr("status")
         query = Query(
             server.place.pk,
@@ -76,24 +75,11 @@ class LatestVersions:
             filter=status.eq(ACTIVE) if active else status.exists() & status.ne(DELETED),
         )
         versions = (Version(server.place, item) for item in self.table.items(query))
-        others = (version for version in versions if version.version != but)
+        others = (version for version in versions if version.version != excluded)
         for _, equals in groupby(
             others, lambda v: mcp_keys.server_version_of(v.item["SK"]).precedence
         ):
             highest = max(equals, key=lambda version: (version.item["created"], version.version))
-            (whole,) = self.server_reader.complete([highest])
-            return whole.latest()
+            (complete,) = self.server_reader.with_content([highest])
+            return complete.latest()
         return None
-
-    def remove_endpoints(
-        self, change: Change, server: Server, aliases: set[str], version: str | None = None
-    ) -> None:
-        """Let a change remove the endpoints that lead to one of these aliases, or to a version."""
-        for endpoint_id, target in server.targets.items():
-            if target.alias in aliases or (version is not None and target.version == version):
-                entry = server.place.endpoint_entry(endpoint_id)
-                change.remove.append(ENDPOINT + endpoint_id)
-                change.writes += [
-                    Delete(Key(entry["PK"], entry["SK"])),
-                    Delete(server.place.endpoint(endpoint_id)),
-                ]
