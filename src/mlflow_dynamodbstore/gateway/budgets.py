@@ -56,7 +56,7 @@ class Budgets:
         target_value: str | None = None,
     ) -> GatewayBudgetPolicy:
         policy_id = f"bp-{ids.new_id()}"
-        key = self._budget_key(policy_id)
+        key = self._key(policy_id)
         scope = _value(target_scope)
         item: Item = {
             "PK": key.pk,
@@ -71,11 +71,14 @@ class Budgets:
             "action": _value(budget_action),
             **made(created_by),
         }
-        self._write_budget_policy(Put(item), item, checks_target=True)
+        if scope == OF_ENDPOINT:
+            self._write_if_target_exists(Put(item), item["target"])
+        else:
+            self.table.put(item)
         return to_policy(item)
 
     def get_budget_policy(self, budget_policy_id: str) -> GatewayBudgetPolicy:
-        return to_policy(self._budget_item(budget_policy_id))
+        return to_policy(self._get_item(budget_policy_id))
 
     def update_budget_policy(
         self,
@@ -100,13 +103,13 @@ class Budgets:
         scope = _value(target_scope)
         item = optimistically(
             f"Budget policy '{budget_policy_id}'",
-            lambda: self._update_budget_policy(budget_policy_id, changes, scope, target_value),
+            lambda: self._update(budget_policy_id, changes, scope, target_value),
         )
         return to_policy(item)
 
     def delete_budget_policy(self, budget_policy_id: str) -> None:
         try:
-            self.table.delete(self._budget_key(budget_policy_id), condition=PRESENT)
+            self.table.delete(self._key(budget_policy_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(ENTITY, budget_policy_id=budget_policy_id) from refused
 
@@ -119,19 +122,19 @@ class Budgets:
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def _budget_key(self, policy_id: str) -> Key:
+    def _key(self, policy_id: str) -> Key:
         return gateway_keys.budget_key(policy_id, self.context.workspace())
 
-    def _budget_item(self, policy_id: str) -> Item:
-        item = self.table.get(self._budget_key(policy_id))
+    def _get_item(self, policy_id: str) -> Item:
+        item = self.table.get(self._key(policy_id))
         if item is None:
             raise not_found(ENTITY, budget_policy_id=policy_id)
         return item
 
-    def _update_budget_policy(
+    def _update(
         self, policy_id: str, given: Item, new_scope: str | None, target: str | None
     ) -> Item:
-        before = self._budget_item(policy_id)
+        before = self._get_item(policy_id)
         scope = new_scope or before["scope"]
         # A target means something only in the scope that it was given for.
         kept = before["target"] if scope == before["scope"] else None
@@ -143,27 +146,24 @@ class Budgets:
                 "updated_at": get_current_time_millis(),
             }
         )
-        after = update.apply(before)
         # The scope and the target were decided together, so neither may have changed meanwhile.
         same = Attr("scope").eq(before["scope"]) & Attr("target").eq(before["target"])
-        write = Patch(self.table.schema.key_of(before), update, condition=same)
-        self._write_budget_policy(write, after, checks_target=target is not None)
-        return after
+        key = self.table.schema.key_of(before)
+        if scope == OF_ENDPOINT and target is not None:
+            self._write_if_target_exists(Patch(key, update, condition=same), target)
+        else:
+            self.table.update(key, update, condition=same)
+        return update.apply(before)
 
-    def _write_budget_policy(self, write: Write, item: Item, *, checks_target: bool) -> None:
-        """Write a policy, on condition that the endpoint that it is for exists."""
-        if not checks_target or item["scope"] != OF_ENDPOINT:
-            (outcome,) = self.table.write([write])
-            if outcome.status == "refused":
-                raise ConditionFailed(old=outcome.image)
-            return
-        endpoint = gateway_keys.endpoint_key(item["target"], self.context.workspace())
+    def _write_if_target_exists(self, write: Write, endpoint_id: str) -> None:
+        """Write the policy of an endpoint that must exist."""
+        endpoint = gateway_keys.endpoint_key(endpoint_id, self.context.workspace())
         try:
             self.table.transact([Check(endpoint, PRESENT), write])
         except TransactionCancelled as cancelled:
             if not cancelled.refused(0):
                 raise
-            raise not_found(endpoint_records.ENTITY, endpoint_id=item["target"]) from cancelled
+            raise not_found(endpoint_records.ENTITY, endpoint_id=endpoint_id) from cancelled
 
 
 def to_policy(item: Item) -> GatewayBudgetPolicy:

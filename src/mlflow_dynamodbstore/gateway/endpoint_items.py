@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
@@ -15,7 +14,7 @@ from mlflow_dynamodbstore.gateway.endpoint_records import (
     EndpointRecord,
     endpoint_references,
 )
-from mlflow_dynamodbstore.gateway.items import REVISION, USES, GatewayItems, not_found
+from mlflow_dynamodbstore.gateway.items import REVISION, USES, GatewayItems, not_found, unchanged
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.conditions import PRESENT
@@ -103,11 +102,6 @@ class EndpointItems:
             )
             for n, by in sorted(changed.items())
         ]
-
-
-def unchanged(endpoint: Item) -> ConditionBase:
-    """A condition on an endpoint: it is as it was read."""
-    return Attr(REVISION).eq(endpoint[REVISION])
 
 
 def check_room_for_definitions(definitions: Iterable[str]) -> None:

@@ -29,11 +29,7 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow_dynamodbstore.gateway import model_definitions
 from mlflow_dynamodbstore.gateway.bindings import bindings_of_endpoint
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
-from mlflow_dynamodbstore.gateway.endpoint_items import (
-    EndpointItems,
-    check_room_for_definitions,
-    unchanged,
-)
+from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems, check_room_for_definitions
 from mlflow_dynamodbstore.gateway.endpoint_records import (
     ENTITY,
     GUARDRAILS,
@@ -51,6 +47,7 @@ from mlflow_dynamodbstore.gateway.items import (
     made,
     new_guard,
     not_found,
+    unchanged,
     update_existing,
 )
 from mlflow_dynamodbstore.keys import experiments as experiment_keys

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import (
     INVALID_PARAMETER_VALUE,
@@ -101,6 +102,11 @@ def update_existing(table: Table, key: Key, update: Update, missing: MlflowExcep
 def new_guard(key: Key, **owner: str) -> Put:
     """The write of a guard, refused when the name is taken; ``owner`` is the id of its owner."""
     return Put({"PK": key.pk, "SK": key.sk, **owner}, condition=ABSENT)
+
+
+def unchanged(item: Item) -> ConditionBase:
+    """A condition on an item that has a revision: it is as it was read."""
+    return Attr(REVISION).eq(item[REVISION])
 
 
 def made(by: str | None) -> Item:

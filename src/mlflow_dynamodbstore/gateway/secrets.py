@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.gateway.items import (
     made,
     new_guard,
     not_found,
+    unchanged,
     update_existing,
 )
 from mlflow_dynamodbstore.keys import access as access_keys
@@ -155,10 +156,9 @@ class Secrets:
         room = MAX_TRANSACTION - 2
         self.table.write(losing[room:])
         guard = gateway_keys.secret_name_guard(secret["name"], self.context.workspace())
-        unchanged = Attr(REVISION).eq(secret[REVISION])
         self.table.transact(
             [
-                Delete(self.table.schema.key_of(secret), condition=unchanged),
+                Delete(self.table.schema.key_of(secret), condition=unchanged(secret)),
                 Delete(guard),
                 *losing[:room],
             ]

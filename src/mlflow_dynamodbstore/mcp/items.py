@@ -16,6 +16,7 @@ import json
 import secrets
 from typing import Any, NamedTuple
 
+from boto3.dynamodb.conditions import Attr
 from mlflow.entities.mcp_server import MCPStatus
 
 from mlflow_dynamodbstore.mcp.places import ServerPlace
@@ -34,6 +35,8 @@ LATEST_ALIAS = "latest"
 """The alias that nobody sets: it always leads to the latest version."""
 
 ACTIVE, DELETED = MCPStatus.ACTIVE.value, MCPStatus.DELETED.value
+NOT_DELETED = Attr("status").exists() & Attr("status").ne(DELETED)
+"""A filter of the items of versions: leaves out deleted versions, tags and parts of contents."""
 
 MAX_SHOWN = 2048
 

@@ -19,6 +19,7 @@ from mlflow_dynamodbstore.mcp.items import (
     DELETED,
     LATEST,
     LATEST_ALIAS,
+    NOT_DELETED,
     Latest,
 )
 from mlflow_dynamodbstore.mcp.records import Server, Version
@@ -66,13 +67,12 @@ class LatestVersions:
 
     def _highest(self, server: Server, excluded: str, active: bool) -> Latest | None:
         """The highest version except one, among the active ones or among all."""
-        status = Attr("status")
         query = Query(
             server.place.pk,
             where=mcp_keys.SERVER_VERSIONS.on(),
             descending=True,
             limit=PAGE,
-            filter=status.eq(ACTIVE) if active else status.exists() & status.ne(DELETED),
+            filter=Attr("status").eq(ACTIVE) if active else NOT_DELETED,
         )
         versions = (Version(server.place, item) for item in self.table.items(query))
         others = (version for version in versions if version.version != excluded)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities.mcp_access_endpoint import MCPAccessEndpoint
 from mlflow.entities.mcp_server import MCPServer
 from mlflow.entities.mcp_server_version import MCPServerVersion
@@ -25,7 +24,7 @@ from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.mcp.checks import check_max_results
 from mlflow_dynamodbstore.mcp.errors import invalid
-from mlflow_dynamodbstore.mcp.items import DELETED, Target
+from mlflow_dynamodbstore.mcp.items import NOT_DELETED, Target
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import PRECEDENCE, Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.search_terms import (
@@ -142,13 +141,12 @@ class ServerSearch:
         where = mcp_keys.SERVER_VERSIONS
         if first.name == PRECEDENCE and after is not None:
             where = mcp_keys.server_versions_from(str(after[0][1]), descending=descending)
-        status = Attr(STATUS)
         query = Query(
             place.pk,
             where=where.on(),
             descending=descending,
             limit=size + 1 if first.name == PRECEDENCE else None,
-            filter=status.exists() & status.ne(DELETED),
+            filter=NOT_DELETED,
         )
         return (Version(place, item) for item in self.table.items(query))
 

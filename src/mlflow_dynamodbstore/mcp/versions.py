@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +25,6 @@ from mlflow_dynamodbstore.mcp.errors import (
     invalid,
     no_latest,
     no_server,
-    too_busy,
     version_exists,
     version_not_found,
 )
@@ -45,9 +43,11 @@ from mlflow_dynamodbstore.mcp.records import Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence, precedence
 from mlflow_dynamodbstore.mcp.server_reader import ServerReader
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.names.claims import NameTakenError, is_refused, nothing_there
+from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
@@ -114,24 +114,28 @@ class ServerVersions:
         def decide(server: Server) -> Change:
             self.table.write(parts)
             change = self.latest_versions.status_change(server, None, version.latest())
-            change.writes.insert(0, Put(version.item, condition=nothing_there()))
+            change.writes.insert(0, Put(version.item, condition=ABSENT))
             return change
 
-        for _ in self.table.retry.attempts():
+        def attempt() -> Server:
             try:
                 return self.server_reader.servers.change(version.place, decide, NoServerError)
             except NoServerError:
                 change = Change() if parts else decide(Server(version.place, new_server))
             except TransactionCancelled as cancelled:
-                if is_refused(cancelled, 1):
+                if cancelled.refused(1):
                     raise version_exists(version.place.name, version.version) from cancelled
                 raise
             meta = {**new_server, **change.set}
-            with suppress(NameTakenError):  # somebody else has just created the server
+            try:
                 server = self.server_reader.servers.create(version.place, meta, change.writes)
-                if not parts:  # these can be written only now that there is a server
-                    return server
-        raise too_busy(version.place.name)
+            except NameTakenError as taken:
+                raise Outdated from taken
+            if parts:  # they can be written now that the server exists
+                raise Outdated
+            return server
+
+        return optimistically(f"MCP server '{version.place.name}'", attempt)
 
     # --- reading --------------------------------------------------------------------------------
 
