@@ -10,7 +10,7 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.endpoint_records import ENTITY
-from mlflow_dynamodbstore.gateway.items import REVISION, already_exists, made, not_found
+from mlflow_dynamodbstore.gateway.items import REVISION, already_exists, created_now, not_found
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
@@ -79,7 +79,7 @@ class Bindings:
             and resource_id in (None, item["resource_id"])
         ]
 
-    # --- for resources --------------------------------------------------------------------------
+    # --- of a resource --------------------------------------------------------------------------
 
     def rebind_resource(
         self, endpoint_id: str, resource_type: str, resource_id: str, display_name: str
@@ -115,7 +115,7 @@ class Bindings:
             "endpoint_id": endpoint_id,
             "resource_type": kind,
             "resource_id": resource_id,
-            **made(by),
+            **created_now(by),
         }
 
     def _write(self, item: Item, condition: ConditionBase | None = None) -> None:

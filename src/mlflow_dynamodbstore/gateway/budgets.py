@@ -1,4 +1,4 @@
-"""Budget policies: how much gateway calls may cost in a time, and what happens then."""
+"""Budget policies: what gateway calls may cost in a period, and what happens beyond that."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import endpoint_records
-from mlflow_dynamodbstore.gateway.items import made, not_found
+from mlflow_dynamodbstore.gateway.items import created_now, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -35,7 +35,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 ENTITY = "BudgetPolicy"
 OF_ENDPOINT = "ENDPOINT"
-TARGETED = (OF_ENDPOINT, "USER")  # MLflow knows budgets of users from 3.16 on
+TARGETED = (OF_ENDPOINT, "USER")  # MLflow has budgets of users since 3.16
 
 
 class Budgets:
@@ -69,7 +69,7 @@ class Budgets:
             "scope": scope,
             "target": _target(scope, target_value),
             "action": _value(budget_action),
-            **made(created_by),
+            **created_now(created_by),
         }
         if scope == OF_ENDPOINT:
             self._write_if_target_exists(Put(item), item["target"])
@@ -136,7 +136,7 @@ class Budgets:
     ) -> Item:
         before = self._get_item(policy_id)
         scope = new_scope or before["scope"]
-        # A target means something only in the scope that it was given for.
+        # A target belongs to the scope that it was given for.
         kept = before["target"] if scope == before["scope"] else None
         update = Update(
             set={
@@ -146,7 +146,7 @@ class Budgets:
                 "updated_at": get_current_time_millis(),
             }
         )
-        # The scope and the target were decided together, so neither may have changed meanwhile.
+        # The new scope and target depend on both old ones, so neither may have changed.
         same = Attr("scope").eq(before["scope"]) & Attr("target").eq(before["target"])
         key = self.table.schema.key_of(before)
         if scope == OF_ENDPOINT and target is not None:
@@ -187,7 +187,7 @@ def to_policy(item: Item) -> GatewayBudgetPolicy:
 
 
 def _target(scope: str | None, target: str | None) -> str | None:
-    """The target of a policy: one that has a scope for one needs it, any other has none."""
+    """The target of a policy: required in the scopes of one endpoint or user, else None."""
     if scope not in TARGETED:
         return None
     if not target:
@@ -198,5 +198,5 @@ def _target(scope: str | None, target: str | None) -> str | None:
 
 
 def _value(given: Enum | str | None) -> str | None:
-    """What is stored of a word that may come as MLflow's or as a plain one."""
+    """The stored text of a value that may be a member of an enumeration or a plain text."""
     return str(given.value) if isinstance(given, Enum) else given

@@ -1,7 +1,7 @@
-"""What the server needs to make a call: an endpoint with its models and decrypted secrets.
+"""Endpoint configurations: endpoints with their models and decrypted secrets.
 
-For the server itself, never for its clients. MLflow's own resolver reads its SQL tables; see
-:mod:`mlflow_dynamodbstore.tracking.gateway_routes` for how the server comes here instead.
+Only the server may read them, never its clients. MLflow's own resolver reads SQL tables;
+:mod:`mlflow_dynamodbstore.tracking.gateway_routes` lets the server ask this store instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 
 class EndpointConfigs:
-    """Configurations of endpoints, complete with secrets."""
+    """The configurations of endpoints, with their secrets."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class EndpointConfigs:
         self.endpoint_config_cache = endpoint_config_cache
 
     def gateway_endpoint_config(self, endpoint_name: str) -> GatewayEndpointConfig:
-        """The configuration of an endpoint, from memory for as long as MLflow keeps it there."""
+        """The configuration of an endpoint, from MLflow's cache while it is there."""
         cache_key = f"endpoint_config:{self.context.workspace()}:{endpoint_name}"
         if isinstance(cached := self.endpoint_config_cache.secret_cache.get(cache_key), dict):
             return GatewayEndpointConfig.from_dict(cached)

@@ -80,7 +80,7 @@ class EndpointItems:
     # --- changing -------------------------------------------------------------------------------
 
     def change(self, before: Item, changes: Item, together: Sequence[TransactWrite] = ()) -> Item:
-        """Change an endpoint if it is as it was read, and other items together with it."""
+        """Change an endpoint if it is as it was read, and other items in the same transaction."""
         update = Update(set={**changes, REVISION: before[REVISION] + 1})
         key = self.table.schema.key_of(before)
         if together:
@@ -90,7 +90,7 @@ class EndpointItems:
         return update.apply(before)
 
     def count_uses(self, before: Counter[str], after: Counter[str]) -> list[TransactWrite]:
-        """The writes that let model definitions count their uses: a used one is not deleted."""
+        """The writes that count the uses of model definitions; a used one cannot be deleted."""
         changed = {n: after[n] - before[n] for n in {*before, *after} if after[n] != before[n]}
         check_room_for_definitions(changed)
         workspace = self.context.workspace()

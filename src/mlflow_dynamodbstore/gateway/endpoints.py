@@ -44,7 +44,7 @@ from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     already_exists,
     check_one_of,
-    made,
+    created_now,
     new_guard,
     not_found,
     unchanged,
@@ -115,7 +115,7 @@ class Endpoints:
             "fallback": stored_fallback(fallback_config) if has_fallback else None,
             "usage_tracking": usage_tracking,
             REVISION: 0,
-            **made(created_by),
+            **created_now(created_by),
         }
         guard = gateway_keys.endpoint_name_guard(name, workspace)
 

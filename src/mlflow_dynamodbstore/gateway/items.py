@@ -109,15 +109,15 @@ def unchanged(item: Item) -> ConditionBase:
     return Attr(REVISION).eq(item[REVISION])
 
 
-def made(by: str | None) -> Item:
-    """The attributes that say when and by whom an item was created, and changed last."""
+def created_now(by: str | None) -> Item:
+    """The attributes that say when and by whom an item was created and last updated."""
     now = get_current_time_millis()
     return {"created_at": now, "updated_at": now, "created_by": by, "updated_by": by}
 
 
-def later(item: Item) -> int:
-    """The time of a change: later than the last one, even within one millisecond."""
-    return max(int(get_current_time_millis()), int(item["updated_at"]) + 1)
+def update_time(before: Item) -> int:
+    """The time of an update: later than the last one, even within one millisecond."""
+    return max(int(get_current_time_millis()), int(before["updated_at"]) + 1)
 
 
 def check_one_of(**given: object) -> None:

@@ -1,4 +1,4 @@
-"""Model definitions: a provider's model with the secret to use it, shared by endpoints."""
+"""Model definitions: a provider's model with the secret for it, shared by endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.gateway.items import (
     GatewayItems,
     already_exists,
     check_one_of,
-    made,
+    created_now,
     new_guard,
     not_found,
     update_existing,
@@ -75,7 +75,7 @@ class ModelDefinitions:
                 "provider": provider,
                 "model_name": model_name,
                 USES: 0,
-                **made(created_by),
+                **created_now(created_by),
             }
             if guard in seen:
                 raise _name_taken(name)
@@ -214,14 +214,14 @@ def to_definition(item: Item) -> GatewayModelDefinition:
 
 
 def _reference(secret_id: str, secret: Item | None) -> Item:
-    """What a definition keeps of its secret, whose name never changes."""
+    """The attributes of a definition that refer to its secret, whose name never changes."""
     if secret is None:
         raise not_found(secrets.ENTITY, secret_id=secret_id)
     return {"secret_id": secret_id, "secret_name": secret["name"]}
 
 
 def _counting_reference(secret_key: Key) -> Patch:
-    """Tell a secret that somebody refers to it from now on."""
+    """The write that counts a new reference to a secret."""
     return Patch(secret_key, Update(add={REVISION: 1}), condition=PRESENT)
 
 

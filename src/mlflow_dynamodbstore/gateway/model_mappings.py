@@ -54,7 +54,7 @@ class ModelMappings:
     def detach_model_from_endpoint(
         self, endpoint_id: str, model_definition_id: str, linkage_type: str | None = None
     ) -> None:
-        """Remove the first mapping to a model definition, of the given type if there is one."""
+        """Remove the first mapping to a model definition, or the first of a linkage type."""
         optimistically(
             f"Endpoint '{endpoint_id}'",
             lambda: self._detach_model(endpoint_id, model_definition_id, linkage_type),
@@ -82,21 +82,21 @@ class ModelMappings:
 
     def _detach_model(self, endpoint_id: str, definition_id: str, linkage_type: str | None) -> None:
         before = self.endpoint_items.get(endpoint_id)
-        fitting = [
+        matching = [
             mapping
             for mapping in before[MAPPINGS]
             if mapping["definition_id"] == definition_id
             and (not linkage_type or mapping["linkage"] == linkage_type)
         ]
-        if not fitting:
+        if not matching:
             of_type = f" with linkage type '{linkage_type}'" if linkage_type else ""
             raise MlflowException(
                 f"Model definition '{definition_id}' is not attached to endpoint "
                 f"'{endpoint_id}'{of_type}",
                 RESOURCE_DOES_NOT_EXIST,
             )
-        left = [mapping for mapping in before[MAPPINGS] if mapping is not fitting[0]]
-        self._change_mappings(before, {MAPPINGS: left})
+        kept = [mapping for mapping in before[MAPPINGS] if mapping is not matching[0]]
+        self._change_mappings(before, {MAPPINGS: kept})
 
     def _change_mappings(self, before: Item, changes: Item) -> Item:
         uses = uses_of(before[MAPPINGS]), uses_of(changes[MAPPINGS])

@@ -1,4 +1,4 @@
-"""Secrets: credentials for model providers, encrypted."""
+"""Secrets: encrypted credentials for model providers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mlflow_dynamodbstore.gateway.items import (
     GatewayItems,
     already_exists,
     check_one_of,
-    later,
-    made,
+    created_now,
     new_guard,
     not_found,
     unchanged,
     update_existing,
+    update_time,
 )
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -77,7 +77,7 @@ class Secrets:
             "auth_config": json.dumps(auth_config) if auth_config else None,
             REVISION: 0,
             **encrypted_attributes(secret_id, secret_name, secret_value),
-            **made(created_by),
+            **created_now(created_by),
         }
         try:
             self.table.transact([new_guard(guard, secret_id=secret_id), Put(item)])
@@ -114,12 +114,12 @@ class Secrets:
         if secret_value is not None:
             remember_key(self.table, GATEWAY)
             changes |= encrypted_attributes(secret_id, before["name"], secret_value)
-        if auth_config is not None:  # an empty one clears it
+        if auth_config is not None:  # an empty one removes it
             changes["auth_config"] = json.dumps(auth_config) if auth_config else None
         item = update_existing(
             self.table,
             self.table.schema.key_of(before),
-            Update(set={**changes, "updated_at": later(before)}),
+            Update(set={**changes, "updated_at": update_time(before)}),
             not_found(ENTITY, secret_id=secret_id),
         )
         self.endpoint_config_cache.invalidate()
@@ -136,7 +136,7 @@ class Secrets:
         return [to_secret_info(item) for item in items if provider in (None, item["provider"])]
 
     def get_decrypted_secret(self, secret_id: str) -> dict[str, Any]:
-        """The value of a secret: for the server itself, never for its clients."""
+        """The value of a secret, for the server only, never for its clients."""
         return decrypted_value(self._get_item(secret_id))
 
     # --- helpers --------------------------------------------------------------------------------
@@ -149,18 +149,19 @@ class Secrets:
         return item
 
     def _delete_secret(self, secret_id: str) -> None:
-        # The secret is read first: whoever refers to it after that raises its revision.
+        # The secret is read first: a reference made after that raises its revision.
         secret = self._get_item(secret_id)
-        losing = [self._without_secret(item) for item in self._definitions_with(secret_id)]
-        # What a transaction cannot hold goes before. Should we stop then, the secret is there.
+        detached = [self._detach(item) for item in self._definitions_with(secret_id)]
+        # The definitions that the transaction has no room for are detached before it, so that the
+        # secret still exists if the process stops between the two.
         room = MAX_TRANSACTION - 2
-        self.table.write(losing[room:])
+        self.table.write(detached[room:])
         guard = gateway_keys.secret_name_guard(secret["name"], self.context.workspace())
         self.table.transact(
             [
                 Delete(self.table.schema.key_of(secret), condition=unchanged(secret)),
                 Delete(guard),
-                *losing[:room],
+                *detached[:room],
             ]
         )
 
@@ -174,7 +175,7 @@ class Secrets:
             )
         )
 
-    def _without_secret(self, definition: Item) -> Write:
+    def _detach(self, definition: Item) -> Write:
         return Patch(
             self.table.schema.key_of(definition),
             Update(remove=("secret_id", "secret_name")),
@@ -183,7 +184,7 @@ class Secrets:
 
 
 def to_secret_info(item: Item) -> GatewaySecretInfo:
-    """What may be shown of a secret."""
+    """A secret as MLflow shows it, without its value."""
     return GatewaySecretInfo(
         secret_id=item["secret_id"],
         secret_name=item["name"],
@@ -199,6 +200,6 @@ def to_secret_info(item: Item) -> GatewaySecretInfo:
 
 
 def auth_config_of(secret: Item) -> dict[str, Any] | None:
-    """What a provider needs beside the secret itself."""
+    """The settings that a provider needs besides the secret."""
     text = secret["auth_config"]
     return json.loads(text) if text else None

@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.mcp.errors import (
     no_server,
     version_not_found,
 )
-from mlflow_dynamodbstore.mcp.items import ENDPOINT, LATEST_ALIAS, Target, new_endpoint, touched
+from mlflow_dynamodbstore.mcp.items import ENDPOINT, LATEST_ALIAS, Target, new_endpoint, update_at
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.server_reader import ServerReader, resolved_version
@@ -100,7 +100,7 @@ class AccessEndpoints:
         if None not in target:
             raise invalid("Cannot set both server_version and server_alias in a single update")
         place, now = self.server_reader.place(server_name), get_current_time_millis()
-        update = touched(
+        update = update_at(
             now,
             last_updated_by,
             url=None if url is NOT_SET else url,
@@ -153,7 +153,7 @@ class AccessEndpoints:
         return endpoints[0].entity(resolved_version(endpoints[0], versions))
 
     def _owner(self, endpoint_id: str) -> Server | None:
-        """The server of the active workspace that has an endpoint."""
+        """The server in the active workspace that has an endpoint, or None."""
         entry = self.table.get(
             mcp_keys.workspace_endpoint(str(endpoint_id), self.context.workspace())
         )
@@ -175,7 +175,7 @@ class AccessEndpoints:
             return no_endpoint(endpoint_id)
         return endpoint_of_other_server(endpoint_id, place.name)
 
-    def _resolve(self, server: Server, target: Target, doing: str) -> Version:
+    def _resolve(self, server: Server, target: Target, action: str) -> Version:
         """The version of a target, with its content. Raises when there is none."""
         version = str(target.version)
         if target.alias is not None:
@@ -185,7 +185,7 @@ class AccessEndpoints:
             raise version_not_found(server.name, version)
         if found.is_deleted:
             raise invalid(
-                f"Cannot {doing} MCP access endpoint to deleted "
+                f"Cannot {action} MCP access endpoint to deleted "
                 f"MCP server version '{server.name}' version '{version}'"
             )
         (complete,) = self.server_reader.with_content([found])
@@ -203,7 +203,7 @@ def remove_endpoints(change: Change, server: Server, endpoint_ids: Iterable[str]
 
 
 def _version_of_alias(server: Server, alias: str) -> str:
-    """The version that an alias stands for."""
+    """The version of an alias."""
     if alias == LATEST_ALIAS:
         if server.latest is None:
             raise no_latest(server.name)

@@ -1,8 +1,8 @@
 """Which version of a server is the latest.
 
-It is the one of highest precedence among the active versions, or among the others when none is
-active. META says which, so a change decides what it becomes. Only when the latest version itself
-steps down is there something to look for: the versions lie in order of precedence.
+It is the active version of highest precedence, or the highest of all when none is active. META
+names it, so a change decides on META which one it will be. Versions are read, in order of
+precedence, only when the latest one is deleted or no longer active.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PAGE = 50
 
 
 class LatestVersions:
-    """What becomes of the latest version when versions come, change and go."""
+    """Finding the latest version when versions are created, changed or deleted."""
 
     def __init__(self, context: Context, server_reader: ServerReader) -> None:
         self.table = context.table
         self.server_reader = server_reader
 
     def status_change(self, server: Server, before: Version | None, after: Latest) -> Change:
-        """What a version's new status does to its server; ``before`` is None for a new version."""
+        """How a version's new status changes its server; ``before`` is None for a new version."""
         change = Change()
         was_active = before is not None and before.status == ACTIVE
         active = server.active_versions - was_active + (after.status == ACTIVE)
@@ -59,7 +59,7 @@ class LatestVersions:
             return next(iter(candidates), None)
         if before is None or server.latest.version != before.version:
             return max([server.latest, *candidates], key=lambda latest: latest.order)
-        if after.status != ACTIVE:  # the latest steps down, and another may take its place
+        if after.status != ACTIVE:  # another version may become the latest
             is_other_active = server.active_versions - (before.status == ACTIVE) > 0
             other = self._highest(server, before.version, is_other_active)
             candidates += [] if other is None else [other]

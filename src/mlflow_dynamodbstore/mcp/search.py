@@ -1,10 +1,9 @@
 """Searching MCP servers, their versions and their endpoints.
 
-Candidates come from consistent reads only: the names of servers from the guards of the workspace,
-servers from their META, versions from the partition of their server, endpoints from their server or
-from the entries of the workspace. The filter is judged here, on what was read. An order by name, by
-id or by version is streamed: a page costs what it shows. Any other order needs all candidates
-first.
+All reads are consistent: names of servers come from the guards of the workspace, servers from their
+META, versions from the partition of their server, endpoints from their server or from the entries
+of the workspace. The filter is applied here, to what was read. In an order by name, id or version,
+a page costs only what it shows. Any other order reads all candidates first.
 """
 
 from __future__ import annotations

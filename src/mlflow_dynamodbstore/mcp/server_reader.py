@@ -24,8 +24,8 @@ class ServerReader:
     """Reading servers and what belongs to them.
 
     Every change of a server, and of anything that belongs to it, raises the revision in META:
-    see ``names.revisions``. So a change may also be decided on versions that were read: it is
-    written only if nothing of the server has changed since.
+    see ``names.revisions``. So a change may be decided on versions, too: it is written only if
+    nothing of the server has changed since they were read.
     """
 
     def __init__(self, context: Context) -> None:

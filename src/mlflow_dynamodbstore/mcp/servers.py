@@ -77,7 +77,7 @@ class Servers:
         )
 
     def entities(self, servers: list[Server]) -> list[MCPServer]:
-        """Servers as MLflow shows them, with their endpoints; all that it takes read at once."""
+        """Servers as MLflow shows them, with their endpoints, read for all of them at once."""
         servers = self.server_reader.with_long_tags(servers)
         endpoints, versions = self.server_reader.read_endpoints(
             {endpoint_id: server for server in servers for endpoint_id in server.resolved_versions}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mlflow.entities.mcp_server import MCPStatus, MCPTool, validate_mcp_server_name
+from mlflow.entities.mcp_server import MCPStatus, validate_mcp_server_name
 from mlflow.entities.mcp_server_version import ConnectOptionSettings, MCPServerVersion
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
@@ -18,7 +18,13 @@ from mlflow_dynamodbstore.mcp.checks import (
     checked_server_json,
     checked_tools,
 )
-from mlflow_dynamodbstore.mcp.contents import CONTENT, Content, Drafts, part_keys, stored_content
+from mlflow_dynamodbstore.mcp.contents import (
+    CONTENT,
+    Content,
+    ContentDrafts,
+    part_keys,
+    stored_content,
+)
 from mlflow_dynamodbstore.mcp.endpoints import remove_endpoints
 from mlflow_dynamodbstore.mcp.errors import (
     alias_not_found,
@@ -36,7 +42,7 @@ from mlflow_dynamodbstore.mcp.items import (
     new_meta,
     new_version,
     tombstone,
-    touched,
+    update_at,
 )
 from mlflow_dynamodbstore.mcp.latest_versions import LatestVersions
 from mlflow_dynamodbstore.mcp.records import Server, Version
@@ -55,7 +61,7 @@ from mlflow_dynamodbstore.table.values import Item
 
 
 class NoServerError(Exception):
-    """There is no server yet for a version."""
+    """The server of a new version does not exist."""
 
 
 class ServerVersions:
@@ -92,8 +98,11 @@ class ServerVersions:
         precedence(version, "server_json.version")
         status = status or MCPStatus.DRAFT
         _validate_mcp_initial_status(status)
-        given_tools: list[MCPTool] | None = None if tools is NOT_SET else tools
-        content = _content(server_json, checked_tools(given_tools), connect_options)
+        content: Content = {
+            "server_json": server_json,
+            "tools": checked_tools(None if tools is NOT_SET else tools),
+            "connect_options": checked_connect_options(connect_options),
+        }
         place, now = self.server_reader.place(name), get_current_time_millis()
         item = new_version(
             place, version, now, status=MCPStatus(status).value, source=source, by=created_by
@@ -109,7 +118,7 @@ class ServerVersions:
         return created.entity(server.aliases_of(version))
 
     def _add(self, version: Version, parts: list[Put], new_server: Item) -> Server:
-        """Write a new version, and its server when there is none."""
+        """Write a new version, and its server if that does not exist."""
 
         def decide(server: Server) -> Change:
             self.table.write(parts)
@@ -182,16 +191,13 @@ class ServerVersions:
         last_updated_by: str | None = None,
         connect_options: Any = NOT_SET,
     ) -> MCPServerVersion:
-        said: Content = {}
+        new_content: Content = {}
         if tools is not NOT_SET:
-            said["tools"] = checked_tools(tools)
+            new_content["tools"] = checked_tools(tools)
         if connect_options is not NOT_SET:
-            said["connect_options"] = checked_connect_options(connect_options)
-        place, now, drafts = (
-            self.server_reader.place(name),
-            get_current_time_millis(),
-            Drafts(self.table),
-        )
+            new_content["connect_options"] = checked_connect_options(connect_options)
+        place, now = self.server_reader.place(name), get_current_time_millis()
+        drafts = ContentDrafts(self.table)
         before = after = Version(place, {})
 
         def decide(server: Server) -> Change:
@@ -205,16 +211,16 @@ class ServerVersions:
             if status is not NOT_SET:
                 check_transition(MCPStatus(before.status), status)
                 new_status = MCPStatus(status).value
-            content = {**before.content, **said}
-            stored = drafts.write(place.version_key(version), content) if said else {}
-            update = touched(now, last_updated_by, status=new_status, **stored)
+            content = {**before.content, **new_content}
+            stored = drafts.write(place.version_key(version), content) if new_content else {}
+            update = update_at(now, last_updated_by, status=new_status, **stored)
             after = replace(before, item=update.apply(before.item), content=content)
             if new_status == before.status:
                 return Change(writes=[Patch(place.version_key(version), update)])
             change = self.latest_versions.status_change(server, before, after.latest())
             if new_status == DELETED:
-                change.writes += _burial(before, now)
-                if server.names(version):
+                change.writes += _deletion(before, now)
+                if server.refers_to(version):
                     change.set[DELETED_VERSION + version] = True
             else:
                 change.writes.insert(0, Patch(place.version_key(version), update))
@@ -225,10 +231,10 @@ class ServerVersions:
                 place, decide, lambda _: version_not_found(name, version)
             )
         except MlflowException:
-            drafts.drop()
+            drafts.remove()
             raise
-        drafts.drop(besides=() if after.is_deleted else part_keys(after.item))
-        if said:
+        drafts.remove(except_for=() if after.is_deleted else part_keys(after.item))
+        if new_content:
             self.table.write(large_values.removal(before.item, CONTENT))
         return after.entity(server.aliases_of(version))
 
@@ -245,25 +251,13 @@ class ServerVersions:
             aliases = {*server.aliases_of(version)}
             change.remove += [ALIAS + alias for alias in sorted(aliases)]
             remove_endpoints(change, server, server.endpoints_of(aliases, version))
-            change.writes = [*_burial(before, now), *change.writes]
+            change.writes = [*_deletion(before, now), *change.writes]
             return change
 
         self.server_reader.servers.change(place, decide, lambda _: version_not_found(name, version))
 
 
-def _content(
-    server_json: dict[str, Any],
-    tools: list[dict[str, Any]] | None,
-    options: dict[str, ConnectOptionSettings] | None,
-) -> Content:
-    return {
-        "server_json": server_json,
-        "tools": tools,
-        "connect_options": checked_connect_options(options),
-    }
-
-
-def _burial(version: Version, now: int) -> list[Put | Delete]:
-    """What it takes to delete a version: it stays only as a mark that its number is used."""
+def _deletion(version: Version, now: int) -> list[Put | Delete]:
+    """The writes that delete a version: a tombstone keeps its number from being used again."""
     beside = [*version.long_tag_keys, *part_keys(version.item)]
     return [Put(tombstone(version.item, now)), *(Delete(key) for key in beside)]
