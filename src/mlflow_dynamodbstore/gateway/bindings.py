@@ -10,7 +10,7 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.endpoint_records import ENTITY
-from mlflow_dynamodbstore.gateway.items import REVISION, already_exists, created_now, not_found
+from mlflow_dynamodbstore.gateway.items import REVISION, already_exists, new_item, not_found
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
@@ -110,12 +110,10 @@ class Bindings:
         kind = _type_of(resource_type).value
         key = gateway_keys.binding_key(kind, resource_id, endpoint_id, self.context.workspace())
         return {
-            "PK": key.pk,
-            "SK": key.sk,
+            **new_item(key, by),
             "endpoint_id": endpoint_id,
             "resource_type": kind,
             "resource_id": resource_id,
-            **created_now(by),
         }
 
     def _write(self, item: Item, condition: ConditionBase | None = None) -> None:

@@ -20,7 +20,7 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import endpoint_records
-from mlflow_dynamodbstore.gateway.items import created_now, not_found
+from mlflow_dynamodbstore.gateway.items import new_item, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -59,8 +59,7 @@ class Budgets:
         key = self._key(policy_id)
         scope = _value(target_scope)
         item: Item = {
-            "PK": key.pk,
-            "SK": key.sk,
+            **new_item(key, created_by),
             "policy_id": policy_id,
             "unit": _value(budget_unit),
             "amount": float(budget_amount),
@@ -69,16 +68,15 @@ class Budgets:
             "scope": scope,
             "target": _target(scope, target_value),
             "action": _value(budget_action),
-            **created_now(created_by),
         }
         if scope == OF_ENDPOINT:
             self._write_if_target_exists(Put(item), item["target"])
         else:
             self.table.put(item)
-        return to_policy(item)
+        return _to_policy(item)
 
     def get_budget_policy(self, budget_policy_id: str) -> GatewayBudgetPolicy:
-        return to_policy(self._get_item(budget_policy_id))
+        return _to_policy(self._get_item(budget_policy_id))
 
     def update_budget_policy(
         self,
@@ -105,7 +103,7 @@ class Budgets:
             f"Budget policy '{budget_policy_id}'",
             lambda: self._update(budget_policy_id, changes, scope, target_value),
         )
-        return to_policy(item)
+        return _to_policy(item)
 
     def delete_budget_policy(self, budget_policy_id: str) -> None:
         try:
@@ -118,7 +116,7 @@ class Budgets:
     ) -> PagedList[GatewayBudgetPolicy]:
         partition = access_keys.workspace_pk(self.context.workspace())
         found, token = page_of(self.table, partition, gateway_keys.BUDGETS, max_results, page_token)
-        return PagedList([to_policy(item) for item in found], token)
+        return PagedList([_to_policy(item) for item in found], token)
 
     # --- helpers --------------------------------------------------------------------------------
 
@@ -166,7 +164,7 @@ class Budgets:
             raise not_found(endpoint_records.ENTITY, endpoint_id=endpoint_id) from cancelled
 
 
-def to_policy(item: Item) -> GatewayBudgetPolicy:
+def _to_policy(item: Item) -> GatewayBudgetPolicy:
     """A budget policy as MLflow shows it."""
     return GatewayBudgetPolicy(
         budget_policy_id=item["policy_id"],

@@ -15,10 +15,7 @@ from mlflow.entities import (
 )
 from mlflow.entities.gateway_endpoint import GatewayModelLinkageType
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import (
-    INVALID_PARAMETER_VALUE,
-    RESOURCE_DOES_NOT_EXIST,
-)
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import (
     MLFLOW_EXPERIMENT_IS_GATEWAY,
     MLFLOW_EXPERIMENT_SOURCE_ID,
@@ -44,8 +41,8 @@ from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     already_exists,
     check_one_of,
-    created_now,
     new_guard,
+    new_item,
     not_found,
     unchanged,
     update_existing,
@@ -56,12 +53,7 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
-from mlflow_dynamodbstore.table.contract import (
-    MAX_TRANSACTION,
-    Delete,
-    Put,
-    TransactWrite,
-)
+from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Put, TransactWrite
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -105,8 +97,7 @@ class Endpoints:
         key = gateway_keys.endpoint_key(endpoint_id, workspace)
         has_fallback = fallback_config or any(map(_is_fallback, model_configs))
         item: Item = {
-            "PK": key.pk,
-            "SK": key.sk,
+            **new_item(key, created_by),
             "endpoint_id": endpoint_id,
             "name": name,
             MAPPINGS: mappings,
@@ -115,7 +106,6 @@ class Endpoints:
             "fallback": stored_fallback(fallback_config) if has_fallback else None,
             "usage_tracking": usage_tracking,
             REVISION: 0,
-            **created_now(created_by),
         }
         guard = gateway_keys.endpoint_name_guard(name, workspace)
 
@@ -202,7 +192,7 @@ class Endpoints:
 
     def delete_gateway_endpoint(self, endpoint_id: str) -> None:
         """Delete an endpoint with its mappings, bindings, tags and guardrail configurations."""
-        optimistically(f"Endpoint '{endpoint_id}'", lambda: self._delete_endpoint(endpoint_id))
+        optimistically(f"Endpoint '{endpoint_id}'", lambda: self._delete(endpoint_id))
         self.endpoint_config_cache.invalidate()
 
     def list_gateway_endpoints(
@@ -268,7 +258,7 @@ class Endpoints:
             ],
         )
 
-    def _delete_endpoint(self, endpoint_id: str) -> None:
+    def _delete(self, endpoint_id: str) -> None:
         # The endpoint is read first: a binding made after that raises its revision.
         endpoint = self.endpoint_items.get(endpoint_id)
         guard = gateway_keys.endpoint_name_guard(endpoint["name"], self.context.workspace())

@@ -20,7 +20,7 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
 from mlflow_dynamodbstore.gateway import endpoint_records
-from mlflow_dynamodbstore.gateway.items import created_now, not_found
+from mlflow_dynamodbstore.gateway.items import new_item, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -61,15 +61,13 @@ class Guardrails:
         guardrail_id = f"gr-{ids.new_id()}"
         key = gateway_keys.guardrail_key(guardrail_id, workspace)
         item: Item = {
-            "PK": key.pk,
-            "SK": key.sk,
+            **new_item(key, created_by),
             "guardrail_id": guardrail_id,
             "name": name,
             **_copied(scorer),
             "stage": GuardrailStage(stage).value,
             "action": GuardrailAction(action).value,
             "action_endpoint_id": action_endpoint_id,
-            **created_now(created_by),
         }
         writes: list[TransactWrite] = [Put(item)]
         if action_endpoint_id is not None:

@@ -109,10 +109,11 @@ def unchanged(item: Item) -> ConditionBase:
     return Attr(REVISION).eq(item[REVISION])
 
 
-def created_now(by: str | None) -> Item:
-    """The attributes that say when and by whom an item was created and last updated."""
+def new_item(key: Key, by: str | None) -> Item:
+    """A new item: its key, and when and by whom it is created."""
     now = get_current_time_millis()
-    return {"created_at": now, "updated_at": now, "created_by": by, "updated_by": by}
+    times = {"created_at": now, "updated_at": now}
+    return {"PK": key.pk, "SK": key.sk, **times, "created_by": by, "updated_by": by}
 
 
 def update_time(before: Item) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import GatewayModelDefinition
 from mlflow.exceptions import MlflowException
@@ -18,8 +16,8 @@ from mlflow_dynamodbstore.gateway.items import (
     GatewayItems,
     already_exists,
     check_one_of,
-    created_now,
     new_guard,
+    new_item,
     not_found,
     update_existing,
 )
@@ -67,15 +65,13 @@ class ModelDefinitions:
         def attempt() -> GatewayModelDefinition:
             seen = self.table.get_many([secret_key, guard])
             item: Item = {
-                "PK": key.pk,
-                "SK": key.sk,
+                **new_item(key, created_by),
                 "definition_id": definition_id,
                 "name": name,
                 **_reference(secret_id, seen.get(secret_key)),
                 "provider": provider,
                 "model_name": model_name,
                 USES: 0,
-                **created_now(created_by),
             }
             if guard in seen:
                 raise _name_taken(name)
@@ -103,9 +99,11 @@ class ModelDefinitions:
     def list_gateway_model_definitions(
         self, provider: str | None = None, secret_id: str | None = None
     ) -> list[GatewayModelDefinition]:
+        partition = access_keys.workspace_pk(self.context.workspace())
+        items = self.table.items(Query(partition, where=gateway_keys.MODEL_DEFINITIONS.on()))
         return [
             to_definition(item)
-            for item in self._list_items()
+            for item in items
             if provider in (None, item["provider"]) and secret_id in (None, item.get("secret_id"))
         ]
 
@@ -119,12 +117,10 @@ class ModelDefinitions:
         provider: str | None = None,
     ) -> GatewayModelDefinition:
         given = {"model_name": model_name, "provider": provider, "updated_by": updated_by or None}
-        changes: Item = {
-            attribute: value for attribute, value in given.items() if value is not None
-        }
+        changes: Item = {key: value for key, value in given.items() if value is not None}
         item = optimistically(
             f"Model definition '{model_definition_id}'",
-            lambda: self._update_definition(model_definition_id, changes, name, secret_id),
+            lambda: self._update(model_definition_id, changes, name, secret_id),
         )
         self.endpoint_config_cache.invalidate()
         return to_definition(item)
@@ -133,7 +129,7 @@ class ModelDefinitions:
         """Delete a model definition that no endpoint uses."""
         optimistically(
             f"Model definition '{model_definition_id}'",
-            lambda: self._delete_definition(model_definition_id),
+            lambda: self._delete(model_definition_id),
         )
         self.endpoint_config_cache.invalidate()
 
@@ -148,11 +144,7 @@ class ModelDefinitions:
             raise not_found(ENTITY, model_definition_id=definition_id)
         return item
 
-    def _list_items(self) -> Iterator[Item]:
-        partition = access_keys.workspace_pk(self.context.workspace())
-        return self.table.items(Query(partition, where=gateway_keys.MODEL_DEFINITIONS.on()))
-
-    def _update_definition(
+    def _update(
         self, definition_id: str, given: Item, name: str | None, secret_id: str | None
     ) -> Item:
         workspace = self.context.workspace()
@@ -181,7 +173,7 @@ class ModelDefinitions:
         self.table.transact([Patch(key, update, _still_named(before)), *together])
         return update.apply(before)
 
-    def _delete_definition(self, definition_id: str) -> None:
+    def _delete(self, definition_id: str) -> None:
         item = self._get_item(definition_id)
         if item[USES]:
             raise MlflowException(

@@ -46,7 +46,7 @@ class ModelMappings:
     ) -> GatewayEndpointModelMapping:
         mapping = optimistically(
             f"Endpoint '{endpoint_id}'",
-            lambda: self._attach_model(endpoint_id, model_config, created_by),
+            lambda: self._attach(endpoint_id, model_config, created_by),
         )
         self.endpoint_config_cache.invalidate()
         return mapping
@@ -57,11 +57,11 @@ class ModelMappings:
         """Remove the first mapping to a model definition, or the first of a linkage type."""
         optimistically(
             f"Endpoint '{endpoint_id}'",
-            lambda: self._detach_model(endpoint_id, model_definition_id, linkage_type),
+            lambda: self._detach(endpoint_id, model_definition_id, linkage_type),
         )
         self.endpoint_config_cache.invalidate()
 
-    def _attach_model(
+    def _attach(
         self, endpoint_id: str, config: GatewayEndpointModelConfig, by: str | None
     ) -> GatewayEndpointModelMapping:
         key, definition_id = self.endpoint_items.key(endpoint_id), config.model_definition_id
@@ -80,7 +80,7 @@ class ModelMappings:
         after = self._change_mappings(before, changes)
         return EndpointRecord(after, seen).to_mapping(mappings[-1])
 
-    def _detach_model(self, endpoint_id: str, definition_id: str, linkage_type: str | None) -> None:
+    def _detach(self, endpoint_id: str, definition_id: str, linkage_type: str | None) -> None:
         before = self.endpoint_items.get(endpoint_id)
         matching = [
             mapping

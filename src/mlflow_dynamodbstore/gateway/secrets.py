@@ -16,8 +16,8 @@ from mlflow_dynamodbstore.gateway.items import (
     GatewayItems,
     already_exists,
     check_one_of,
-    created_now,
     new_guard,
+    new_item,
     not_found,
     unchanged,
     update_existing,
@@ -69,15 +69,13 @@ class Secrets:
         key = gateway_keys.secret_key(secret_id, workspace)
         guard = gateway_keys.secret_name_guard(secret_name, workspace)
         item: Item = {
-            "PK": key.pk,
-            "SK": key.sk,
+            **new_item(key, created_by),
             "secret_id": secret_id,
             "name": secret_name,
             "provider": provider,
             "auth_config": json.dumps(auth_config) if auth_config else None,
             REVISION: 0,
             **encrypted_attributes(secret_id, secret_name, secret_value),
-            **created_now(created_by),
         }
         try:
             self.table.transact([new_guard(guard, secret_id=secret_id), Put(item)])
@@ -85,14 +83,14 @@ class Secrets:
             if not cancelled.any_refused:
                 raise
             raise already_exists(f"Secret with name '{secret_name}' already exists") from cancelled
-        return to_secret_info(item)
+        return _to_secret_info(item)
 
     def get_secret_info(
         self, secret_id: str | None = None, secret_name: str | None = None
     ) -> GatewaySecretInfo:
         check_one_of(secret_id=secret_id, secret_name=secret_name)
         if secret_id:
-            return to_secret_info(self._get_item(secret_id))
+            return _to_secret_info(self._get_item(secret_id))
         workspace = self.context.workspace()
         guard = gateway_keys.secret_name_guard(secret_name or "", workspace)
         secret = self.gateway_items.find_by_guard(
@@ -100,7 +98,7 @@ class Secrets:
         )
         if secret is None:
             raise not_found(ENTITY, secret_name=secret_name)
-        return to_secret_info(secret)
+        return _to_secret_info(secret)
 
     def update_gateway_secret(
         self,
@@ -123,17 +121,17 @@ class Secrets:
             not_found(ENTITY, secret_id=secret_id),
         )
         self.endpoint_config_cache.invalidate()
-        return to_secret_info(item)
+        return _to_secret_info(item)
 
     def delete_gateway_secret(self, secret_id: str) -> None:
         """Delete a secret; model definitions that refer to it lose it."""
-        optimistically(f"Secret '{secret_id}'", lambda: self._delete_secret(secret_id))
+        optimistically(f"Secret '{secret_id}'", lambda: self._delete(secret_id))
         self.endpoint_config_cache.invalidate()
 
     def list_secret_infos(self, provider: str | None = None) -> list[GatewaySecretInfo]:
         partition = access_keys.workspace_pk(self.context.workspace())
         items = self.table.items(Query(partition, where=gateway_keys.SECRETS.on()))
-        return [to_secret_info(item) for item in items if provider in (None, item["provider"])]
+        return [_to_secret_info(item) for item in items if provider in (None, item["provider"])]
 
     def get_decrypted_secret(self, secret_id: str) -> dict[str, Any]:
         """The value of a secret, for the server only, never for its clients."""
@@ -148,7 +146,7 @@ class Secrets:
             raise not_found(ENTITY, secret_id=secret_id)
         return item
 
-    def _delete_secret(self, secret_id: str) -> None:
+    def _delete(self, secret_id: str) -> None:
         # The secret is read first: a reference made after that raises its revision.
         secret = self._get_item(secret_id)
         detached = [self._detach(item) for item in self._definitions_with(secret_id)]
@@ -167,13 +165,12 @@ class Secrets:
 
     def _definitions_with(self, secret_id: str) -> Iterator[Item]:
         """The model definitions that refer to a secret."""
-        return self.table.items(
-            Query(
-                access_keys.workspace_pk(self.context.workspace()),
-                where=gateway_keys.MODEL_DEFINITIONS.on(),
-                filter=Attr("secret_id").eq(secret_id),
-            )
+        query = Query(
+            access_keys.workspace_pk(self.context.workspace()),
+            where=gateway_keys.MODEL_DEFINITIONS.on(),
+            filter=Attr("secret_id").eq(secret_id),
         )
+        return self.table.items(query)
 
     def _detach(self, definition: Item) -> Write:
         return Patch(
@@ -183,7 +180,7 @@ class Secrets:
         )
 
 
-def to_secret_info(item: Item) -> GatewaySecretInfo:
+def _to_secret_info(item: Item) -> GatewaySecretInfo:
     """A secret as MLflow shows it, without its value."""
     return GatewaySecretInfo(
         secret_id=item["secret_id"],

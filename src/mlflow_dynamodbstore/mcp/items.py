@@ -91,12 +91,11 @@ def short_shown(server_json: dict[str, Any]) -> dict[str, Any] | None:
 def new_meta(place: ServerPlace, now: int, by: str | None) -> Item:
     """The own item of a new server."""
     return {
-        **_key_attributes(place.key),
+        **_new_item(place.key, now, by),
         NAME: place.name,
         UID: secrets.token_hex(6),
         REVISION: 1,
         ACTIVE_VERSIONS: 0,
-        **_created(now, by),
     }
 
 
@@ -104,12 +103,8 @@ def new_version(
     place: ServerPlace, version: str, now: int, *, status: str, source: str | None, by: str | None
 ) -> Item:
     """The own item of a new version, without its content."""
-    return {
-        **_key_attributes(place.version_key(version)),
-        "status": status,
-        **given(source=source),
-        **_created(now, by),
-    }
+    item = _new_item(place.version_key(version), now, by)
+    return {**item, "status": status, **given(source=source)}
 
 
 def tombstone(version: Item, now: int) -> Item:
@@ -122,12 +117,8 @@ def new_endpoint(
     place: ServerPlace, endpoint_id: str, now: int, *, url: str, transport: str, by: str | None
 ) -> Item:
     """The own item of a new endpoint; its target is in META."""
-    return {
-        **_key_attributes(place.endpoint_key(endpoint_id)),
-        "url": url,
-        "transport": transport,
-        **_created(now, by),
-    }
+    item = _new_item(place.endpoint_key(endpoint_id), now, by)
+    return {**item, "url": url, "transport": transport}
 
 
 def update_at(now: int, by: str | None, **more: Any) -> Update:
@@ -147,9 +138,6 @@ def prefixed(item: Item, prefix: str) -> dict[str, Any]:
     return {name[size:]: value for name, value in item.items() if name.startswith(prefix)}
 
 
-def _key_attributes(key: Key) -> Item:
-    return {"PK": key.pk, "SK": key.sk}
-
-
-def _created(now: int, by: str | None) -> Item:
-    return {"created": now, "updated": now, **given(created_by=by, updated_by=by)}
+def _new_item(key: Key, now: int, by: str | None) -> Item:
+    times = {"created": now, "updated": now}
+    return {"PK": key.pk, "SK": key.sk, **times, **given(created_by=by, updated_by=by)}
