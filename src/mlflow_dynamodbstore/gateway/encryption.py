@@ -5,13 +5,21 @@ MLflow's SQL store can decrypt a secret encrypted here, and the other way round.
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from mlflow.utils.crypto import _decrypt_secret, _encrypt_secret, _mask_secret_value
+from mlflow.utils.crypto import (
+    CRYPTO_KEK_PASSPHRASE_ENV_VAR,
+    CRYPTO_KEK_VERSION_ENV_VAR,
+    KEKManager,
+    _decrypt_secret,
+    _encrypt_secret,
+    _mask_secret_value,
+)
 
-from mlflow_dynamodbstore.shared.encryption_keys import gateway_key_manager
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -19,7 +27,7 @@ def encrypted_attributes(secret_id: str, name: str, value: Mapping[str, str]) ->
     """The attributes of a secret that hold its value, bound to its id and name."""
     envelope = _encrypt_secret(
         secret_value=json.dumps(value),
-        kek_manager=gateway_key_manager(),
+        kek_manager=key_manager(),
         secret_id=secret_id,
         secret_name=name,
     )
@@ -36,9 +44,23 @@ def decrypted_value(secret: Item) -> dict[str, Any]:
     value = _decrypt_secret(
         encrypted_value=secret["encrypted_value"],
         wrapped_dek=secret["wrapped_dek"],
-        kek_manager=gateway_key_manager(),
+        kek_manager=key_manager(),
         secret_id=secret["secret_id"],
         secret_name=secret["name"],
     )
     assert isinstance(value, dict)
     return value
+
+
+def key_manager() -> KEKManager:
+    """MLflow's holder of the key that it derives from the passphrase in the environment."""
+    return _key_manager_of(
+        os.environ.get(CRYPTO_KEK_PASSPHRASE_ENV_VAR, ""),
+        int(os.environ.get(CRYPTO_KEK_VERSION_ENV_VAR, "1")),
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _key_manager_of(passphrase: str, version: int) -> KEKManager:
+    """Kept, because deriving a key takes a large part of a second, on purpose."""
+    return KEKManager(passphrase=passphrase or None, kek_version=version)

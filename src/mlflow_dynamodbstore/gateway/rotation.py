@@ -13,9 +13,10 @@ from dataclasses import replace
 from boto3.dynamodb.conditions import Attr
 from mlflow.utils.crypto import KEKManager, rotate_secret_encryption
 
+from mlflow_dynamodbstore.gateway.encryption import key_manager
+from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.shared.encryption_keys import GATEWAY, gateway_key_manager
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Patch, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -30,7 +31,7 @@ def rotate_key(table: Table, new_passphrase: str) -> tuple[int, int]:
     version of the new key, which servers need in their environment with the new passphrase. No
     secret may be written during a rotation.
     """
-    old = gateway_key_manager()
+    old = key_manager()
     new = KEKManager(passphrase=new_passphrase, kek_version=old.kek_version + 1)
     for secret in _secrets(table, new):  # rotated before: check the new passphrase
         _rewrapped(table, secret, new, new)

@@ -7,7 +7,6 @@ from mlflow.protos.databricks_pb2 import (
     INVALID_PARAMETER_VALUE,
     RESOURCE_ALREADY_EXISTS,
     RESOURCE_DOES_NOT_EXIST,
-    TEMPORARILY_UNAVAILABLE,
 )
 
 
@@ -70,12 +69,4 @@ def version_exists(name: str, version: str) -> MlflowException:
     """The version exists, or existed before it was deleted."""
     return MlflowException(
         f"MCP server version '{name}' version '{version}' already exists", RESOURCE_ALREADY_EXISTS
-    )
-
-
-def too_busy(name: str) -> MlflowException:
-    """Others changed the server during each attempt."""
-    return MlflowException(
-        f"MCP server '{name}' is being changed by others all the time; try again.",
-        TEMPORARILY_UNAVAILABLE,
     )

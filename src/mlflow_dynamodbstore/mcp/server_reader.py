@@ -9,7 +9,7 @@ from mlflow.entities.mcp_server_version import MCPServerVersion
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.mcp.contents import content_of, part_keys
-from mlflow_dynamodbstore.mcp.errors import server_not_found, too_busy, version_not_found
+from mlflow_dynamodbstore.mcp.errors import server_not_found, version_not_found
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence
@@ -31,7 +31,7 @@ class ServerReader:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.table = context.table
-        self.servers: Revisions[ServerPlace, Server] = Revisions(self.table, Server, too_busy)
+        self.servers: Revisions[ServerPlace, Server] = Revisions(self.table, Server, "MCP server")
 
     def place(self, name: str) -> ServerPlace:
         return ServerPlace(name, self.context.workspace())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlflow_dynamodbstore.mcp.errors import missing, no_server, version_not_found
 from mlflow_dynamodbstore.mcp.records import Server
 from mlflow_dynamodbstore.mcp.server_reader import ServerReader
-from mlflow_dynamodbstore.registry.items import TagChange, as_texts
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.names.tags import as_texts
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
@@ -22,8 +22,7 @@ class ServerTags:
         place, tags = self.server_reader.place(name), as_texts([(key, value)])
 
         def decide(server: Server) -> Change:
-            tagging = place.tagging().setting(server.item, tags)
-            return Change(tagging.set, tagging.remove, [*tagging.writes])
+            return place.tagging().setting(server.item, tags)
 
         self.server_reader.servers.change(place, decide, no_server)
 
@@ -32,10 +31,10 @@ class ServerTags:
         not_found = missing(f"Tag '{key}' not found on MCP server '{name}'")
 
         def decide(server: Server) -> Change:
-            tagging = place.tagging().removing(server.item, key)
-            if tagging is None:
+            change = place.tagging().removing(server.item, key)
+            if change is None:
                 raise not_found
-            return Change(tagging.set, tagging.remove, [*tagging.writes])
+            return change
 
         self.server_reader.servers.change(place, decide, lambda _: not_found)
 
@@ -65,6 +64,6 @@ class ServerTags:
         self.server_reader.servers.change(place, decide, lambda _: version_not_found(name, version))
 
 
-def _version_change(version: Key, tagging: TagChange) -> Change:
+def _version_change(version: Key, tagging: Change) -> Change:
     update = Update(set=tagging.set, remove=tuple(tagging.remove))
     return Change(writes=[Patch(version, update), *tagging.writes])
