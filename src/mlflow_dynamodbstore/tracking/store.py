@@ -18,25 +18,27 @@ from mlflow_dynamodbstore.evaluation.issues import Issues
 from mlflow_dynamodbstore.evaluation.online_scoring import OnlineScoring
 from mlflow_dynamodbstore.evaluation.scorer_endpoints import ScorerEndpoints
 from mlflow_dynamodbstore.evaluation.scorers import Scorers
-from mlflow_dynamodbstore.gateway.base import GatewayItems
 from mlflow_dynamodbstore.gateway.bindings import Bindings
 from mlflow_dynamodbstore.gateway.budgets import Budgets
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.costs import GatewayCosts
+from mlflow_dynamodbstore.gateway.endpoint_configs import EndpointConfigs
+from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
 from mlflow_dynamodbstore.gateway.guardrail_configs import GuardrailConfigs
 from mlflow_dynamodbstore.gateway.guardrails import Guardrails
-from mlflow_dynamodbstore.gateway.mappings import ModelMappings
+from mlflow_dynamodbstore.gateway.items import GatewayItems
 from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
-from mlflow_dynamodbstore.gateway.resolving import EndpointConfigs
+from mlflow_dynamodbstore.gateway.model_mappings import ModelMappings
 from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.gateway.secrets import Secrets
-from mlflow_dynamodbstore.mcp.base import ServerReader
+from mlflow_dynamodbstore.mcp.aliases import ServerAliases
 from mlflow_dynamodbstore.mcp.endpoints import AccessEndpoints
-from mlflow_dynamodbstore.mcp.labels import ServerLabels
-from mlflow_dynamodbstore.mcp.latest import LatestVersions
+from mlflow_dynamodbstore.mcp.latest_versions import LatestVersions
 from mlflow_dynamodbstore.mcp.search import ServerSearch
+from mlflow_dynamodbstore.mcp.server_reader import ServerReader
 from mlflow_dynamodbstore.mcp.servers import Servers
+from mlflow_dynamodbstore.mcp.tags import ServerTags
 from mlflow_dynamodbstore.mcp.versions import ServerVersions
 from mlflow_dynamodbstore.reviews.attachments import QueueAttachments
 from mlflow_dynamodbstore.reviews.label_schemas import LabelSchemas
@@ -254,12 +256,12 @@ class TableOfContents:
     search_mcp_access_endpoints = answered_by(ServerSearch.search_mcp_access_endpoints)
     update_mcp_access_endpoint = answered_by(AccessEndpoints.update_mcp_access_endpoint)
     delete_mcp_access_endpoint = answered_by(AccessEndpoints.delete_mcp_access_endpoint)
-    set_mcp_server_tag = answered_by(ServerLabels.set_mcp_server_tag)
-    delete_mcp_server_tag = answered_by(ServerLabels.delete_mcp_server_tag)
-    set_mcp_server_version_tag = answered_by(ServerLabels.set_mcp_server_version_tag)
-    delete_mcp_server_version_tag = answered_by(ServerLabels.delete_mcp_server_version_tag)
-    set_mcp_server_alias = answered_by(ServerLabels.set_mcp_server_alias)
-    delete_mcp_server_alias = answered_by(ServerLabels.delete_mcp_server_alias)
+    set_mcp_server_tag = answered_by(ServerTags.set_mcp_server_tag)
+    delete_mcp_server_tag = answered_by(ServerTags.delete_mcp_server_tag)
+    set_mcp_server_version_tag = answered_by(ServerTags.set_mcp_server_version_tag)
+    delete_mcp_server_version_tag = answered_by(ServerTags.delete_mcp_server_version_tag)
+    set_mcp_server_alias = answered_by(ServerAliases.set_mcp_server_alias)
+    delete_mcp_server_alias = answered_by(ServerAliases.delete_mcp_server_alias)
 
     # --- AI gateway -------------------------------------------------------------------------------
 
@@ -420,20 +422,20 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.model_definitions = ModelDefinitions(
             context, self.gateway_items, self.endpoint_config_cache
         )
+        self.endpoint_items = EndpointItems(context, self.gateway_items)
         self.gateway_endpoints = Endpoints(
             context,
             self.experiment_lookup,
-            self.gateway_items,
-            self.model_definitions,
+            self.endpoint_items,
             self.endpoint_config_cache,
             self.experiments.get_or_create_experiment,
         )
         self.model_mappings = ModelMappings(
-            context, self.model_definitions, self.gateway_endpoints, self.endpoint_config_cache
+            context, self.endpoint_items, self.endpoint_config_cache
         )
         self.gateway_bindings = Bindings(context, self.endpoint_config_cache)
         self.endpoint_configs = EndpointConfigs(
-            context, self.gateway_bindings, self.gateway_endpoints, self.endpoint_config_cache
+            context, self.gateway_bindings, self.endpoint_items, self.endpoint_config_cache
         )
         self.gateway_budgets = Budgets(context)
         self.gateway_costs = GatewayCosts(context, self.trace_search)
@@ -455,7 +457,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.issues = Issues(context, self.experiment_lookup, self.run_lookup)
         self.guardrails = Guardrails(context, self.scorers.version_by_id)
         self.guardrail_configs = GuardrailConfigs(
-            context, self.gateway_items, self.gateway_endpoints, self.guardrails
+            context, self.gateway_items, self.endpoint_items, self.guardrails
         )
         self.reviewed_experiments = ReviewedExperiments(self.experiment_lookup)
         self.queue_attachments = QueueAttachments(context)
@@ -470,7 +472,8 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.mcp_versions = ServerVersions(
             context, self.workspaces_in_use, self.server_reader, self.latest_versions
         )
-        self.mcp_labels = ServerLabels(self.server_reader, self.latest_versions)
+        self.mcp_tags = ServerTags(self.server_reader)
+        self.mcp_aliases = ServerAliases(self.server_reader)
         self.mcp_endpoints = AccessEndpoints(context, self.server_reader)
         self.mcp_search = ServerSearch(context, self.server_reader, self.mcp_servers)
 
