@@ -155,7 +155,7 @@ def _app(folder: Path) -> tuple[Client, Any, Any]:
 
     client = Client(app)
     metered = MeteredEngine(open_engine(uri))
-    with mock.patch.object(open_tables, "open_engine", lambda _: metered):
+    with mock.patch.object(open_tables, "open_engine", return_value=metered):
         open_tables.open_table(uri)  # the one that all stores of the URI use
     ours.create_app(app)
     client.remember_checks()
