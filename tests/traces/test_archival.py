@@ -115,12 +115,12 @@ def test_an_upload_that_fails_is_tried_again(store, traced, archive, monkeypatch
 def test_spans_that_come_while_a_trace_is_archived_keep_it_here(
     store, other, traced, archive, monkeypatch
 ):
-    upload = store.trace_archival._finish_archiving
+    upload = store.trace_archival._finish
 
     def late(item, uri):
         other.log_spans(traced, make_spans(trace_id(5), 12)[10:])
         return upload(item, uri)
 
-    monkeypatch.setattr(store.trace_archival, "_finish_archiving", late)
+    monkeypatch.setattr(store.trace_archival, "_finish", late)
     assert archive_older(store, archive, "4h") == 0
     assert len(store.get_trace(trace_id(5)).data.spans) == 12

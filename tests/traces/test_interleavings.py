@@ -175,7 +175,7 @@ def test_spans_are_here_or_archived_whatever_happens_meanwhile(
     """A trace that has changed is archived another time, and is not taken for a broken one."""
 
     def archive(store: Any, trace: str) -> None:
-        store.trace_archival._archive_trace(
+        store.trace_archival._archive(
             record(store.table, store.trace_lookup.get(trace)), f"file://{tmp_path}"
         )
 
@@ -201,7 +201,7 @@ def test_a_move_that_is_refused_leaves_nothing_where_it_went(two: Two, tmp_path:
 
     def archive() -> None:
         found = record(two.second.table, two.second.trace_lookup.get(trace))
-        assert two.second.trace_archival._archive_trace(found, f"file://{tmp_path}")
+        assert two.second.trace_archival._archive(found, f"file://{tmp_path}")
 
     for at in at_every_moment(two, archive):
         trace = begin(two.second)

@@ -103,17 +103,17 @@ def test_a_write_brings_an_old_experiment_to_the_newest_form(other, old):
 
 def test_a_renewal_brings_all_traces_to_the_newest_form(other, old):
     """From then on searches read them whole from LSI1, in this process and in others."""
-    other.trace_retention.renew_trace_expiry([old])
+    other.trace_retention.renew([old])
     assert meta(other, old)["v"] == 2
     assert OLD_TRACES not in meta(other, old)
     query = Query(
         experiment_keys.experiment_pk(old), index_keys.traces_by_time().on("lsi1sk"), index="LSI1"
     )
     assert len(other.table.query(query).items) == 4
-    assert other.trace_lookup.time_indexes([old]) == {old: "LSI1"}
+    assert other.trace_time_indexes.of([old]) == {old: "LSI1"}
     assert found(other, old) == NEWEST_FIRST
 
 
 def test_a_new_experiment_has_no_old_traces(store, experiment):
     assert meta(store, experiment)["v"] == 2
-    assert store.trace_lookup.time_indexes([experiment]) == {experiment: "LSI1"}
+    assert store.trace_time_indexes.of([experiment]) == {experiment: "LSI1"}

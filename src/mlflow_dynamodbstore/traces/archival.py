@@ -27,7 +27,6 @@ from mlflow.tracing.constant import (
 )
 from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME, spans_to_traces_data_pb
 from mlflow.tracing.otel.translation import translate_loaded_span
-from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.uri import append_to_uri_path
 from mlflow.utils.validation import (
     _validate_trace_archival_location,
@@ -39,15 +38,15 @@ from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, trace_place_of
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.table.contract import Delete, Query
+from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
 from mlflow_dynamodbstore.traces.experiments import TRACES_FOLDER
 from mlflow_dynamodbstore.traces.facts import FACTS
 from mlflow_dynamodbstore.traces.filters import TraceFilter
-from mlflow_dynamodbstore.traces.items import TAG
+from mlflow_dynamodbstore.traces.items import SPANS_LOCATION, TAG, keeps_spans_here, keys_in
 from mlflow_dynamodbstore.traces.lookup import TraceNotFound
 from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import TraceRecord
@@ -55,7 +54,6 @@ from mlflow_dynamodbstore.traces.search import TraceSearch
 
 _logger = logging.getLogger(__name__)
 
-_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
 _ARCHIVE = TAG + TraceTagKey.ARCHIVE_LOCATION
 _FAILURE = TAG + TraceTagKey.ARCHIVAL_FAILURE
 _OLDEST_FIRST = Ordering((SortKey(ATTRIBUTE, TIME), SortKey(ATTRIBUTE, "request_id")))
@@ -79,16 +77,14 @@ class TraceArchival:
         trace_changes: TraceChanges,
         trace_search: TraceSearch,
         delete_experiment_tag: Callable[[str, str], None],
+        now_ms: Callable[[], int],
     ) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
         self.trace_changes = trace_changes
         self.trace_search = trace_search
         self.delete_experiment_tag = delete_experiment_tag
-
-    @property
-    def supports_trace_archival(self) -> bool:
-        return True
+        self.now_ms = now_ms
 
     def archive_traces(
         self,
@@ -110,27 +106,18 @@ class TraceArchival:
             _required(broader_retention, "broader_retention"), parameter_name="broader_retention"
         )
         allowed = {str(one) for one in long_retention_allowlist or []}
-        plans = list(
-            self._archival_plans(retention, allowed, self._get_archive_traces_now_millis())
-        )
+        plans = list(self._plans(retention, allowed, self.now_ms()))
         asked = [plan for plan in plans if plan.asked_for is not None]
         regular = [plan for plan in plans if plan.asked_for is None]
-        candidates = islice(self._archivable_traces([asked, regular]), max_traces_per_pass)
-        archived = sum(self._archive_trace(trace, root) for trace in list(candidates))
+        candidates = islice(self._candidates([asked, regular]), max_traces_per_pass)
+        archived = sum(self._archive(trace, root) for trace in list(candidates))
         for plan in asked:
-            self._finish_archive_request(plan)
+            self._finish_request(plan)
         return archived
 
-    def _get_archive_traces_now_millis(self) -> int:
-        """What time it is for a pass. MLflow's own tests stop this clock by its name."""
-        now: int = get_current_time_millis()
-        return now
-
-    def _archival_plans(
-        self, retention: str, allowed: set[str], now: int
-    ) -> Iterator[ArchivalPlan]:
+    def _plans(self, retention: str, allowed: set[str], now: int) -> Iterator[ArchivalPlan]:
         for experiment_id in self.experiment_lookup.ids():
-            tags = self._archival_tags(experiment_id)
+            tags = self._request_and_retention(experiment_id)
             if tags is None:
                 continue
             raw = tags.get(TraceExperimentTagKey.ARCHIVE_NOW)
@@ -148,7 +135,7 @@ class TraceArchival:
             if kept:
                 yield ArchivalPlan(experiment_id, now - kept)
 
-    def _archival_tags(self, experiment_id: str) -> dict[str, str] | None:
+    def _request_and_retention(self, experiment_id: str) -> dict[str, str] | None:
         """The tags of an active experiment that speak of archiving."""
         meta = self.table.get(experiment_keys.experiment_key(experiment_id))
         if meta is None or meta["lifecycle"] != LifecycleStage.ACTIVE:
@@ -156,23 +143,22 @@ class TraceArchival:
         names = (TraceExperimentTagKey.ARCHIVE_NOW, TraceExperimentTagKey.ARCHIVAL_RETENTION)
         return {name: str(meta[TAG + name]) for name in names if TAG + name in meta}
 
-    def _archivable_traces(self, groups: Iterable[list[ArchivalPlan]]) -> Iterator[TraceRecord]:
+    def _candidates(self, groups: Iterable[list[ArchivalPlan]]) -> Iterator[TraceRecord]:
         """Traces to archive: those asked for first, then the others, the oldest first in each."""
         seen: set[str] = set()
         for plans in groups:
-            streams = [self._archivable_of(plan) for plan in plans]
+            streams = [self._candidates_of(plan) for plan in plans]
             for trace in merge(*streams, key=lambda t: (t.request_time, t.place.trace_id)):
                 if trace.place.trace_id not in seen:
                     seen.add(trace.place.trace_id)
                     yield trace
 
-    def _archivable_of(self, plan: ArchivalPlan) -> Iterator[TraceRecord]:
-        found = self.trace_search.matching_traces(
-            [plan.experiment_id], _until(plan.until), _OLDEST_FIRST
-        )
+    def _candidates_of(self, plan: ArchivalPlan) -> Iterator[TraceRecord]:
+        wanted = TraceFilter.in_period(until=plan.until)
+        found = self.trace_search.matching_traces([plan.experiment_id], wanted, _OLDEST_FIRST)
         return (trace for trace in found if _is_archivable(trace.item))
 
-    def _archive_trace(self, trace: TraceRecord, root: str) -> bool:
+    def _archive(self, trace: TraceRecord, root: str) -> bool:
         """Write a trace's spans to the archive, then let go of them here."""
         try:
             spans = [
@@ -183,37 +169,29 @@ class TraceArchival:
         except (MlflowException, TypeError, ValueError, AttributeError):
             reason = TraceArchivalFailureReason.MALFORMED_TRACE.value
             _logger.warning("Trace %s cannot be archived: %s", trace.place.trace_id, reason)
-            self._mark_trace(trace.item, {_FAILURE: reason})
+            self._mark(trace.item, {_FAILURE: reason})
             return False
-        uri = append_to_uri_path(
-            root,
-            trace.place.experiment_id,
-            TRACES_FOLDER,
-            trace.place.trace_id,
-            ARTIFACTS_FOLDER,
-        )
+        experiment_id, trace_id = trace.place
+        uri = append_to_uri_path(root, experiment_id, TRACES_FOLDER, trace_id, ARTIFACTS_FOLDER)
         try:
             get_artifact_repository(uri).upload_archived_trace_data_bytes(payload)
         except Exception:
             # Whatever the repository raises, the trace stays as it is and is tried again later.
             _logger.warning("Trace %s is archived later.", trace.place.trace_id, exc_info=True)
             return False
-        return self._finish_archiving(trace.item, uri)
+        return self._finish(trace.item, uri)
 
-    def _finish_archiving(self, item: Item, uri: str) -> bool:
-        archived = {_LOCATION: SpansLocation.ARCHIVE_REPO.value, _ARCHIVE: uri}
-        if not self._mark_trace(item, archived):
+    def _finish(self, item: Item, uri: str) -> bool:
+        archived = {SPANS_LOCATION: SpansLocation.ARCHIVE_REPO.value, _ARCHIVE: uri}
+        if not self._mark(item, archived):
             get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
             return False
         place = trace_place_of(item)
-        query = Query(
-            place.pk, where=trace_keys.trace_all_spans(place.trace_id).on(), keys_only=True
-        )
-        found = [self.table.schema.key_of(spans) for spans in self.table.items(query)]
-        self.table.write([Delete(key) for key in found])
+        spans = keys_in(self.table, place.pk, trace_keys.trace_all_spans(place.trace_id))
+        self.table.write([Delete(key) for key in spans])
         return True
 
-    def _mark_trace(self, item: Item, attributes: dict[str, str]) -> bool:
+    def _mark(self, item: Item, attributes: dict[str, str]) -> bool:
         """Say what became of a trace; False when it has changed since its spans were read."""
         done: list[bool] = []
 
@@ -231,11 +209,12 @@ class TraceArchival:
             return False
         return bool(done)
 
-    def _finish_archive_request(self, plan: ArchivalPlan) -> None:
+    def _finish_request(self, plan: ArchivalPlan) -> None:
         """Take back a request to archive now, unless some of what it asks for is still to come."""
         blocked = False
-        for trace in self.trace_search.matching_traces([plan.experiment_id], _until(plan.until)):
-            if not _is_here(trace.item) or _FAILURE in trace.item:
+        asked_for = TraceFilter.in_period(until=plan.until)
+        for trace in self.trace_search.matching_traces([plan.experiment_id], asked_for):
+            if not keeps_spans_here(trace.item) or _FAILURE in trace.item:
                 continue
             if FACTS in trace.item or trace.item["state"] == TraceState.IN_PROGRESS.value:
                 return
@@ -245,7 +224,7 @@ class TraceArchival:
                 "Experiment %s asked to be archived now; it is done but for traces without spans.",
                 plan.experiment_id,
             )
-        current = self._archival_tags(plan.experiment_id) or {}
+        current = self._request_and_retention(plan.experiment_id) or {}
         if current.get(TraceExperimentTagKey.ARCHIVE_NOW) == plan.asked_for:
             self.delete_experiment_tag(plan.experiment_id, TraceExperimentTagKey.ARCHIVE_NOW)
 
@@ -256,20 +235,11 @@ def _required(value: str, name: str) -> str:
     return value
 
 
-def _until(time: int | None) -> TraceFilter:
-    bounds = () if time is None else (Comparison(ATTRIBUTE, TIME, "<=", time),)
-    return TraceFilter(comparisons=bounds)
-
-
-def _is_here(item: Item) -> bool:
-    return item.get(_LOCATION) in (None, SpansLocation.TRACKING_STORE.value)
-
-
 def _is_archivable(item: Item) -> bool:
     """Whether a trace has come to its end, has spans here, and has not failed before."""
     return (
         item["state"] != TraceState.IN_PROGRESS.value
-        and _is_here(item)
+        and keeps_spans_here(item)
         and _FAILURE not in item
         and FACTS in item
     )

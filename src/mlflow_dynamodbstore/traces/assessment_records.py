@@ -1,14 +1,15 @@
 """An assessment as it is stored.
 
 A short one is an attribute of its trace's own item, packed. Of a long one the trace holds the
-head, and an item of its own the whole.
+head, and an item of its own the whole. Notes lead back to an assessment from the run that made it,
+from its session and from its issue.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mlflow.entities.assessment import Assessment, Expectation, Feedback, IssueReference
@@ -20,11 +21,13 @@ from mlflow.tracing.constant import AssessmentMetadataKey, TraceMetadataKey
 from mlflow.tracing.utils import generate_assessment_id
 from mlflow.utils.time import get_current_time_millis
 
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.keys.evaluation import lsi5_issue
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Put
-from mlflow_dynamodbstore.table.values import TTL, Item
-from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE, item_at
 
 FEEDBACK, EXPECTATION, ISSUE = "feedback", "expectation", "issue"
 
@@ -104,31 +107,45 @@ def unpacked(data: bytes) -> AssessmentRecord:
 
 @dataclass(frozen=True)
 class AssessmentWrites:
-    """An assessment as an attribute of its trace, and, of a long one, its own item and parts."""
+    """An assessment as an attribute of its trace, its notes, and, of a long one, its own item."""
 
     attributes: Item
-    own: list[Put]
-    parts: list[Put]
+    notes: list[Put]
+    own: list[Put] = field(default_factory=list)
+    parts: list[Put] = field(default_factory=list)
 
     @property
     def items(self) -> list[Put]:
         """What is to be written before its trace, when nobody else may be writing it."""
-        return [*self.parts, *self.own]
+        return [*self.parts, *self.own, *self.notes]
 
 
 def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> AssessmentWrites:
     """How to write an assessment."""
     name = ASSESSMENT + record.assessment_id
+    notes = [Put(note) for note in _notes(place, record, ttl)]
     whole = replace(record, long=False).packed()
     if len(whole) <= INLINE_ASSESSMENT:
-        return AssessmentWrites({name: whole}, [], [])
+        return AssessmentWrites({name: whole}, notes)
     key = place.assessment(record.assessment_id)
     prepared = large_values.store(key, WHOLE, whole, ttl=ttl)
-    expiry = {} if ttl is None else {TTL: ttl}
-    item: Item = {"PK": key.pk, "SK": key.sk, **prepared.attributes, **expiry}
     head = replace(record, long=True, **_LONG_FIELDS)  # type: ignore[arg-type]
     attributes: Item = {name: head.packed(), OUTSIDE: True}
-    return AssessmentWrites(attributes, [Put(item)], prepared.parts)
+    own = [Put(item_at(key, prepared.attributes, ttl))]
+    return AssessmentWrites(attributes, notes, own, prepared.parts)
+
+
+def _notes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Iterator[Item]:
+    """What is written before an assessment, so that it can be found other than by its trace."""
+    trace_id, assessment_id = place.trace_id, record.assessment_id
+    if record.speaks_of_session:
+        yield item_at(place.session_note, {"trace_id": trace_id}, ttl)
+    if record.source_run is not None:
+        key = trace_keys.run_assessment_key(record.source_run, trace_id, assessment_id)
+        yield item_at(key, {"trace_id": trace_id, "assessment_id": assessment_id}, ttl)
+    if record.type == ISSUE:
+        index = lsi5_issue(record.name, trace_id, assessment_id)
+        yield item_at(place.issue_note(assessment_id), {"lsi5sk": index}, ttl)
 
 
 def record_of(assessment: Assessment) -> AssessmentRecord:

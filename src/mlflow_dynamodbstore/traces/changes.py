@@ -9,12 +9,10 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
-from mlflow_dynamodbstore.shared.places import (
-    TracePlace,
-    trace_place_of,
-)
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
@@ -22,9 +20,6 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
-
-EXISTS = Attr("generation").exists()
-"""There is a trace's own item."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +49,13 @@ class TraceChanges:
 
         def updated(place: TracePlace) -> bool | None:
             try:
-                self.table.update(place.key, items.edited(update), condition=EXISTS)
+                self.table.update(place.key, items.counted_edit(update), condition=PRESENT)
             except ConditionFailed:
                 return None
             return True
 
-        done = self.trace_lookup.at(trace_id, updated)
-        self.trace_lookup.forget_image(trace_id)
+        done = self.trace_lookup.at_place(trace_id, updated)
+        self.trace_lookup.forget_item(trace_id)
         if not done:
             raise TraceNotFound(trace_id)
 
@@ -78,10 +73,10 @@ class TraceChanges:
             try:
                 made = change(item)
             except MlflowException:
-                self._discard_change(refused)
+                self._discard(refused)
                 raise
             if made is None:
-                self._discard_change(refused)
+                self._discard(refused)
                 return item
             try:
                 after = self._apply(item, made)
@@ -106,7 +101,7 @@ class TraceChanges:
             return refused.old
         trace_id = trace_place_of(item).trace_id
         self.trace_lookup.forget(trace_id)
-        self._discard_change(made)
+        self._discard(made)
         found = self.trace_lookup.find(trace_id) if follow else None
         if found is None:
             raise TraceNotFound(trace_id) from refused
@@ -118,7 +113,7 @@ class TraceChanges:
             self.table.write([*made.before, *made.parts])
         generation = item["generation"]
         place, after = trace_place_of(item), {**made.after, "generation": generation + 1}
-        update, unchanged = items.change(item, after), Attr("generation").eq(generation)
+        update, unchanged = items.update_between(item, after), Attr("generation").eq(generation)
         if made.together:
             try:
                 self.table.transact([Patch(place.key, update, unchanged), *made.together])
@@ -126,13 +121,13 @@ class TraceChanges:
                 if not error.refused(0):
                     raise
                 raise ConditionFailed(str(error), error.old(0)) from error
-            self.trace_lookup.forget_image(place.trace_id)  # what others have set is not in it
+            self.trace_lookup.forget_item(place.trace_id)  # what others have set is not in it
             return after
         whole = self.table.update(place.key, update, condition=unchanged, returns="new")
         assert whole is not None
         return self.trace_lookup.note(whole)
 
-    def _discard_change(self, made: Change | None) -> None:
+    def _discard(self, made: Change | None) -> None:
         """Remove what was written for a change that did not happen."""
         if made is not None and made.before:
             self.table.write([_removal(self.table, put) for put in made.before])

@@ -17,9 +17,10 @@ from mlflow.utils.search_utils import SearchTraceUtils
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.assessment_records import ISSUE, AssessmentRecord
+from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord
 
-Test = Callable[[TraceRecord], bool]
+TraceTest = Callable[[TraceRecord], bool]
 
 CLOCK_TOLERANCE_MS = 10_000
 """How much earlier than its trace a span may begin, when traces are asked for from a time on."""
@@ -51,7 +52,7 @@ class AssessmentTerm:
     def is_absence(self) -> bool:
         return self.comparator == "IS NULL"
 
-    def found_by(self) -> Callable[[AssessmentRecord], bool]:
+    def matcher(self) -> Callable[[AssessmentRecord], bool]:
         """A function that tells whether an assessment is one that the term asks for."""
         holds = self._holds()
         return lambda one: (
@@ -75,13 +76,25 @@ class TraceFilter:
     """A filter string, parsed."""
 
     comparisons: tuple[Comparison, ...] = ()
-    tests: tuple[Test, ...] = ()
+    tests: tuple[TraceTest, ...] = ()
     spans: tuple[SpanTest, ...] = ()
     spans_since_ns: int | None = None
     needs_content: bool = False
     assessments: tuple[AssessmentTerm, ...] = ()
 
-    def cheap_test(self, sessions: Mapping[AssessmentTerm, frozenset[str]]) -> Test:
+    @classmethod
+    def in_period(
+        cls,
+        since: int | None = None,
+        until: int | None = None,
+        tests: tuple[TraceTest, ...] = (),
+    ) -> TraceFilter:
+        """The traces that began in a period, both ends included; None is open."""
+        bounds = ((">=", since), ("<=", until))
+        comparisons = (Comparison(ATTRIBUTE, TIME, c, t) for c, t in bounds if t is not None)
+        return cls(tuple(comparisons), tests)
+
+    def cheap_test(self, sessions: Mapping[AssessmentTerm, frozenset[str]]) -> TraceTest:
         """All that the trace's own item can tell.
 
         ``sessions`` are those of which some assessment speaks as a whole, for each term.
@@ -95,7 +108,7 @@ class TraceFilter:
             tests.append(self.span_test())
         return lambda trace: plain(trace) and all(test(trace) for test in tests)
 
-    def span_test(self) -> Test:
+    def span_test(self) -> TraceTest:
         """Whether one and the same span satisfies all terms about spans."""
         tests, since = self.spans, self.spans_since_ns
         view = _with_content if self.needs_content else _without_content
@@ -109,8 +122,8 @@ class TraceFilter:
         return holds
 
 
-def _assessed(term: AssessmentTerm, sessions: frozenset[str]) -> Test:
-    found = term.found_by()
+def _assessed(term: AssessmentTerm, sessions: frozenset[str]) -> TraceTest:
+    found = term.matcher()
 
     def holds(trace: TraceRecord) -> bool:
         covered = trace.session in sessions or any(found(one) for one in trace.assessments)
@@ -149,7 +162,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self.comparisons: list[Comparison] = []
-        self.tests: list[Test] = []
+        self.tests: list[TraceTest] = []
         self.spans: list[SpanTest] = []
         self.assessments: list[AssessmentTerm] = []
         self.needs_content = False
@@ -189,7 +202,7 @@ class _Builder:
             )
 
     def _attribute(self, name: str, comparator: str, value: Any) -> None:
-        if name == "timestamp_ms" and comparator in (">", ">="):
+        if name == TIME and comparator in (">", ">="):
             self.since_ms = value if self.since_ms is None else max(self.since_ms, value)
         self.comparisons.append(Comparison(ATTRIBUTE, name, comparator, value))
 
@@ -235,13 +248,13 @@ def _attribute_pattern(attribute: str, comparator: str, value: str) -> str:
     return f'"{attribute}": "{quote}{"" if begins else ".*"}{body}{quote if ends else ""}'
 
 
-def _about_issue(issue_id: str) -> Test:
+def _about_issue(issue_id: str) -> TraceTest:
     return lambda trace: any(
         one.type == ISSUE and one.name == issue_id for one in trace.assessments
     )
 
 
-def _with_prompt(comparator: str, value: str) -> Test:
+def _with_prompt(comparator: str, value: str) -> TraceTest:
     if comparator != "=":
         raise MlflowException(
             f"Invalid comparator '{comparator}' for prompts filter. "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_info_v2 import TraceInfoV2
 from mlflow.entities.trace_state import TraceState
@@ -11,7 +9,6 @@ from mlflow.entities.trace_status import TraceStatus
 from mlflow.store.tracking.utils.trace_analytics import validate_trace_name
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.tracing.utils import generate_request_id_v2
-from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -19,13 +16,12 @@ from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, tra
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
-from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
-from mlflow_dynamodbstore.traces.experiments import TraceExperiments
+from mlflow_dynamodbstore.traces.creation import TraceCreation
+from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.records import record, records
-from mlflow_dynamodbstore.traces.trace_creation import TraceCreation
 
 
 class TraceInfos:
@@ -51,15 +47,12 @@ class TraceInfos:
         experiment = self.trace_experiments.get_active(trace_info.experiment_id)
         place = TracePlace(experiment_id_of(experiment), trace_info.trace_id)
         self.context.events.trace_described(place.experiment_id, trace_info.trace_metadata)
-        tags = {
-            **trace_info.tags,
-            **self.trace_experiments.artifact_tag(experiment, place.trace_id),
-        }
+        tags = {**trace_info.tags, **artifact_tag(experiment, place.trace_id)}
         tags.pop(TraceTagKey.TRACE_NAME, None)
 
         def restart(item: Item) -> Item:
             merging.check_takes_info(item)
-            item = self.trace_creation.moved_trace(item, place.experiment_id)
+            item = self.trace_creation.move(item, place.experiment_id)
             # Should another process move it back meanwhile, it is brought here again.
             return self.trace_changes.change(
                 item, lambda found: _restarted(found, trace_info, tags), follow=False
@@ -93,14 +86,12 @@ class TraceInfos:
         started = _started(place, info, tags, int(self.table.clock()), ttl)
         if started.before:
             self.table.write(list(started.before))
-        claim = Put(started.after, condition=ABSENT)
-        home = self.trace_creation.locate_trace(place, ttl, [claim])
-        if home is None:
+        own = Put(started.after, condition=ABSENT)
+        located = self.trace_creation.write_locator(place, ttl, [own])
+        if located is None:
             return self.trace_lookup.note(started.after), True
-        return self.trace_creation.trace_at_home(
-            place.trace_id,
-            home,
-            lambda at: _started(at, info, tags, int(self.table.clock()), ttl).after,
+        return self.trace_creation.find_or_begin(
+            located, lambda at: _started(at, info, tags, int(self.table.clock()), ttl).after
         )
 
     def get_trace_info(self, trace_id: str) -> TraceInfo:
@@ -113,20 +104,8 @@ class TraceInfos:
         experiment_ids: list[str] | None = None,
     ) -> list[TraceInfo]:
         del location  # for other stores
-        found = self.trace_items_in_order(trace_ids, experiment_ids)
+        found = self.trace_lookup.find_in_order(trace_ids, experiment_ids)
         return [trace.to_info() for trace in records(self.table, found)]
-
-    def trace_items_in_order(
-        self, trace_ids: Iterable[str], experiment_ids: list[str] | None
-    ) -> list[Item]:
-        """The own items of traces, in the order of a list; those not found are left out."""
-        wanted = list(dict.fromkeys(trace_ids))
-        found = self.trace_lookup.find_many(wanted)
-        known = [found[trace_id] for trace_id in wanted if trace_id in found]
-        if experiment_ids is None:
-            return known
-        allowed = {str(number) for number in _parse_experiment_ids([*experiment_ids])}
-        return [item for item in known if trace_place_of(item).experiment_id in allowed]
 
     # --- the deprecated way -----------------------------------------------------------------------
 
@@ -148,11 +127,11 @@ class TraceInfos:
             item["name"] = name
         item = merging.with_metadata(item, request_metadata)
         plain = {key: value for key, value in tags.items() if key != TraceTagKey.TRACE_NAME}
-        plain.update(self.trace_experiments.artifact_tag(experiment, place.trace_id))
+        plain.update(artifact_tag(experiment, place.trace_id))
         written = items.tag_writes(place, plain, ttl)
         item = items.indexed({**item, **written.attributes})
         self.table.write(written.items)
-        self.trace_creation.locate_trace(place, ttl, [Put(item)])
+        self.trace_creation.write_locator(place, ttl, [Put(item)])
         return TraceInfoV2.from_v3(record(self.table, self.trace_lookup.note(item)).to_info())
 
     def deprecated_end_trace_v2(
@@ -199,5 +178,5 @@ def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:
         made = assessment_records.record_of(assessment)
         one = assessment_records.writes(place, made, ttl)
         after.update(one.attributes)
-        before += [*one.items, *notes(place, made, ttl)]
+        before += one.items
     return Change(merging.with_info(after, info), before=before)

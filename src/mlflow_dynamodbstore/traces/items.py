@@ -14,14 +14,16 @@ from secrets import randbits
 from typing import NamedTuple
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
-from mlflow.tracing.constant import TraceMetadataKey
+from mlflow.tracing.constant import SpansLocation, TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
-from mlflow_dynamodbstore.table.contract import Patch, Put
+from mlflow_dynamodbstore.table.contract import Patch, Put, Query
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.table.versions import VERSION, as_stored
@@ -30,6 +32,8 @@ FAMILY = "EXP/T"
 """Traces and what lies below them, to whoever asks for the version of an item."""
 
 TAG, METADATA, ASSESSMENT, RUN_LINK, PROMPT_LINK = "t:", "m:", "a:", "r:", "p:"
+
+SPANS_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
 
 INLINE_TEXT = 1024
 """Bytes of a tag's value up to which it stays in the trace's own item."""
@@ -46,26 +50,34 @@ GENERATION_BITS = 48
 _INDEX_ATTRIBUTES = ("gsi1pk", "gsi1sk", "lsi1sk", "lsi2sk", "lsi3sk", "lsi4sk", "lsi5sk")
 
 
+def item_at(key: Key, attributes: Item, ttl: int | None) -> Item:
+    """A new item, with its expiry if it has one."""
+    expiry: Item = {} if ttl is None else {TTL: ttl}
+    return {"PK": key.pk, "SK": key.sk, **attributes, **expiry}
+
+
 def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
     """The beginnings of a trace's own item."""
-    item: Item = {
-        "PK": place.key.pk,
-        "SK": place.key.sk,
+    attributes: Item = {
         VERSION: MLFLOW_TABLE.versions.current(FAMILY),
         "created": created,
         # Not from 1: whoever remembers a deleted trace of this id must not take this one for it.
         "generation": randbits(GENERATION_BITS),
     }
     if trace_keys.trace_id_of(place.key.sk) is None:
-        item["trace_id"] = place.trace_id  # too long for the key
-    return item if ttl is None else {**item, TTL: ttl}
+        attributes["trace_id"] = place.trace_id  # too long for the key
+    return item_at(place.key, attributes, ttl)
 
 
 def locator(place: TracePlace, ttl: int | None) -> Item:
     """The item that tells where a trace lies."""
     key = trace_keys.trace_locator_key(place.trace_id)
-    item: Item = {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id}
-    return item if ttl is None else {**item, TTL: ttl}
+    return item_at(key, {"experiment_id": place.experiment_id}, ttl)
+
+
+def locates(place: TracePlace) -> ConditionBase:
+    """That a locator tells of a place, or is gone."""
+    return Attr("experiment_id").eq(place.experiment_id) | ABSENT
 
 
 def indexed(item: Item) -> Item:
@@ -96,7 +108,7 @@ def _in_lsi1(item: Item) -> Item:
     }
 
 
-def change(before: Item, after: Item) -> Update:
+def update_between(before: Item, after: Item) -> Update:
     """The update that turns one item, as it was read, into another."""
     before = as_stored(before)
     return Update(
@@ -109,24 +121,34 @@ def change(before: Item, after: Item) -> Update:
     )
 
 
-def edited(update: Update) -> Update:
+def counted_edit(update: Update) -> Update:
     """An update that whoever moves the trace or dates it anew must notice."""
     return replace(update, add={**update.add, EDITS: 1})
 
 
-def is_as_read(item: Item) -> ConditionBase:
+def is_unchanged(item: Item) -> ConditionBase:
     """That nothing at all about a trace has changed since it was read."""
     edits = Attr(EDITS).eq(item[EDITS]) if EDITS in item else Attr(EDITS).not_exists()
     return Attr("generation").eq(item["generation"]) & edits
 
 
-def sorted_out(item: Item) -> dict[str, Item]:
+def by_kind(item: Item) -> dict[str, Item]:
     """The tags, metadata, assessments and links of a trace, each kind by name; in one pass."""
     found: dict[str, Item] = {TAG: {}, METADATA: {}, ASSESSMENT: {}, RUN_LINK: {}, PROMPT_LINK: {}}
     for name, value in item.items():
         if name[1:2] == ":":
             found[name[:2]][name[2:]] = value
     return found
+
+
+def keeps_spans_here(item: Item) -> bool:
+    """Whether the spans of a trace are in this table, or would be."""
+    return item.get(SPANS_LOCATION) in (None, SpansLocation.TRACKING_STORE.value)
+
+
+def is_archived(item: Item) -> bool:
+    """Whether the spans of a trace are in an archive."""
+    return bool(item.get(SPANS_LOCATION) == SpansLocation.ARCHIVE_REPO.value)
 
 
 def is_finalized(item: Item) -> bool:
@@ -140,14 +162,14 @@ def ttl_of(item: Item) -> int | None:
     return ttl
 
 
-def expiring(ttl: int | None) -> Update:
+def expiry_update(ttl: int | None) -> Update:
     """The change that gives an item another expiry, or none."""
     return Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})
 
 
-def dated(some: Iterable[Key], ttl: int | None) -> list[Patch]:
+def expiry_patches(keys: Iterable[Key], ttl: int | None) -> list[Patch]:
     """How to give items another expiry, or none; those that are gone stay so."""
-    return [Patch(key, expiring(ttl), condition=PRESENT) for key in some]
+    return [Patch(key, expiry_update(ttl), condition=PRESENT) for key in keys]
 
 
 class TagWrites(NamedTuple):
@@ -172,6 +194,10 @@ def tag_writes(place: TracePlace, tags: Mapping[str, str], ttl: int | None) -> T
 
 def tag_item(place: TracePlace, key: str, value: str, ttl: int | None) -> Item:
     """A tag's own item."""
-    at = place.tag(key)
-    item: Item = {"PK": at.pk, "SK": at.sk, "key": key, "value": value}
-    return item if ttl is None else {**item, TTL: ttl}
+    return item_at(place.tag(key), {"key": key, "value": value}, ttl)
+
+
+def keys_in(table: Table, pk: str, within: Range) -> list[Key]:
+    """The keys in a range of a partition."""
+    query = Query(pk, where=within.on(), keys_only=True)
+    return [table.schema.key_of(item) for item in table.items(query)]

@@ -21,22 +21,22 @@ from mlflow.store.tracking.utils.trace_analytics import (
     analytics_columns_from_metadata,
     validate_trace_name,
 )
-from mlflow.tracing.constant import (
-    SpanAttributeKey,
-    SpansLocation,
-    TraceMetadataKey,
-    TraceTagKey,
-)
+from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import facts
 from mlflow_dynamodbstore.traces.facts import Facts
-from mlflow_dynamodbstore.traces.items import METADATA, TAG, indexed, is_finalized
+from mlflow_dynamodbstore.traces.items import (
+    METADATA,
+    indexed,
+    is_archived,
+    is_finalized,
+    keeps_spans_here,
+)
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch
 
 _OPEN_STATES = (TraceState.IN_PROGRESS.value, TraceState.STATE_UNSPECIFIED.value)
-_SPANS_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
 
 
 def with_info(item: Item, info: TraceInfo) -> Item:
@@ -104,11 +104,10 @@ def with_spans(item: Item, batch: SpanBatch, all_facts: Facts) -> Item:
 
 def check_takes_spans(item: Item) -> None:
     """Refuse spans for a trace whose spans are kept elsewhere."""
-    location = item.get(_SPANS_LOCATION)
-    if location in (None, SpansLocation.TRACKING_STORE.value):
+    if keeps_spans_here(item):
         return
     trace_id = trace_place_of(item).trace_id
-    if location == SpansLocation.ARCHIVE_REPO.value:
+    if is_archived(item):
         raise MlflowException(
             f"Cannot log spans to archived traces: '{trace_id}'.", error_code=INVALID_STATE
         )
@@ -121,7 +120,7 @@ def check_takes_spans(item: Item) -> None:
 
 def check_takes_info(item: Item) -> None:
     """Refuse to start a trace again whose spans are kept elsewhere."""
-    if item.get(_SPANS_LOCATION) not in (None, SpansLocation.TRACKING_STORE.value):
+    if not keeps_spans_here(item):
         trace_id = trace_place_of(item).trace_id
         raise MlflowException(
             f"Cannot update traces that are no longer DB-backed: '{trace_id}'.",

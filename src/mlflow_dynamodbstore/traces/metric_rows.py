@@ -25,7 +25,7 @@ from mlflow.utils.search_utils import SearchTraceMetricsUtils
 from mlflow_dynamodbstore.shared.search.filters import TAG
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
 from mlflow_dynamodbstore.traces.facts import SpanFact
-from mlflow_dynamodbstore.traces.filters import Test
+from mlflow_dynamodbstore.traces.filters import TraceTest
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord
 
 COSTS: Mapping[str, str] = {
@@ -57,7 +57,7 @@ class Row:
 class MetricFilters:
     """Filters, by what they judge."""
 
-    traces: tuple[Test, ...] = ()
+    traces: tuple[TraceTest, ...] = ()
     spans: tuple[Callable[[SpanFact], bool], ...] = ()
     assessments: tuple[Callable[[AssessmentRecord], bool], ...] = ()
 
@@ -138,7 +138,7 @@ def _assessment_rows(trace: TraceRecord, metric: str, filters: MetricFilters) ->
 
 def parse(filters: Sequence[str], view: MetricViewType) -> MetricFilters:
     """Filters in MLflow's words; what does not fit the view is refused."""
-    traces: list[Test] = []
+    traces: list[TraceTest] = []
     spans: list[Callable[[SpanFact], bool]] = []
     assessments: list[Callable[[AssessmentRecord], bool]] = []
     for text in filters:
@@ -161,7 +161,7 @@ def _check_view(view: MetricViewType, needed: MetricViewType, what: str) -> None
         )
 
 
-def _on_trace(entity: str, key: str | None, value: str) -> Test:
+def _on_trace(entity: str, key: str | None, value: str) -> TraceTest:
     if entity == TraceMetricSearchKey.STATUS:
         return lambda trace: bool(trace.item["state"] == value)
     if entity == TraceMetricSearchKey.METADATA and key == TraceMetadataKey.SOURCE_RUN:

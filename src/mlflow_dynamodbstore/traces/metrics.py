@@ -24,10 +24,8 @@ from mlflow.store.tracking import MAX_RESULTS_QUERY_TRACE_METRICS
 from mlflow.tracing.constant import TraceMetricKey
 from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.metric_rows import COSTS, MetricFilters, Row, parse, rows_of
-from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import TraceRecord
 from mlflow_dynamodbstore.traces.search import TraceSearch
 
@@ -56,12 +54,8 @@ class MetricQuery:
 
     def traces(self) -> TraceFilter:
         """The traces that may have something to say."""
-        bounds: list[Comparison] = []
-        if self.since is not None and not self.by_span_time:
-            bounds.append(Comparison(ATTRIBUTE, TIME, ">=", self.since))
-        if self.until is not None and not self.by_span_time:
-            bounds.append(Comparison(ATTRIBUTE, TIME, "<=", self.until))
-        return TraceFilter(comparisons=tuple(bounds), tests=self.filters.traces)
+        bounds = (None, None) if self.by_span_time else (self.since, self.until)
+        return TraceFilter.in_period(*bounds, tests=self.filters.traces)
 
     def rows(self, trace: TraceRecord) -> Iterator[Row]:
         """What one trace contributes."""
@@ -124,10 +118,8 @@ class TraceMetrics:
             since=start_time_ms,
             until=end_time_ms,
         )
-        places = self.trace_search.searched_experiments(
-            str(number) for number in _parse_experiment_ids([*experiment_ids])
-        )
-        groups = _grouped(query, self.trace_search.matching_traces(places, query.traces()))
+        searched = self.trace_search.searched_experiments(_parse_experiment_ids([*experiment_ids]))
+        groups = _grouped(query, self.trace_search.matching_traces(searched, query.traces()))
         points = (_point(query, group, groups[group]) for group in sorted(groups))
         return PagedList([point for point in points if point][:max_results], None)
 

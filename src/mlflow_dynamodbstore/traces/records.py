@@ -58,7 +58,7 @@ class TraceRecord:
     def _of_kind(self, kind: str) -> Item:
         """Its tags, metadata or assessments, as they stand on its item."""
         if self._named is None:
-            self._named = items.sorted_out(self.item)
+            self._named = items.by_kind(self.item)
         return self._named[kind]
 
     @property
@@ -203,7 +203,7 @@ def records(table: Table, found: Iterable[Item]) -> list[TraceRecord]:
     for n, item in enumerate(traces):
         if items.OUTSIDE not in item:
             continue
-        wanted += [(n, kind, name, key) for kind, name, key in _elsewhere(item)]
+        wanted += [(n, kind, name, key) for kind, name, key in _outside(item)]
     outside = table.get_many(key for *_, key in wanted) if wanted else {}
     tags: list[dict[str, str]] = [{} for _ in traces]
     assessments: list[dict[str, AssessmentRecord]] = [{} for _ in traces]
@@ -225,7 +225,7 @@ def record(table: Table, item: Item) -> TraceRecord:
     return records(table, [item])[0]
 
 
-def _elsewhere(item: Item) -> Iterable[tuple[str, str, Key]]:
+def _outside(item: Item) -> Iterable[tuple[str, str, Key]]:
     """The tags and assessments of a trace that stand in items of their own."""
     place = None
     for name, value in item.items():

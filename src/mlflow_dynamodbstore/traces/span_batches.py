@@ -26,8 +26,9 @@ from mlflow.utils.validation import _validate_trace_tag
 
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put
-from mlflow_dynamodbstore.table.values import TTL, Key, Value
+from mlflow_dynamodbstore.table.values import Key, Value
 from mlflow_dynamodbstore.traces.facts import Facts, fact_of, plain_text
+from mlflow_dynamodbstore.traces.items import item_at
 
 _logger = logging.getLogger(__name__)
 
@@ -93,8 +94,7 @@ class SpanBatch:
     def stored(self, head: Key, ttl: int | None) -> tuple[Put, list[Put]]:
         """The item that holds the spans, and the parts to write before it."""
         prepared = large_values.store(head, SPANS, [list(s) for s in self.spans.values()], ttl=ttl)
-        expiry = {} if ttl is None else {TTL: ttl}
-        return Put({"PK": head.pk, "SK": head.sk, **prepared.attributes, **expiry}), prepared.parts
+        return Put(item_at(head, prepared.attributes, ttl)), prepared.parts
 
 
 def batch_of(spans: Sequence[Span]) -> SpanBatch:

@@ -10,9 +10,8 @@ from mlflow.tracing.constant import TraceTagKey
 from mlflow.utils.validation import _validate_trace_tag
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
-from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
@@ -20,7 +19,7 @@ from mlflow_dynamodbstore.table.errors import Refusal, RefusalCode, TransactionC
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.changes import EXISTS, Change, TraceChanges
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
@@ -29,14 +28,9 @@ class TraceTags:
     """Setting and deleting tags."""
 
     def __init__(
-        self,
-        context: Context,
-        experiment_lookup: ExperimentLookup,
-        trace_lookup: TraceLookup,
-        trace_changes: TraceChanges,
+        self, context: Context, trace_lookup: TraceLookup, trace_changes: TraceChanges
     ) -> None:
         self.table = context.table
-        self.experiment_lookup = experiment_lookup
         self.trace_lookup = trace_lookup
         self.trace_changes = trace_changes
 
@@ -49,35 +43,35 @@ class TraceTags:
             return
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
-            lambda known: self._tag_trace(known, key, value),
+            lambda known: self._tag(trace_place_of(known), ttl_of(known), key, value),
             lambda: self._tag_located(trace_id, key, value),
         )
 
     def _tag_located(self, trace_id: str, key: str, value: str) -> None:
         """Set a tag where a trace's locator says it is; again, should it move meanwhile."""
         tried: TracePlace | None = None
-        while (place := trace_place_of(trace := self._located_trace(trace_id))) != tried:
+        while (locator := self.trace_lookup.find_locator(trace_id)) is not None:
+            place = TracePlace(str(locator["experiment_id"]), trace_id)
+            if place == tried:
+                break
             try:
-                self._tag_trace(trace, key, value)
+                return self._tag(place, ttl_of(locator), key, value)
             except TraceNotFound:
                 tried = place
-            else:
-                return
         raise TraceNotFound(trace_id)
 
-    def _tag_trace(self, trace: Item, key: str, value: str) -> None:
+    def _tag(self, place: TracePlace, ttl: int | None, key: str, value: str) -> None:
         """Set a tag where a trace lies, with the expiry it has."""
-        place, ttl = trace_place_of(trace), ttl_of(trace)
         # Whoever is about to add spans must notice that they have moved elsewhere.
         noticed = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
-        self.trace_lookup.forget_image(place.trace_id)
+        self.trace_lookup.forget_item(place.trace_id)
         for _ in range(MOST_TRIES):
             tag = Put(items.tag_item(place, key, value, ttl))
             attributes = items.tag_writes(place, {key: value}, ttl).attributes
             changed = Patch(
                 place.key,
-                items.edited(Update(set=attributes, add=noticed)),
-                condition=EXISTS & _expires(ttl),
+                items.counted_edit(Update(set=attributes, add=noticed)),
+                condition=PRESENT & _expires(ttl),
             )
             refused = self._written_with_tag(tag, changed, long=items.OUTSIDE in attributes)
             if refused is None:
@@ -120,14 +114,6 @@ class TraceTags:
             return Change(after, together=[Delete(trace_place_of(item).tag(key))])
 
         self.trace_changes.change(self.trace_lookup.get(trace_id), without)
-
-    def _located_trace(self, trace_id: str) -> Item:
-        """Where a trace lies and when it expires, which its locator tells."""
-        found = self.table.get(trace_keys.trace_locator_key(trace_id))
-        if found is None or not self.experiment_lookup.is_in_workspace(str(found["experiment_id"])):
-            raise TraceNotFound(trace_id)
-        key = TracePlace(str(found["experiment_id"]), trace_id).key
-        return {"PK": key.pk, "SK": key.sk, "trace_id": trace_id, TTL: ttl_of(found)}
 
 
 def _expires(ttl: int | None) -> ConditionBase:

@@ -31,16 +31,15 @@ from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
 T = TypeVar("T")
 
-
 COPIED = "copied"
 """Attribute of what belongs to a trace that was moved: by which move it came."""
 
-Fresh = Callable[[TracePlace], Item]
+MakeItem = Callable[[TracePlace], Item]
 """Makes the own item of a trace that is to begin at a place."""
 
 
 class TraceCreation:
-    """Writing a trace for the first time."""
+    """Writing a trace for the first time, and moving it to another experiment."""
 
     def __init__(
         self, context: Context, experiment_lookup: ExperimentLookup, trace_lookup: TraceLookup
@@ -49,32 +48,28 @@ class TraceCreation:
         self.experiment_lookup = experiment_lookup
         self.trace_lookup = trace_lookup
 
-    def locate_trace(
+    def write_locator(
         self, place: TracePlace, ttl: int | None, with_it: Sequence[Put]
-    ) -> str | None:
+    ) -> TracePlace | None:
         """Write a trace's locator and some items with it, all or none.
 
-        Gives the experiment where the trace already is, when it is located, and None otherwise.
+        Gives the place where the trace already lies, when it is located, and None otherwise.
         """
-        claim = Put(items.locator(place, ttl), condition=ABSENT)
+        locator = Put(items.locator(place, ttl), condition=ABSENT)
         try:
-            self.table.transact([claim, *with_it])
-        except TransactionCancelled as error:
-            refused = error.reasons[0]
-            if refused is None or refused.old is None:
-                return self._home_unless_free(error, place)
-            return str(refused.old["experiment_id"])
+            self.table.transact([locator, *with_it])
+        except TransactionCancelled as cancelled:
+            if not cancelled.any_refused:
+                raise
+            found = cancelled.old(0)
+            if found is None:
+                return place  # its own item is there, without a locator
+            return TracePlace(str(found["experiment_id"]), place.trace_id)
         return None
 
-    def _home_unless_free(self, error: TransactionCancelled, place: TracePlace) -> str:
-        """Where a trace is that could not be written beside its locator."""
-        if error.any_refused:
-            return place.experiment_id  # its own item is there, without a locator
-        raise error
-
-    def begin_trace(self, place: TracePlace, fresh: Fresh) -> tuple[Item, bool]:
+    def begin(self, place: TracePlace, make: MakeItem) -> tuple[Item, bool]:
         """The trace at a located place, and whether it was begun by this call."""
-        new = fresh(place)
+        new = make(place)
         try:
             self.table.put(new, condition=ABSENT)
         except ConditionFailed as refused:
@@ -83,23 +78,22 @@ class TraceCreation:
             return refused.old, False
         return self.trace_lookup.note(new), True
 
-    def trace_at_home(self, trace_id: str, home: str, fresh: Fresh) -> tuple[Item, bool]:
+    def find_or_begin(self, place: TracePlace, make: MakeItem) -> tuple[Item, bool]:
         """The trace where its locator says, begun there when nothing but the locator is."""
-        if not self.experiment_lookup.is_in_workspace(home):
+        if not self.experiment_lookup.is_in_workspace(place.experiment_id):
             raise MlflowException(
-                f"Trace with ID '{trace_id}' no longer exists.", RESOURCE_DOES_NOT_EXIST
+                f"Trace with ID '{place.trace_id}' no longer exists.", RESOURCE_DOES_NOT_EXIST
             )
-        place = TracePlace(home, trace_id)
         found = self.table.get(place.key)
         if found is not None:
             return found, False
-        item, begun = self.begin_trace(place, fresh)
+        item, begun = self.begin(place, make)
         # Whoever deletes or moves the trace that lay here may change the locator behind it.
-        if self.trace_lookup.ensure_locator(place, ttl_of(item)) != home:
+        if self.trace_lookup.ensure_locator(place, ttl_of(item)) != place.experiment_id:
             with suppress(ConditionFailed):
-                self.table.delete(place.key, condition=items.is_as_read(item))
-            self.trace_lookup.forget(trace_id)
-            raise TraceNotFound(trace_id)
+                self.table.delete(place.key, condition=items.is_unchanged(item))
+            self.trace_lookup.forget(place.trace_id)
+            raise TraceNotFound(place.trace_id)
         return item, begun
 
     def following(self, act: Callable[[], T]) -> T:
@@ -111,7 +105,7 @@ class TraceCreation:
                 continue
         return act()
 
-    def moved_trace(self, item: Item, experiment_id: str) -> Item:
+    def move(self, item: Item, experiment_id: str) -> Item:
         """A trace brought to another experiment, with all that belongs to it."""
         old = trace_place_of(item)
         new = TracePlace(experiment_id, old.trace_id)
@@ -168,12 +162,11 @@ class TraceCreation:
     def _handed_over(self, current: Item, moved: Item) -> bool:
         """Let a trace lie elsewhere from now on; False when it has changed since it was read."""
         old, new = trace_place_of(current), trace_place_of(moved)
-        here = Attr("experiment_id").eq(old.experiment_id) | ABSENT
         try:
             self.table.transact(
                 [
-                    Delete(old.key, condition=items.is_as_read(current)),
-                    Put(items.locator(new, ttl_of(current)), condition=here),
+                    Delete(old.key, condition=items.is_unchanged(current)),
+                    Put(items.locator(new, ttl_of(current)), condition=items.locates(old)),
                     Put(moved),
                 ]
             )
