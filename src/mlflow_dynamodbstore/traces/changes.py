@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
@@ -69,7 +67,9 @@ class TraceChanges:
         then is, and gives None when there is nothing to do.
         """
         refused: Change | None = None
-        for _ in range(MOST_TRIES):
+
+        def attempt() -> Item:
+            nonlocal item, refused
             try:
                 made = change(item)
             except MlflowException:
@@ -82,16 +82,14 @@ class TraceChanges:
                 after = self._apply(item, made)
             except ConditionFailed as error:
                 refused = made
-                self.table.write([_removal(self.table, put) for put in made.parts])
+                self._remove(made.parts)
                 item = self._trace_now(item, error, made, follow=follow)
-            else:
-                if made.obsolete:
-                    self.table.write(list(made.obsolete))
-                return after
-        raise MlflowException(
-            f"Trace with ID '{trace_place_of(item).trace_id}' is being changed by too many others.",
-            TEMPORARILY_UNAVAILABLE,
-        )
+                raise
+            if made.obsolete:
+                self.table.write(list(made.obsolete))
+            return after
+
+        return optimistically(f"Trace with ID '{trace_place_of(item).trace_id}'", attempt)
 
     def _trace_now(
         self, item: Item, refused: ConditionFailed, made: Change, *, follow: bool
@@ -111,16 +109,10 @@ class TraceChanges:
         """Make a change to a trace as it was read; gives the trace after it."""
         if made.before or made.parts:
             self.table.write([*made.before, *made.parts])
-        generation = item["generation"]
-        place, after = trace_place_of(item), {**made.after, "generation": generation + 1}
-        update, unchanged = items.update_between(item, after), Attr("generation").eq(generation)
+        place, after = trace_place_of(item), {**made.after, "generation": item["generation"] + 1}
+        update, unchanged = items.update_between(item, after), items.has_same(item, "generation")
         if made.together:
-            try:
-                self.table.transact([Patch(place.key, update, unchanged), *made.together])
-            except TransactionCancelled as error:
-                if not error.refused(0):
-                    raise
-                raise ConditionFailed(str(error), error.old(0)) from error
+            patch_with(self.table, Patch(place.key, update, unchanged), made.together)
             self.trace_lookup.forget_item(place.trace_id)  # what others have set is not in it
             return after
         whole = self.table.update(place.key, update, condition=unchanged, returns="new")
@@ -129,9 +121,21 @@ class TraceChanges:
 
     def _discard(self, made: Change | None) -> None:
         """Remove what was written for a change that did not happen."""
-        if made is not None and made.before:
-            self.table.write([_removal(self.table, put) for put in made.before])
+        if made is not None:
+            self._remove(made.before)
+
+    def _remove(self, written: Sequence[Put]) -> None:
+        self.table.write([Delete(self.table.schema.key_of(put.item)) for put in written])
 
 
-def _removal(table: Table, put: Put) -> Delete:
-    return Delete(table.schema.key_of(put.item))
+def patch_with(table: Table, patch: Patch, others: Sequence[Put | Delete]) -> None:
+    """Change a trace and write other items, all or none.
+
+    Raises ``ConditionFailed`` when the condition of the change does not hold.
+    """
+    try:
+        table.transact([patch, *others])
+    except TransactionCancelled as cancelled:
+        if not cancelled.refused(0):
+            raise
+        raise ConditionFailed(str(cancelled), cancelled.old(0)) from cancelled

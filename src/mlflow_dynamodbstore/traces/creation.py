@@ -11,16 +11,15 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import TypeVar
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, TEMPORARILY_UNAVAILABLE
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Check, Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
@@ -96,15 +95,6 @@ class TraceCreation:
             raise TraceNotFound(place.trace_id)
         return item, begun
 
-    def following(self, act: Callable[[], T]) -> T:
-        """What comes of an action on a trace, tried again when the trace is moved meanwhile."""
-        for _ in range(MOST_TRIES - 1):
-            try:
-                return act()
-            except TraceNotFound:
-                continue
-        return act()
-
     def move(self, item: Item, experiment_id: str) -> Item:
         """A trace brought to another experiment, with all that belongs to it."""
         old = trace_place_of(item)
@@ -112,7 +102,9 @@ class TraceCreation:
         if old == new:
             return item
         copied: set[Key] = set()
-        for _ in range(MOST_TRIES):
+
+        def attempt() -> Item:
+            nonlocal copied
             current = self.table.get(old.key)  # all of it is written anew, so no memory will do
             try:
                 if current is None:
@@ -129,13 +121,17 @@ class TraceCreation:
             self.table.write([*copies, *(Delete(key) for key in copied - kept)])
             copied = kept
             moved = items.indexed({**current, "PK": new.pk})
-            if self._handed_over(current, moved):
-                self._clear(old, belongings)
-                return self.trace_lookup.note(moved)
-        raise MlflowException(
-            f"Trace with ID '{old.trace_id}' is being changed by too many others.",
-            TEMPORARILY_UNAVAILABLE,
-        )
+            self.table.transact(
+                [
+                    Delete(old.key, condition=items.is_unchanged(current)),
+                    Put(items.locator(new, ttl_of(current)), condition=items.locates(old)),
+                    Put(moved),
+                ]
+            )
+            self._clear(old, belongings)
+            return self.trace_lookup.note(moved)
+
+        return optimistically(f"Trace with ID '{old.trace_id}'", attempt)
 
     def _belongings(self, place: TracePlace) -> list[Item]:
         """Everything that belongs to a trace but its own item."""
@@ -155,23 +151,16 @@ class TraceCreation:
 
     def _uncopied(self, child: Item) -> Delete:
         """How to remove what belonged to a trace, unless it was copied here since it was read."""
-        copied = Attr(COPIED)
-        same = copied.eq(child[COPIED]) if COPIED in child else copied.not_exists()
-        return Delete(self.table.schema.key_of(child), condition=same)
+        return Delete(self.table.schema.key_of(child), condition=items.has_same(child, COPIED))
 
-    def _handed_over(self, current: Item, moved: Item) -> bool:
-        """Let a trace lie elsewhere from now on; False when it has changed since it was read."""
-        old, new = trace_place_of(current), trace_place_of(moved)
+
+def following(trace_id: str, act: Callable[[], T]) -> T:
+    """What comes of an action on a trace, tried again when the trace is moved meanwhile."""
+
+    def attempt() -> T:
         try:
-            self.table.transact(
-                [
-                    Delete(old.key, condition=items.is_unchanged(current)),
-                    Put(items.locator(new, ttl_of(current)), condition=items.locates(old)),
-                    Put(moved),
-                ]
-            )
-        except TransactionCancelled as error:
-            if error.any_refused:
-                return False
-            raise
-        return True
+            return act()
+        except TraceNotFound as moved:
+            raise Outdated from moved
+
+    return optimistically(f"Trace with ID '{trace_id}'", attempt)

@@ -19,6 +19,7 @@ from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -98,16 +99,21 @@ class TraceDeletion:
 
     def _remove_own_item(self, item: Item) -> list[Key]:
         """Remove a trace's own item; gives what else is to go, or nothing when it was not there."""
-        found: Item | None = item
-        while found is not None:
-            below = self._below(trace_place_of(found))
+        place, found = trace_place_of(item), item
+
+        def attempt() -> list[Key]:
+            nonlocal found
+            below = self._below(place)
             try:
-                self.table.delete(trace_place_of(found).key, condition=items.is_unchanged(found))
+                self.table.delete(place.key, condition=items.is_unchanged(found))
             except ConditionFailed as refused:
+                if refused.old is None:
+                    return []
                 found = refused.old  # changed meanwhile, and so perhaps what belongs to it
-            else:
-                return below
-        return []
+                raise
+            return below
+
+        return optimistically(f"Trace with ID '{place.trace_id}'", attempt)
 
     def _below(self, place: TracePlace) -> list[Key]:
         """Everything that belongs to a trace but its own item."""

@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
-from mlflow_dynamodbstore.traces.creation import TraceCreation
+from mlflow_dynamodbstore.traces.creation import TraceCreation, following
 from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
@@ -64,7 +64,7 @@ class TraceInfos:
 
         begun = self._begun_already(place, trace_info)
         item = self.trace_lookup.try_cached(
-            begun, restart, lambda: self.trace_creation.following(start)
+            begun, restart, lambda: following(place.trace_id, start)
         )
         return record(self.table, item).to_info()
 

@@ -128,8 +128,12 @@ def counted_edit(update: Update) -> Update:
 
 def is_unchanged(item: Item) -> ConditionBase:
     """That nothing at all about a trace has changed since it was read."""
-    edits = Attr(EDITS).eq(item[EDITS]) if EDITS in item else Attr(EDITS).not_exists()
-    return Attr("generation").eq(item["generation"]) & edits
+    return has_same(item, "generation") & has_same(item, EDITS)
+
+
+def has_same(item: Item, name: str) -> ConditionBase:
+    """That an attribute is what it was when an item was read, or still absent."""
+    return Attr(name).eq(item[name]) if name in item else Attr(name).not_exists()
 
 
 def by_kind(item: Item) -> dict[str, Item]:

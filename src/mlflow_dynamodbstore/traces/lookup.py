@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import TypeVar
 
 from mlflow.exceptions import MlflowException
@@ -15,8 +14,8 @@ from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
-from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.facts import FACTS
@@ -132,11 +131,15 @@ class TraceLookup:
 
     def ensure_locator(self, place: TracePlace, ttl: int | None) -> str:
         """Make sure that a trace which is there has a locator; gives where that says it is."""
-        while (found := self.table.get(trace_keys.trace_locator_key(place.trace_id))) is None:
-            with suppress(ConditionFailed):
-                self.table.put(items.locator(place, ttl), condition=ABSENT)
-                return place.experiment_id
-        return str(found["experiment_id"])
+
+        def attempt() -> str:
+            found = self.table.get(trace_keys.trace_locator_key(place.trace_id))
+            if found is not None:
+                return str(found["experiment_id"])
+            self.table.put(items.locator(place, ttl), condition=ABSENT)
+            return place.experiment_id
+
+        return optimistically(f"Trace with ID '{place.trace_id}'", attempt)
 
     # --- what is remembered -----------------------------------------------------------------------
 

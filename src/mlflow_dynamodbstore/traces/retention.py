@@ -14,6 +14,7 @@ from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import FAMILY, OLD_TRACES
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.policies import DAY, TRACE_RETENTION
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -101,8 +102,13 @@ class TraceRetention:
 
         Done again when it was changed or moved meanwhile: what was added has the old expiry.
         """
+        trace_id = trace_place_of(item).trace_id
         found: Item | None = item
-        while found is not None and (ttl := _renewed(found, days)) is not None:
+
+        def attempt() -> None:
+            nonlocal found
+            if found is None or (ttl := _renewed(found, days)) is None:
+                return
             place = trace_place_of(found)
             self.table.write(items.expiry_patches(self._belongings(place), ttl or None))
             # Whoever is about to add to it must notice that what is added lives longer.
@@ -110,10 +116,11 @@ class TraceRetention:
             try:
                 self.table.update(place.key, own, condition=items.is_unchanged(found))
             except ConditionFailed as refused:
-                found = refused.old or self._trace_anywhere(place.trace_id)
-            else:
-                break
-        self.trace_lookup.forget(trace_place_of(item).trace_id)
+                found = refused.old or self._trace_anywhere(trace_id)
+                raise
+
+        optimistically(f"Trace with ID '{trace_id}'", attempt)
+        self.trace_lookup.forget(trace_id)
 
     def _belongings(self, place: TracePlace) -> list[Key]:
         """What expires with a trace."""

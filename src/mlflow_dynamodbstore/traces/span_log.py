@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import facts, items, merging, span_batches
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
-from mlflow_dynamodbstore.traces.creation import TraceCreation
+from mlflow_dynamodbstore.traces.creation import TraceCreation, following
 from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
@@ -63,7 +63,7 @@ class SpanLog:
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
             lambda known: self._join(known, batch),
-            lambda: self.trace_creation.following(lambda: self._begin(location, trace_id, batch)),
+            lambda: following(trace_id, lambda: self._begin(location, trace_id, batch)),
         )
 
     def _begin(self, location: str, trace_id: str, batch: SpanBatch) -> None:

@@ -12,14 +12,14 @@ from mlflow.utils.validation import _validate_trace_tag
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
-from mlflow_dynamodbstore.table.errors import Refusal, RefusalCode, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges, patch_with
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
@@ -65,40 +65,36 @@ class TraceTags:
         # Whoever is about to add spans must notice that they have moved elsewhere.
         noticed = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
         self.trace_lookup.forget_item(place.trace_id)
-        for _ in range(MOST_TRIES):
+
+        def attempt() -> None:
+            nonlocal ttl
             tag = Put(items.tag_item(place, key, value, ttl))
             attributes = items.tag_writes(place, {key: value}, ttl).attributes
-            changed = Patch(
-                place.key,
-                items.counted_edit(Update(set=attributes, add=noticed)),
-                condition=PRESENT & _expires(ttl),
-            )
-            refused = self._written_with_tag(tag, changed, long=items.OUTSIDE in attributes)
-            if refused is None:
-                return
-            if refused.old is None:
-                break
-            ttl = ttl_of(refused.old)  # it has been given another expiry meanwhile
-        self.table.delete(place.tag(key))
-        raise TraceNotFound(place.trace_id)
+            update = items.counted_edit(Update(set=attributes, add=noticed))
+            patch = Patch(place.key, update, condition=PRESENT & _expires(ttl))
+            try:
+                self._write(tag, patch, long=items.OUTSIDE in attributes)
+            except ConditionFailed as refused:
+                if refused.old is None:
+                    self.table.delete(place.tag(key))
+                    raise TraceNotFound(place.trace_id) from refused
+                ttl = ttl_of(refused.old)  # it has been given another expiry meanwhile
+                raise
 
-    def _written_with_tag(self, tag: Put, changed: Patch, *, long: bool) -> Refusal | None:
-        """Write a tag's own item and its trace's; gives why the latter was refused, if it was.
+        optimistically(f"Trace with ID '{place.trace_id}'", attempt)
+
+    def _write(self, tag: Put, patch: Patch, *, long: bool) -> None:
+        """Write a tag's own item and its trace's; raises when the latter is refused.
 
         The trace tells the value of a short one. A long one stands in its own item alone, which
         whoever deletes the tag must not remove from under it: so both are written at once.
         """
-        if not long:
-            outcome = self.table.write([tag], then=[changed])[-1]
-            applied = outcome.status == "applied"
-            return None if applied else Refusal(RefusalCode.CONDITION_FAILED, old=outcome.image)
-        try:
-            self.table.transact([changed, tag])
-        except TransactionCancelled as error:
-            if not error.refused(0):
-                raise
-            return error.reasons[0]
-        return None
+        if long:
+            patch_with(self.table, patch, [tag])
+            return
+        outcome = self.table.write([tag], then=[patch])[-1]
+        if outcome.status != "applied":
+            raise ConditionFailed(old=outcome.image)
 
     def delete_trace_tag(self, trace_id: str, key: str) -> None:
         removed = ("name", "lsi4sk") if key == TraceTagKey.TRACE_NAME else (items.TAG + key,)
