@@ -91,7 +91,7 @@ def test_an_experiment_can_ask_to_be_archived_now(store, traced, archive):
     store.set_experiment_tag(traced, tag)
     assert archive_older(store, archive, "30d") == 1
     assert archived(store, traced) == [5]
-    # One that is not finished may still become one to archive.
+    # An unfinished trace may be archived later.
     assert TraceExperimentTagKey.ARCHIVE_NOW in store.get_experiment(traced).tags
     store.delete_traces(traced, trace_ids=[trace_id(4)])
     assert archive_older(store, archive, "30d") == 0

@@ -107,7 +107,7 @@ def test_deleting_a_trace_leaves_nothing_of_it(store, other, whole):
     assert items_of(store, TRACE) == []
     with refused("RESOURCE_DOES_NOT_EXIST", "not found"):
         store.get_trace_info(TRACE)
-    store.log_spans(whole, make_spans(TRACE))  # from a memory of what was deleted
+    store.log_spans(whole, make_spans(TRACE))  # the store has cached the deleted trace
     assert len(other.get_trace(TRACE).data.spans) == 10
 
 

@@ -1,7 +1,6 @@
-"""A store that remembers a trace does with it what one without memories does.
+"""A store that has cached a trace behaves like one that has not.
 
-Whatever another process has made of the trace meanwhile: memories are guesses, and the table
-decides.
+Another process may have changed the trace since. The cache is a guess, and the table decides.
 """
 
 from __future__ import annotations

@@ -174,5 +174,5 @@ def test_an_xray_that_refuses_is_named(store, experiment, xray, switched_on, mon
 
     store.start_trace(make_info(trace_number(1), experiment))
     monkeypatch.setattr(store.xray_spans._xray()._client, "batch_get_traces", refuse)
-    with refused("TEMPORARILY_UNAVAILABLE", "AWS X-Ray could not be asked"):
+    with refused("TEMPORARILY_UNAVAILABLE", "AWS X-Ray did not return"):
         store.get_trace(trace_number(1))

@@ -1,4 +1,4 @@
-"""Archiving: the spans of old traces moved to an artifact repository, the rest kept here."""
+"""Archiving: moving the spans of old traces to an artifact repository. The rest stays here."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ _OLDEST_FIRST = Ordering((SortKey(ATTRIBUTE, TIME), SortKey(ATTRIBUTE, "request_
 
 
 class ArchivalPlan(NamedTuple):
-    """What is to be archived of one experiment: all up to a time, or all."""
+    """The traces of one experiment to archive: those that began up to a time, or all."""
 
     experiment_id: str
     until: int | None
-    asked_for: str | None = None  # the tag that asked for it, to be removed when it is done
+    request: str | None = None  # the value of the tag that asked for it; the tag goes when done
 
 
 class TraceArchival:
-    """Moving spans out of the table."""
+    """Moving spans to the archive."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class TraceArchival:
         )
         allowed = {str(one) for one in long_retention_allowlist or []}
         plans = list(self._plans(retention, allowed, self.now_ms()))
-        asked = [plan for plan in plans if plan.asked_for is not None]
-        regular = [plan for plan in plans if plan.asked_for is None]
-        candidates = islice(self._candidates([asked, regular]), max_traces_per_pass)
+        requested = [plan for plan in plans if plan.request is not None]
+        regular = [plan for plan in plans if plan.request is None]
+        candidates = islice(self._candidates([requested, regular]), max_traces_per_pass)
         archived = sum(self._archive(trace, root) for trace in list(candidates))
-        for plan in asked:
+        for plan in requested:
             self._finish_request(plan)
         return archived
 
@@ -136,7 +136,7 @@ class TraceArchival:
                 yield ArchivalPlan(experiment_id, now - kept)
 
     def _request_and_retention(self, experiment_id: str) -> dict[str, str] | None:
-        """The tags of an active experiment that speak of archiving."""
+        """The tags about archiving of an active experiment; None when it is not active."""
         meta = self.table.get(experiment_keys.experiment_key(experiment_id))
         if meta is None or meta["lifecycle"] != LifecycleStage.ACTIVE:
             return None
@@ -144,7 +144,7 @@ class TraceArchival:
         return {name: str(meta[TAG + name]) for name in names if TAG + name in meta}
 
     def _candidates(self, groups: Iterable[list[ArchivalPlan]]) -> Iterator[TraceRecord]:
-        """Traces to archive: those asked for first, then the others, the oldest first in each."""
+        """The traces of each group of plans in turn, the oldest first."""
         seen: set[str] = set()
         for plans in groups:
             streams = [self._candidates_of(plan) for plan in plans]
@@ -159,7 +159,8 @@ class TraceArchival:
         return (trace for trace in found if _is_archivable(trace.item))
 
     def _archive(self, trace: TraceRecord, root: str) -> bool:
-        """Write a trace's spans to the archive, then let go of them here."""
+        """Write the spans of a trace to the archive, then remove them here."""
+        experiment_id, trace_id = trace.place
         try:
             spans = [
                 Span.from_dict(translate_loaded_span(json.loads(span.content)))
@@ -168,16 +169,17 @@ class TraceArchival:
             payload = spans_to_traces_data_pb(spans)
         except (MlflowException, TypeError, ValueError, AttributeError):
             reason = TraceArchivalFailureReason.MALFORMED_TRACE.value
-            _logger.warning("Trace %s cannot be archived: %s", trace.place.trace_id, reason)
+            _logger.warning("Trace %s cannot be archived: %s", trace_id, reason)
             self._mark(trace.item, {_FAILURE: reason})
             return False
-        experiment_id, trace_id = trace.place
         uri = append_to_uri_path(root, experiment_id, TRACES_FOLDER, trace_id, ARTIFACTS_FOLDER)
         try:
             get_artifact_repository(uri).upload_archived_trace_data_bytes(payload)
         except Exception:
-            # Whatever the repository raises, the trace stays as it is and is tried again later.
-            _logger.warning("Trace %s is archived later.", trace.place.trace_id, exc_info=True)
+            # Whatever the repository raises, the trace stays as it is until the next pass.
+            _logger.warning(
+                "Trace %s was not archived; the next pass tries again.", trace_id, exc_info=True
+            )
             return False
         return self._finish(trace.item, uri)
 
@@ -192,7 +194,7 @@ class TraceArchival:
         return True
 
     def _mark(self, item: Item, attributes: dict[str, str]) -> bool:
-        """Say what became of a trace; False when it has changed since its spans were read."""
+        """Set attributes of a trace; False when it has changed since its spans were read."""
         done: list[bool] = []
 
         def marked(found: Item) -> Change | None:
@@ -203,17 +205,17 @@ class TraceArchival:
             return Change({**found, **attributes})
 
         try:
-            # Not where it may have moved to: its spans are there no longer, or not yet.
+            # Not followed: the spans of a trace that moves may be read in part.
             self.trace_changes.change(item, marked, follow=False)
         except TraceNotFound:
             return False
         return bool(done)
 
     def _finish_request(self, plan: ArchivalPlan) -> None:
-        """Take back a request to archive now, unless some of what it asks for is still to come."""
+        """Remove the tag of a request, unless some traces it asks for can still be archived."""
         blocked = False
-        asked_for = TraceFilter.in_period(until=plan.until)
-        for trace in self.trace_search.matching_traces([plan.experiment_id], asked_for):
+        wanted = TraceFilter.in_period(until=plan.until)
+        for trace in self.trace_search.matching_traces([plan.experiment_id], wanted):
             if not keeps_spans_here(trace.item) or _FAILURE in trace.item:
                 continue
             if FACTS in trace.item or trace.item["state"] == TraceState.IN_PROGRESS.value:
@@ -221,11 +223,11 @@ class TraceArchival:
             blocked = True
         if blocked:
             _logger.warning(
-                "Experiment %s asked to be archived now; it is done but for traces without spans.",
+                "Experiment %s is archived as its tag asks, except for traces without spans.",
                 plan.experiment_id,
             )
         current = self._request_and_retention(plan.experiment_id) or {}
-        if current.get(TraceExperimentTagKey.ARCHIVE_NOW) == plan.asked_for:
+        if current.get(TraceExperimentTagKey.ARCHIVE_NOW) == plan.request:
             self.delete_experiment_tag(plan.experiment_id, TraceExperimentTagKey.ARCHIVE_NOW)
 
 
@@ -236,7 +238,7 @@ def _required(value: str, name: str) -> str:
 
 
 def _is_archivable(item: Item) -> bool:
-    """Whether a trace has come to its end, has spans here, and has not failed before."""
+    """Whether a trace has ended, has spans here, and has not failed to be archived before."""
     return (
         item["state"] != TraceState.IN_PROGRESS.value
         and keeps_spans_here(item)

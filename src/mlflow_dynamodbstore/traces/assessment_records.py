@@ -1,8 +1,8 @@
 """An assessment as it is stored.
 
-A short one is an attribute of its trace's own item, packed. Of a long one the trace holds the
-head, and an item of its own the whole. Notes lead back to an assessment from the run that made it,
-from its session and from its issue.
+A short assessment is a packed attribute of its trace's own item. A long one has an item of its own,
+and the trace holds only its head. Notes lead to an assessment from the run that made it, from its
+session and from its issue.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE, item_at
 FEEDBACK, EXPECTATION, ISSUE = "feedback", "expectation", "issue"
 
 INLINE_ASSESSMENT = 2 * 1024
-"""Bytes of an assessment that may stay in its trace's own item."""
+"""Bytes up to which an assessment stays in its trace's own item."""
 
 WHOLE = "record"
-"""Attribute of a long assessment's own item."""
+"""Attribute of a long assessment's own item: the whole record."""
 
 _LONG_FIELDS = {"value": "null", "error": None, "rationale": None, "metadata": None}
 
@@ -66,7 +66,7 @@ class AssessmentRecord:
         return json.loads(self.metadata) if self.metadata else {}
 
     @property
-    def speaks_of_session(self) -> bool:
+    def is_about_session(self) -> bool:
         """Whether it is about the whole session of its trace."""
         return TraceMetadataKey.TRACE_SESSION in self.metadata_map
 
@@ -78,18 +78,18 @@ class AssessmentRecord:
 
     @property
     def number(self) -> float | None:
-        """The value in metrics: a number, or 1 and 0 for what means yes and no."""
+        """The value in metrics: a number, or 1 for yes and 0 for no."""
         return assessment_aggregate(json.loads(self.value))[0]
 
     @property
     def comparable_number(self) -> float | None:
-        """The value in filters with < and >, for which only numbers count."""
+        """The value in filters with < and >, which see only numbers."""
         number, is_numeric = assessment_aggregate(json.loads(self.value))
         return number if is_numeric else None
 
     def packed(self) -> bytes:
-        """As an attribute, without the fields that say nothing."""
-        given = {k: v for k, v in asdict(self).items() if v is not None and k not in _UNSAID}
+        """The record as an attribute, without the fields that have their usual values."""
+        given = {k: v for k, v in asdict(self).items() if v is not None and k not in _FLAGS}
         if not self.valid:
             given["valid"] = False
         if self.long:
@@ -97,7 +97,7 @@ class AssessmentRecord:
         return large_values.pack(given)
 
 
-_UNSAID = frozenset({"valid", "long"})
+_FLAGS = frozenset({"valid", "long"})
 
 
 def unpacked(data: bytes) -> AssessmentRecord:
@@ -107,7 +107,7 @@ def unpacked(data: bytes) -> AssessmentRecord:
 
 @dataclass(frozen=True)
 class AssessmentWrites:
-    """An assessment as an attribute of its trace, its notes, and, of a long one, its own item."""
+    """What to write for an assessment; only a long one has an item of its own, and parts."""
 
     attributes: Item
     notes: list[Put]
@@ -116,12 +116,12 @@ class AssessmentWrites:
 
     @property
     def items(self) -> list[Put]:
-        """What is to be written before its trace, when nobody else may be writing it."""
+        """The items to write before the trace, when the assessment is new."""
         return [*self.parts, *self.own, *self.notes]
 
 
 def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> AssessmentWrites:
-    """How to write an assessment."""
+    """What to write for an assessment of a trace."""
     name = ASSESSMENT + record.assessment_id
     notes = [Put(note) for note in _notes(place, record, ttl)]
     whole = replace(record, long=False).packed()
@@ -136,9 +136,9 @@ def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Asse
 
 
 def _notes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Iterator[Item]:
-    """What is written before an assessment, so that it can be found other than by its trace."""
+    """The notes by which an assessment is found without its trace."""
     trace_id, assessment_id = place.trace_id, record.assessment_id
-    if record.speaks_of_session:
+    if record.is_about_session:
         yield item_at(place.session_note, {"trace_id": trace_id}, ttl)
     if record.source_run is not None:
         key = trace_keys.run_assessment_key(record.source_run, trace_id, assessment_id)
@@ -149,7 +149,7 @@ def _notes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Iter
 
 
 def record_of(assessment: Assessment) -> AssessmentRecord:
-    """An assessment as MLflow has it; one without an id is given one."""
+    """The record of MLflow's assessment, which gets an id if it has none."""
     if assessment.assessment_id is None:
         assessment.assessment_id = generate_assessment_id()
     now = get_current_time_millis()
@@ -173,7 +173,7 @@ def record_of(assessment: Assessment) -> AssessmentRecord:
 
 
 def metadata_json(metadata: Mapping[str, Any] | None) -> str | None:
-    """Metadata as it is stored; nothing for none."""
+    """Metadata as it is stored; None when there is none."""
     return json.dumps(metadata) if metadata else None
 
 
@@ -190,8 +190,8 @@ def _content(assessment: Assessment) -> tuple[str, Any, AssessmentError | None]:
 
 
 def entity(record: AssessmentRecord, trace_id: str) -> Assessment:
-    """An assessment as MLflow gives it."""
-    made = _made(record, trace_id)
+    """The assessment as MLflow's entity."""
+    made = _entity_of_type(record, trace_id)
     made.overrides = record.overrides
     made.valid = record.valid
     made.run_id = record.run_id
@@ -199,7 +199,7 @@ def entity(record: AssessmentRecord, trace_id: str) -> Assessment:
     return made
 
 
-def _made(record: AssessmentRecord, trace_id: str) -> Assessment:
+def _entity_of_type(record: AssessmentRecord, trace_id: str) -> Assessment:
     value = json.loads(record.value)
     common: dict[str, Any] = {
         "source": AssessmentSource(source_type=record.source_type, source_id=record.source_id),

@@ -35,7 +35,7 @@ from mlflow_dynamodbstore.traces.records import record
 
 
 class Assessments:
-    """What people and judges say about traces."""
+    """What people and LLM judges say about traces."""
 
     def __init__(
         self, context: Context, trace_lookup: TraceLookup, trace_changes: TraceChanges
@@ -56,7 +56,7 @@ class Assessments:
                     "due to a constraint violation.",
                     INTERNAL_ERROR,
                 )
-            return _with(_overridden(item, made), made)
+            return _with_assessment(_overridden(item, made), made)
 
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
@@ -99,7 +99,7 @@ class Assessments:
             merged = metadata_json({**current.metadata_map, **(metadata or {})})
             after = replace(current, metadata=merged, **changes)
             updated[:] = [after]
-            made, old = _with(item, after), self._replaced(item, assessment_id)
+            made, old = _with_assessment(item, after), self._removal(item, assessment_id)
             return replace(made, together=made.together or old.together, obsolete=old.obsolete)
 
         self.trace_changes.change(self.trace_lookup.get(trace_id), changed)
@@ -113,16 +113,16 @@ class Assessments:
             gone = unpacked(item[name])
             after = {key: value for key, value in item.items() if key != name}
             if gone.overrides:
-                after = _marked(after, gone.overrides, valid=True)
-            old = self._replaced(item, assessment_id)
+                after = _with_validity(after, gone.overrides, valid=True)
+            old = self._removal(item, assessment_id)
             note = Delete(trace_place_of(item).issue_note(assessment_id))
             noted = [note] if gone.type == ISSUE else []
             return replace(old, after=after, obsolete=[*old.obsolete, *noted])
 
         self.trace_changes.change(self.trace_lookup.get(trace_id), deleted)
 
-    def _replaced(self, item: Item, assessment_id: str) -> Change:
-        """How what lies beside a trace of an assessment goes: something only of a long one."""
+    def _removal(self, item: Item, assessment_id: str) -> Change:
+        """How to remove the items of an assessment beside its trace, which only a long one has."""
         if not unpacked(item[ASSESSMENT + assessment_id]).long:
             return Change(item)
         own = trace_place_of(item).assessment(assessment_id)
@@ -130,13 +130,13 @@ class Assessments:
         return Change(item, together=[Delete(own)], obsolete=[Delete(key) for key in parts])
 
     def delete_assessments_of_run(self, run_id: str) -> None:
-        """Remove the assessments that a run made; for when the run is deleted."""
+        """Remove the assessments that a deleted run has made."""
         pk = trace_keys.run_assessments_pk(run_id)
         for note in list(self.table.items(Query(pk))):
             try:
                 self.delete_assessment(str(note["trace_id"]), str(note["assessment_id"]))
             except TraceNotFound:
-                self.trace_lookup.forget(str(note["trace_id"]))  # deleted before the run was
+                self.trace_lookup.forget(str(note["trace_id"]))  # the trace was deleted first
             self.table.delete(self.table.schema.key_of(note))
 
     def _get(self, trace_id: str, assessment_id: str) -> AssessmentRecord:
@@ -154,8 +154,8 @@ class Assessments:
         raise _not_found(trace_id, assessment_id)
 
 
-def _with(item: Item, made: AssessmentRecord) -> Change:
-    """A trace with one more assessment, or one changed."""
+def _with_assessment(item: Item, made: AssessmentRecord) -> Change:
+    """The change that adds an assessment to a trace, or replaces it."""
     written = writes(trace_place_of(item), made, ttl_of(item))
     return Change(
         {**item, **written.attributes},
@@ -166,15 +166,15 @@ def _with(item: Item, made: AssessmentRecord) -> Change:
 
 
 def _overridden(item: Item, made: AssessmentRecord) -> Item:
-    """A trace in which the assessment that another replaces no longer counts."""
+    """A trace in which the assessment that another overrides is no longer valid."""
     if not made.overrides:
         return item
     if ASSESSMENT + made.overrides not in item:
         raise _not_found(trace_place_of(item).trace_id, made.overrides)
-    return _marked(item, made.overrides, valid=False)
+    return _with_validity(item, made.overrides, valid=False)
 
 
-def _marked(item: Item, assessment_id: str, *, valid: bool) -> Item:
+def _with_validity(item: Item, assessment_id: str, *, valid: bool) -> Item:
     name = ASSESSMENT + assessment_id
     if name not in item:
         return item

@@ -1,4 +1,4 @@
-"""Changing a trace safely, while others may change it too."""
+"""Changing a trace while others may change it too."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of a trace's own item, and what is written before and removed after.
+    """A trace's own item after a change, and what is written before it and removed after it.
 
-    What is written or removed ``together`` with it lies where others may write too: a long
-    assessment, which is nothing without its head in the trace.
+    Items that others may write too, such as a long assessment, are written or removed ``together``
+    with the trace, in one transaction.
     """
 
     after: Item
     before: Sequence[Put] = ()
-    parts: Sequence[Put] = ()  # as ``before``, and of no use to a second try
+    parts: Sequence[Put] = ()  # also written before, and removed when the change is refused
     together: Sequence[Put | Delete] = ()
     obsolete: Sequence[Delete] = ()
 
 
 class TraceChanges:
-    """Changes of a trace's own item, and of what belongs to it."""
+    """Changes of a trace's own item and of the items beside it."""
 
     def __init__(self, context: Context, trace_lookup: TraceLookup) -> None:
         self.table = context.table
         self.trace_lookup = trace_lookup
 
     def update(self, trace_id: str, update: Update) -> None:
-        """Change a trace, whatever it is; raises when the active workspace has no such trace."""
+        """Change a trace unconditionally; raises when the active workspace has no such trace."""
 
         def updated(place: TracePlace) -> bool | None:
             try:
@@ -60,11 +60,11 @@ class TraceChanges:
     def change(
         self, item: Item, change: Callable[[Item], Change | None], *, follow: bool = True
     ) -> Item:
-        """Change a trace depending on what it is; done again when somebody else was faster.
+        """Change a trace depending on its content; returns the trace after the change.
 
-        A trace that was moved meanwhile is changed where it is then, unless told not to ``follow``
-        it. Raises when it is gone. ``change`` may be called several times, with the trace as it
-        then is, and gives None when there is nothing to do.
+        ``change`` is called with the trace, again whenever another writer was faster, and returns
+        None when there is nothing to do. A trace that has moved is changed in its new place if
+        ``follow`` is set. Raises when the trace is gone.
         """
         refused: Change | None = None
 
@@ -83,7 +83,7 @@ class TraceChanges:
             except ConditionFailed as error:
                 refused = made
                 self._remove(made.parts)
-                item = self._trace_now(item, error, made, follow=follow)
+                item = self._find_again(item, error, made, follow=follow)
                 raise
             if made.obsolete:
                 self.table.write(list(made.obsolete))
@@ -91,10 +91,10 @@ class TraceChanges:
 
         return optimistically(f"Trace with ID '{trace_place_of(item).trace_id}'", attempt)
 
-    def _trace_now(
+    def _find_again(
         self, item: Item, refused: ConditionFailed, made: Change, *, follow: bool
     ) -> Item:
-        """The trace that a change was refused for, as it is now; raises when it is gone."""
+        """A trace whose change was refused, as it is now; raises when it is gone."""
         if refused.old is not None:
             return refused.old
         trace_id = trace_place_of(item).trace_id
@@ -106,21 +106,21 @@ class TraceChanges:
         return found
 
     def _apply(self, item: Item, made: Change) -> Item:
-        """Make a change to a trace as it was read; gives the trace after it."""
+        """Apply a change to a trace if it is as it was read; returns the trace after it."""
         if made.before or made.parts:
             self.table.write([*made.before, *made.parts])
         place, after = trace_place_of(item), {**made.after, "generation": item["generation"] + 1}
         update, unchanged = items.update_between(item, after), items.has_same(item, "generation")
         if made.together:
             patch_with(self.table, Patch(place.key, update, unchanged), made.together)
-            self.trace_lookup.forget_item(place.trace_id)  # what others have set is not in it
+            self.trace_lookup.forget_item(place.trace_id)  # others may have set tags since
             return after
         whole = self.table.update(place.key, update, condition=unchanged, returns="new")
         assert whole is not None
         return self.trace_lookup.note(whole)
 
     def _discard(self, made: Change | None) -> None:
-        """Remove what was written for a change that did not happen."""
+        """Remove what was written before a change that is not made."""
         if made is not None:
             self._remove(made.before)
 

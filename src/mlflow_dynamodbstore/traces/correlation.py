@@ -1,4 +1,4 @@
-"""How strongly two filters go together."""
+"""How strongly the matches of two filters correlate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How a trace begins, when two callers may begin it at once and in different experiments.
+"""Beginning a trace, which two callers may do at once and in different experiments.
 
-A trace's id says nothing about its experiment, so a small *locator* in a partition of its own says
-it, and is written first and once: whoever comes second is told by the refusal where the trace is.
+A trace's id does not name its experiment. The *locator* does, a small item in a partition of its
+own. It is written first and only once: a second caller's write is refused, and the refusal says
+where the trace lies.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 T = TypeVar("T")
 
 COPIED = "copied"
-"""Attribute of what belongs to a trace that was moved: by which move it came."""
+"""Attribute of the items below a trace: which move brought them here."""
 
 MakeItem = Callable[[TracePlace], Item]
-"""Makes the own item of a trace that is to begin at a place."""
+"""Makes the own item of a new trace at a place."""
 
 
 class TraceCreation:
-    """Writing a trace for the first time, and moving it to another experiment."""
+    """Beginning traces, and moving them to other experiments."""
 
     def __init__(
         self, context: Context, experiment_lookup: ExperimentLookup, trace_lookup: TraceLookup
@@ -52,7 +53,7 @@ class TraceCreation:
     ) -> TracePlace | None:
         """Write a trace's locator and some items with it, all or none.
 
-        Gives the place where the trace already lies, when it is located, and None otherwise.
+        Returns None, or the place where the trace already lies.
         """
         locator = Put(items.locator(place, ttl), condition=ABSENT)
         try:
@@ -62,12 +63,12 @@ class TraceCreation:
                 raise
             found = cancelled.old(0)
             if found is None:
-                return place  # its own item is there, without a locator
+                return place  # the trace is there, without a locator
             return TracePlace(str(found["experiment_id"]), place.trace_id)
         return None
 
     def begin(self, place: TracePlace, make: MakeItem) -> tuple[Item, bool]:
-        """The trace at a located place, and whether it was begun by this call."""
+        """The trace at the place its locator names, and whether this call has begun it."""
         new = make(place)
         try:
             self.table.put(new, condition=ABSENT)
@@ -78,7 +79,7 @@ class TraceCreation:
         return self.trace_lookup.note(new), True
 
     def find_or_begin(self, place: TracePlace, make: MakeItem) -> tuple[Item, bool]:
-        """The trace where its locator says, begun there when nothing but the locator is."""
+        """As :meth:`begin`, for a locator that another call has written."""
         if not self.experiment_lookup.is_in_workspace(place.experiment_id):
             raise MlflowException(
                 f"Trace with ID '{place.trace_id}' no longer exists.", RESOURCE_DOES_NOT_EXIST
@@ -87,7 +88,7 @@ class TraceCreation:
         if found is not None:
             return found, False
         item, begun = self.begin(place, make)
-        # Whoever deletes or moves the trace that lay here may change the locator behind it.
+        # A call that deletes or moves the trace that lay here may change the locator afterwards.
         if self.trace_lookup.ensure_locator(place, ttl_of(item)) != place.experiment_id:
             with suppress(ConditionFailed):
                 self.table.delete(place.key, condition=items.is_unchanged(item))
@@ -96,7 +97,7 @@ class TraceCreation:
         return item, begun
 
     def move(self, item: Item, experiment_id: str) -> Item:
-        """A trace brought to another experiment, with all that belongs to it."""
+        """Move a trace with all its items to another experiment; returns its new own item."""
         old = trace_place_of(item)
         new = TracePlace(experiment_id, old.trace_id)
         if old == new:
@@ -105,7 +106,7 @@ class TraceCreation:
 
         def attempt() -> Item:
             nonlocal copied
-            current = self.table.get(old.key)  # all of it is written anew, so no memory will do
+            current = self.table.get(old.key)  # not from the cache: all of it is copied
             try:
                 if current is None:
                     raise TraceNotFound(old.trace_id)
@@ -113,11 +114,11 @@ class TraceCreation:
             except MlflowException:
                 self.table.write([Delete(key) for key in copied])
                 raise
-            belongings = self._belongings(old)
+            below = self._items_below(old)
             mark = token_hex(6)
-            copies = [Put({**child, "PK": new.pk, COPIED: mark}) for child in belongings]
+            copies = [Put({**child, "PK": new.pk, COPIED: mark}) for child in below]
             kept = {self.table.schema.key_of(copy.item) for copy in copies}
-            # What belongs to it first and the old ones last: at no moment is the trace nowhere.
+            # The copies come first and the old items go last, so the trace is whole at any time.
             self.table.write([*copies, *(Delete(key) for key in copied - kept)])
             copied = kept
             moved = items.indexed({**current, "PK": new.pk})
@@ -128,34 +129,34 @@ class TraceCreation:
                     Put(moved),
                 ]
             )
-            self._clear(old, belongings)
+            self._remove_below(old, below)
             return self.trace_lookup.note(moved)
 
         return optimistically(f"Trace with ID '{old.trace_id}'", attempt)
 
-    def _belongings(self, place: TracePlace) -> list[Item]:
-        """Everything that belongs to a trace but its own item."""
+    def _items_below(self, place: TracePlace) -> list[Item]:
+        """All items of a trace but its own, and the note that its session is assessed."""
         query = Query(place.pk, where=trace_keys.trace_children(place.trace_id).on())
         note = self.table.get(place.session_note)
         return [*self.table.items(query), *([] if note is None else [note])]
 
-    def _clear(self, place: TracePlace, belongings: Sequence[Item]) -> None:
-        """Remove what belonged to a trace that has moved away, unless it is on its way back."""
+    def _remove_below(self, place: TracePlace, below: Sequence[Item]) -> None:
+        """Remove the items of a trace that has moved away, unless another call moves it back."""
         gone = Check(place.key, ABSENT)
-        for some in batched(belongings, MAX_TRANSACTION - 1):
+        for some in batched(below, MAX_TRANSACTION - 1):
             try:
-                self.table.transact([gone, *(self._uncopied(child) for child in some)])
-            except TransactionCancelled as error:
-                if not error.any_refused:
+                self.table.transact([gone, *(self._removal(child) for child in some)])
+            except TransactionCancelled as cancelled:
+                if not cancelled.any_refused:
                     raise
 
-    def _uncopied(self, child: Item) -> Delete:
-        """How to remove what belonged to a trace, unless it was copied here since it was read."""
+    def _removal(self, child: Item) -> Delete:
+        """Removes an item unless a move has brought it here since it was read."""
         return Delete(self.table.schema.key_of(child), condition=items.has_same(child, COPIED))
 
 
-def following(trace_id: str, act: Callable[[], T]) -> T:
-    """What comes of an action on a trace, tried again when the trace is moved meanwhile."""
+def retried_when_moved(trace_id: str, act: Callable[[], T]) -> T:
+    """The result of an action on a trace, repeated when another call moves the trace."""
 
     def attempt() -> T:
         try:

@@ -84,21 +84,21 @@ class TraceDeletion:
         return self.table.items(Query(pk, where, index=index, limit=AT_ONCE * 5))
 
     def _remove(self, traces: list[Item]) -> None:
-        """The traces first, so that nobody finds half of one; where they lay last."""
+        """Remove traces: own items first, so that no half trace is found, and locators last."""
         places = [trace_place_of(item) for item in traces]
         self.context.events.traces_deleting(places)
         below = self.table.map(self._remove_own_item, traces)
         self.table.write([Delete(key) for some in below for key in some])
         removed = [place for place, some in zip(places, below, strict=True) if some]
         self.table.write([_locator_removal(place) for place in removed])
-        # One that was begun anew here before its locator went has none now.
+        # A trace that was begun again before its locator was removed has none now.
         for item in self.table.get_many(place.key for place in removed).values():
             self.trace_lookup.ensure_locator(trace_place_of(item), ttl_of(item))
         for place in places:
             self.trace_lookup.forget(place.trace_id)
 
     def _remove_own_item(self, item: Item) -> list[Key]:
-        """Remove a trace's own item; gives what else is to go, or nothing when it was not there."""
+        """Remove a trace's own item; returns the keys of its other items, none when it was gone."""
         place, found = trace_place_of(item), item
 
         def attempt() -> list[Key]:
@@ -109,33 +109,33 @@ class TraceDeletion:
             except ConditionFailed as refused:
                 if refused.old is None:
                     return []
-                found = refused.old  # changed meanwhile, and so perhaps what belongs to it
+                found = refused.old  # with it, other items may have changed
                 raise
             return below
 
         return optimistically(f"Trace with ID '{place.trace_id}'", attempt)
 
     def _below(self, place: TracePlace) -> list[Key]:
-        """Everything that belongs to a trace but its own item."""
+        """The keys of a trace's items but its own, and of the note that its session is assessed."""
         children = trace_keys.trace_children(place.trace_id)
         return [*items.keys_in(self.table, place.pk, children), place.session_note]
 
 
 def _locator_removal(place: TracePlace) -> Delete:
-    """How to remove what tells where a trace lay, unless it tells of another place by now."""
+    """Removes a trace's locator, unless it names another place by now."""
     key = trace_keys.trace_locator_key(place.trace_id)
     return Delete(key, condition=items.locates(place))
 
 
 def _delete_archive(item: Item) -> bool:
-    """Remove the archived spans of a trace; False when that fails, and the trace has to stay."""
+    """Remove the archived spans of a trace, if any; False when that fails and the trace stays."""
     uri = item.get(TAG + TraceTagKey.ARCHIVE_LOCATION)
     if uri is None or not items.is_archived(item):
         return True
     try:
         get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
     except Exception as error:
-        # Repositories raise what their storage raises; a trace without its archive helps nobody.
+        # Repositories raise what their storage raises. The trace stays while its archive does.
         if _is_missing(error):
             return True
         _logger.warning("The archived spans at %s could not be deleted.", uri, exc_info=True)
@@ -144,7 +144,7 @@ def _delete_archive(item: Item) -> bool:
 
 
 def _is_missing(error: Exception) -> bool:
-    """Whether somebody else has removed the archive already."""
+    """Whether the archive was removed before."""
     if isinstance(error, MlflowException):
         return bool(error.error_code == ErrorCode.Name(RESOURCE_DOES_NOT_EXIST))
     return isinstance(error, FileNotFoundError)

@@ -26,13 +26,13 @@ class TraceExperiments:
         self._active: BoundedCache[str, Item] = BoundedCache(seconds=EXPERIMENT_SECONDS)
 
     def get_active(self, experiment_id: str | int | None) -> Item:
-        """An active experiment, or one that was a few seconds ago; MLflow's errors for another."""
+        """An experiment that is active, or was a few seconds ago; raises MLflow's errors."""
         return self._known(experiment_id) or self._note(
             self.experiment_lookup.get_active(experiment_id)
         )
 
     def get(self, experiment_id: str | int | None) -> Item:
-        """An active or deleted experiment; MLflow takes spans for both."""
+        """An active or deleted experiment; MLflow accepts spans for both."""
         return self._known(experiment_id) or self._note(self.experiment_lookup.get(experiment_id))
 
     def _known(self, experiment_id: str | int | None) -> Item | None:

@@ -1,4 +1,4 @@
-"""MLflow's filter language for traces: parsed by MLflow, judged on a :class:`TraceRecord`."""
+"""MLflow's filter language for traces: parsed by MLflow, tested on a :class:`TraceRecord`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord
 TraceTest = Callable[[TraceRecord], bool]
 
 CLOCK_TOLERANCE_MS = 10_000
-"""How much earlier than its trace a span may begin, when traces are asked for from a time on."""
+"""How much earlier than the lower bound of its trace's time a matching span may begin."""
 
 
 class SpanView(NamedTuple):
-    """What a filter can ask of a span; the content is there when a filter needs it."""
+    """What a filter tests of a span; ``content`` is empty unless a filter needs it."""
 
     name: str
     type: str | None
@@ -53,7 +53,7 @@ class AssessmentTerm:
         return self.comparator == "IS NULL"
 
     def matcher(self) -> Callable[[AssessmentRecord], bool]:
-        """A function that tells whether an assessment is one that the term asks for."""
+        """A function that says whether an assessment matches the term."""
         holds = self._holds()
         return lambda one: (
             one.valid and one.type == self.type and one.name == self.name and holds(one)
@@ -95,9 +95,9 @@ class TraceFilter:
         return cls(tuple(comparisons), tests)
 
     def cheap_test(self, sessions: Mapping[AssessmentTerm, frozenset[str]]) -> TraceTest:
-        """All that the trace's own item can tell.
+        """Tests all that the trace's own item can decide.
 
-        ``sessions`` are those of which some assessment speaks as a whole, for each term.
+        ``sessions`` are, for each term, those that have a matching assessment as a whole.
         """
         plain = all_hold(self.comparisons)
         tests = [
@@ -109,7 +109,7 @@ class TraceFilter:
         return lambda trace: plain(trace) and all(test(trace) for test in tests)
 
     def span_test(self) -> TraceTest:
-        """Whether one and the same span satisfies all terms about spans."""
+        """Tests whether a single span satisfies all terms about spans."""
         tests, since = self.spans, self.spans_since_ns
         view = _with_content if self.needs_content else _without_content
 
@@ -150,7 +150,7 @@ def _with_content(trace: TraceRecord) -> Iterable[SpanView]:
 
 @lru_cache(maxsize=256)
 def parse_filter(filter_string: str | None) -> TraceFilter:
-    """A filter in MLflow's words, with MLflow's own parser and its errors."""
+    """A filter string, parsed by MLflow's own parser, which raises its errors."""
     builder = _Builder()
     for term in SearchTraceUtils.parse_search_filter_for_search_traces(filter_string):
         builder.add(term["type"], term["key"], term["comparator"].upper(), term.get("value"))
@@ -182,7 +182,7 @@ class _Builder:
         )
 
     def add(self, kind: str, name: str, comparator: str, value: Any) -> None:
-        """Add a term; MLflow's checks raise for what it does not take."""
+        """Add a term; MLflow's checks raise when it is invalid."""
         utils = SearchTraceUtils
         if utils.is_issue(kind, name, comparator):
             self.tests.append(_about_issue(value))
@@ -239,7 +239,7 @@ def _on_field(name: str, holds: Callable[[Any], bool]) -> SpanTest:
 
 
 def _attribute_pattern(attribute: str, comparator: str, value: str) -> str:
-    """A pattern for the JSON of a span, in which values stand as JSON within JSON."""
+    """A pattern for the JSON of a span, in which values are JSON within JSON."""
     if comparator != "RLIKE":
         return f'%"{attribute}"{value}%'
     begins, ends = value.startswith("^"), value.endswith("$")

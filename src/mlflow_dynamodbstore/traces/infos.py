@@ -1,4 +1,4 @@
-"""Trace infos: start, get, and the deprecated way to start and end a trace."""
+"""Infos of traces: starting a trace and reading its info; the deprecated start and end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
-from mlflow_dynamodbstore.traces.creation import TraceCreation, following
+from mlflow_dynamodbstore.traces.creation import TraceCreation, retried_when_moved
 from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
@@ -25,7 +25,7 @@ from mlflow_dynamodbstore.traces.records import record, records
 
 
 class TraceInfos:
-    """What is known of a trace beside its spans."""
+    """What a trace holds besides its spans."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class TraceInfos:
         def restart(item: Item) -> Item:
             merging.check_takes_info(item)
             item = self.trace_creation.move(item, place.experiment_id)
-            # Should another process move it back meanwhile, it is brought here again.
+            # Not followed: if another process moves it back, it is moved here again.
             return self.trace_changes.change(
                 item, lambda found: _restarted(found, trace_info, tags), follow=False
             )
@@ -62,16 +62,16 @@ class TraceInfos:
             item, begun = self._start_new(place, trace_info, tags)
             return item if begun and trace_place_of(item) == place else restart(item)
 
-        begun = self._begun_already(place, trace_info)
+        begun = self._find_begun(place, trace_info)
         item = self.trace_lookup.try_cached(
-            begun, restart, lambda: following(place.trace_id, start)
+            begun, restart, lambda: retried_when_moved(place.trace_id, start)
         )
         return record(self.table, item).to_info()
 
-    def _begun_already(self, place: TracePlace, info: TraceInfo) -> Item | None:
-        """A trace that its spans have begun, where that is likely enough to be worth a look.
+    def _find_begun(self, place: TracePlace, info: TraceInfo) -> Item | None:
+        """A trace that its spans have begun, if it is cached or likely to be there.
 
-        A client that has sent the spans says how many there were.
+        It is likely when the client says how many spans it has sent.
         """
         known = self.trace_lookup.cached(place.trace_id)
         if known is None and TraceMetadataKey.SIZE_STATS in info.trace_metadata:
@@ -81,7 +81,7 @@ class TraceInfos:
     def _start_new(
         self, place: TracePlace, info: TraceInfo, tags: dict[str, str]
     ) -> tuple[Item, bool]:
-        """Begin a trace with its info; gives what is there when it was begun meanwhile."""
+        """Begin a trace with its info; returns the trace, and whether this call has begun it."""
         ttl = self.trace_experiments.expiry()
         started = _started(place, info, tags, int(self.table.clock()), ttl)
         if started.before:
@@ -163,12 +163,12 @@ class TraceInfos:
 def _started(
     place: TracePlace, info: TraceInfo, tags: dict[str, str], created: int, ttl: int | None
 ) -> Change:
-    """A new trace as ``start_trace`` tells it."""
+    """A new trace from the info given to ``start_trace``."""
     return _restarted(items.new_trace(place, created, ttl), info, tags)
 
 
 def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:
-    """A trace after ``start_trace``."""
+    """A trace after ``start_trace`` with an info."""
     merging.check_takes_info(item)
     place, ttl = trace_place_of(item), ttl_of(item)
     written = items.tag_writes(place, tags, ttl)

@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.traces.lookup import TraceLookup
 
 
 class TraceLinks:
-    """Linking traces to what they belong to; linking twice is linking once."""
+    """Linking traces; linking twice is the same as linking once."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class TraceLinks:
                 error_code=INVALID_PARAMETER_VALUE,
             )
         if self.context.has_workspaces():
-            self.run_lookup.get(run_id)  # one of another workspace cannot be linked to
+            self.run_lookup.get(run_id)  # refuses runs of other workspaces
         update = Update(set={RUN_LINK + run_id: True})
         self._update_all(self._find_places(trace_ids), update)
 
@@ -59,7 +59,7 @@ class TraceLinks:
         self.trace_changes.update(trace_id, Update(set=named))
 
     def _find_places(self, trace_ids: list[str]) -> list[TracePlace]:
-        """Those traces that exist in this workspace; MLflow passes over the others."""
+        """The places of those traces that the active workspace has; MLflow ignores the others."""
         return [trace_place_of(item) for item in self.trace_lookup.find_many(trace_ids).values()]
 
     def _update_all(self, places: list[TracePlace], update: Update) -> None:
@@ -69,7 +69,7 @@ class TraceLinks:
             gone = [p for p, done in zip(places, outcomes, strict=True) if done.status != "applied"]
             for place in places:
                 self.trace_lookup.forget_item(place.trace_id)
-            # One that is refused has moved, or was deleted and needs no link.
+            # A refused trace has moved, or was deleted and needs no link.
             for place in gone:
                 self.trace_lookup.forget(place.trace_id)
             found = self._find_places([place.trace_id for place in gone])

@@ -48,9 +48,10 @@ class TraceLookup:
         return self.at_place(trace_id, lambda place: self.table.get(place.key))
 
     def at_place(self, trace_id: str, act: Callable[[TracePlace], T | None]) -> T | None:
-        """What there is where a trace lies, or None when the active workspace has no such trace.
+        """The result of ``act`` at the place of a trace, or None when there is no such trace.
 
-        One that is not where it was looked for may have moved, or been written anew.
+        ``act`` returns None when the trace is not there. It may have moved: then ``act`` is called
+        with its new place.
         """
         tried: TracePlace | None = None
         while (place := self.find_place(trace_id)) not in (None, tried):
@@ -82,12 +83,12 @@ class TraceLookup:
         return found
 
     def find_many(self, trace_ids: Iterable[str]) -> dict[str, Item]:
-        """The own items of many traces, by id; in two batches of requests.
+        """The own items of many traces, by id; takes two batches of requests.
 
-        Those that are not where they are remembered to be take two more.
+        It takes two more for traces that have moved.
         """
         wanted = list(dict.fromkeys(trace_ids))
-        known = {one: home for one in wanted if (home := self._experiment_ids.get(one))}
+        known = {k: v for k in wanted if (v := self._experiment_ids.get(k)) is not None}
         known.update(self.locate(one for one in wanted if one not in known))
         found = self._items_in(known)
         if gone := [one for one in known if one not in found]:
@@ -100,7 +101,7 @@ class TraceLookup:
     def find_in_order(
         self, trace_ids: Iterable[str], experiment_ids: list[str] | None
     ) -> list[Item]:
-        """The own items of traces, in the order of a list; those not found are left out."""
+        """The own items of the traces that are found, in the order of their ids."""
         wanted = list(dict.fromkeys(trace_ids))
         found = self.find_many(wanted)
         known = [found[trace_id] for trace_id in wanted if trace_id in found]
@@ -110,7 +111,7 @@ class TraceLookup:
         return [item for item in known if trace_place_of(item).experiment_id in allowed]
 
     def locate(self, trace_ids: Iterable[str]) -> dict[str, str]:
-        """The experiments that hold traces, by the ids of these."""
+        """The experiments that the locators of traces name, by trace id."""
         locators = {trace_keys.trace_locator_key(trace_id): trace_id for trace_id in trace_ids}
         located = {
             locators[key]: str(found["experiment_id"])
@@ -121,7 +122,7 @@ class TraceLookup:
         return located
 
     def _items_in(self, experiment_ids: Mapping[str, str]) -> dict[str, Item]:
-        """The own items of traces, each in its experiment; by the ids of the traces."""
+        """The own items of traces, given the experiment of each; by trace id."""
         trace_ids = {
             TracePlace(experiment_id, trace_id).key: trace_id
             for trace_id, experiment_id in experiment_ids.items()
@@ -130,7 +131,7 @@ class TraceLookup:
         return {trace_ids[key]: item for key, item in self.table.get_many(trace_ids).items()}
 
     def ensure_locator(self, place: TracePlace, ttl: int | None) -> str:
-        """Make sure that a trace which is there has a locator; gives where that says it is."""
+        """Make sure that a trace has a locator; returns the experiment that it names."""
 
         def attempt() -> str:
             found = self.table.get(trace_keys.trace_locator_key(place.trace_id))
@@ -144,7 +145,7 @@ class TraceLookup:
     # --- what is remembered -----------------------------------------------------------------------
 
     def note(self, item: Item) -> Item:
-        """Remember a trace, so that the next call about it need not read it first."""
+        """Remember a trace, so that the next call need not read it first; returns it."""
         place = trace_place_of(item)
         self._experiment_ids.put(place.trace_id, place.experiment_id)
         facts = item.get(FACTS) or b""
@@ -159,16 +160,16 @@ class TraceLookup:
         return item
 
     def forget(self, trace_id: str) -> None:
-        """Forget all about a trace."""
+        """Forget a trace and where it lies."""
         self._experiment_ids.forget(trace_id)
         self._items.forget(trace_id)
 
     def forget_item(self, trace_id: str) -> None:
-        """Forget what a trace looked like, not where it lies."""
+        """Forget a trace's own item, not where it lies."""
         self._items.forget(trace_id)
 
     def cached(self, trace_id: str) -> Item | None:
-        """A trace's own item as it was a moment ago; good enough to try a change on."""
+        """A trace's own item as it was remembered; good enough to try a change on."""
         item = self._items.get(trace_id)
         if item is None or not self.experiment_lookup.is_in_workspace(
             trace_place_of(item).experiment_id
@@ -179,10 +180,10 @@ class TraceLookup:
     def try_cached(
         self, guess: Item | None, act: Callable[[Item], T], otherwise: Callable[[], T]
     ) -> T:
-        """What comes of acting on a trace as it was a moment ago, or else of looking for it.
+        """The result of ``act`` on a remembered trace, or of ``otherwise`` when that fails.
 
-        Whatever is refused then may be refused for what has long been deleted, moved or begun
-        anew by another process, so that no such refusal is the last word.
+        It may fail only because another process has deleted, moved or replaced the trace, so no
+        error of ``act`` is final.
         """
         if guess is not None:
             try:

@@ -1,6 +1,6 @@
-"""The ways into an experiment's traces, and which one reads least.
+"""The access paths to an experiment's traces, and which one reads least.
 
-What a path brings is judged again by the whole filter, so it may bring too much, never too little.
+The whole filter is applied to the traces of a path, so a path may read too many, never too few.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mlflow_dynamodbstore.traces.time_indexes import TIME_INDEX
 LARGEST_PAGE = 1000
 SMALLEST_PAGE = 16
 FEW = 200
-"""Traces of a name up to which reading them all beats reading in order of time."""
+"""Number of traces with one name up to which it is cheaper to read them all than by time."""
 
 TIME = "timestamp_ms"
 COMMON_STATUS = TraceState.OK.value
@@ -51,11 +51,11 @@ class Period:
 
 @dataclass
 class ExperimentTraces:
-    """The traces of one experiment, read through one table.
+    """The traces of one experiment, read for one answer.
 
-    ``needed`` is how many an answer may need, None when it takes all there are. ``read`` and
-    ``matched`` count how far it has come, so that later pages are as large as the rest of the
-    answer probably takes. ``time_index`` is the index that lists all of them by time.
+    ``needed`` is how many traces the answer needs, None for all. ``read`` and ``matched`` count the
+    traces so far; the size of the next page follows from them. ``time_index`` is the index that
+    lists all traces by time.
     """
 
     table: Table
@@ -70,7 +70,7 @@ class ExperimentTraces:
         return experiment_keys.experiment_pk(self.experiment_id)
 
     def pages(self, within: Range, index: str, *, descending: bool) -> Iterator[list[Item]]:
-        """A range page by page, each as large as the answer seems to need."""
+        """The traces of a range, page by page; a page is about as large as the answer needs."""
         if within.is_empty:
             return
         where = within.on(self.table.schema.by_name[index].sk)
@@ -84,7 +84,7 @@ class ExperimentTraces:
             query = replace(query, cursor=page.cursor)
 
     def _next_size(self) -> int:
-        """What is left of the answer, by the share of traces that has matched so far."""
+        """How many traces complete the answer if they match as often as those read so far."""
         if self.needed is None:
             return LARGEST_PAGE
         if not self.read:
@@ -94,7 +94,7 @@ class ExperimentTraces:
         return max(SMALLEST_PAGE, min(LARGEST_PAGE, int(expected * 1.1) + 1))
 
     def has_few(self, within: Range, index: str) -> bool:
-        """Whether a range holds only few traces; costs a read of keys."""
+        """Whether a range holds at most ``FEW`` traces; reads their keys."""
         where = within.on(self.table.schema.by_name[index].sk)
         query = Query(self.pk, where, index=index, keys_only=True, limit=FEW + 1)
         page = self.table.query(query)
@@ -103,7 +103,7 @@ class ExperimentTraces:
 
 @dataclass(frozen=True)
 class Path(ABC):
-    """A way to read traces; ``ordered`` says whether it is that of the order asked for."""
+    """A way to read traces; ``ordered`` says whether it brings them in the requested order."""
 
     ordered: bool = False
 
@@ -112,13 +112,13 @@ class Path(ABC):
         return type(self).__name__
 
     def is_cheap(self, traces: ExperimentTraces) -> bool:
-        """Whether it brings few enough traces to be preferred; may cost a read."""
+        """Whether it reads few enough traces to be chosen; may itself cost a read."""
         del traces
         return True
 
     @abstractmethod
     def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
-        """The traces it brings, from those that may follow ``after`` on."""
+        """The traces of this path, page by page; may leave out those before ``after``."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class ById(Path):
 
 @dataclass(frozen=True)
 class ByName(Path):
-    """Traces of a name, when there are few: LSI4."""
+    """Traces of a name, when there are few (LSI4)."""
 
     within: Range = field(default_factory=index_keys.traces_by_name)
 
@@ -172,7 +172,7 @@ class ByTime(Path):
 
 
 def usable_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[Path]:
-    """Every path that can answer, best first; the last one always can."""
+    """Every path that can answer, the best first; the last is always cheap enough."""
     first = ordering.keys[0]
     ordered = (first.kind, first.name) == (ATTRIBUTE, TIME)
     by_time = ByTime(
@@ -195,7 +195,7 @@ def usable_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[
 
 
 def _by_status(comparisons: Sequence[Comparison], by_time: ByTime) -> Iterator[Path]:
-    """By a status that few traces have: a fetch costs three times what reading by time does."""
+    """By a status that few traces have: a trace read so costs three times one read by time."""
     for c in comparisons:
         what = (c.kind, c.name, c.comparator)
         if what == (ATTRIBUTE, "status", "=") and c.value != COMMON_STATUS:
@@ -211,7 +211,7 @@ def _of_status(status: str) -> Callable[[int | None, int | None], Range]:
 
 
 def _period(comparisons: Sequence[Comparison]) -> Period:
-    """The times that a filter leaves."""
+    """The period that a filter allows."""
     period = Period()
     for c in comparisons:
         if (c.kind, c.name) != (ATTRIBUTE, TIME):

@@ -1,4 +1,4 @@
-"""Whole traces, with their spans."""
+"""Reading whole traces, with their spans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRIES = 3
 
 
 class TraceReading:
-    """Reading traces with their spans, from X-Ray where there are none here."""
+    """Traces with their spans, which come from X-Ray where none are stored here."""
 
     def __init__(self, context: Context, trace_lookup: TraceLookup, xray_spans: XRaySpans) -> None:
         self.table = context.table
@@ -42,7 +42,7 @@ class TraceReading:
     def get_trace(self, trace_id: str, *, allow_partial: bool = False) -> Trace:
         for attempt in range(1 if allow_partial else TRIES):
             if attempt:
-                time.sleep(2 ** (attempt - 1))  # the rest of the spans may be on its way
+                time.sleep(2 ** (attempt - 1))  # more spans may arrive
             found = self._get_with_spans(trace_id)
             complete = _is_complete(found)
             if complete or allow_partial:
@@ -67,7 +67,7 @@ class TraceReading:
         return [_entity(trace) for trace in found if _is_complete(trace)]
 
     def _get_with_spans(self, trace_id: str) -> TraceRecord:
-        """A trace with its spans."""
+        """A trace with its spans; raises when the active workspace has no such trace."""
         found = self.trace_lookup.at_place(trace_id, self._find_with_spans)
         if found is None:
             raise MlflowException(
@@ -78,7 +78,7 @@ class TraceReading:
         return found
 
     def _find_with_spans(self, place: TracePlace) -> TraceRecord | None:
-        """A trace and all its items, which one query brings, or None when there is none."""
+        """The trace at a place with its spans, or None when there is none; takes one query."""
         query = Query(place.pk, where=trace_keys.trace_and_children(place.trace_id).on())
         found = {self.table.schema.key_of(item): item for item in self.table.items(query)}
         if place.key not in found:
@@ -90,7 +90,7 @@ class TraceReading:
 
 
 def _entity(trace: TraceRecord) -> Trace:
-    """A trace as MLflow gives it, with the spans it has here or in its archive."""
+    """MLflow's entity of a trace, with the spans that are here or in its archive."""
     info = trace.to_info()
     if items.is_archived(trace.item):
         repository = get_artifact_repository(get_archive_uri_for_trace(info))
@@ -105,7 +105,7 @@ def _has_spans_here(trace: TraceRecord) -> bool:
 
 
 def _is_complete(trace: TraceRecord) -> bool:
-    """Whether all spans of a trace are there; raises when they are kept in artifacts."""
+    """Whether all spans of a trace have arrived; raises when they are kept in artifacts."""
     if items.is_archived(trace.item):
         return True
     if not _has_spans_here(trace):

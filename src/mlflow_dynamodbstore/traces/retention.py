@@ -1,4 +1,4 @@
-"""Letting traces that are there live as long as the policy in force would let them."""
+"""Applying a changed retention policy to existing traces."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ AT_ONCE = 50
 
 @dataclass(frozen=True)
 class Renewal:
-    """How far a renewal has come."""
+    """The progress of a renewal."""
 
     looked_at: int = 0
     prolonged: int = 0
 
 
 class TraceRetention:
-    """When traces expire."""
+    """The expiry of existing traces."""
 
     def __init__(
         self,
@@ -64,13 +64,12 @@ class TraceRetention:
         progress: Callable[[Renewal], None] = lambda _: None,
         days: int | None = None,
     ) -> Renewal:
-        """Let traces live as long as if they had been written under the policy of now.
+        """Give traces the expiry they would have under the current policy, if it is later.
 
-        A later expiry replaces an earlier one, and none at all any; no trace expires earlier than
-        it would have. Experiments that are named may be of any workspace. ``days`` are those of
-        the policy unless given. It can be interrupted and run again.
+        No trace expires earlier than before. Named experiments may be of any workspace. ``days``
+        replace those of the policy. It can be interrupted and run again.
 
-        All traces pass by here, so those of an older form are brought to the newest.
+        As it reads all traces, it also upgrades those of an older version.
         """
         if days is None:
             days = int(self.context.policies.get(TRACE_RETENTION) or 0)
@@ -79,8 +78,8 @@ class TraceRetention:
         reached = Renewal()
         for experiment_id in experiment_ids:
             for some in batched(self._all_traces(experiment_id), AT_ONCE):
-                late = [item for item in some if _renewed(item, days) is not None]
-                self.table.map(lambda item: self._redate(item, days), late)
+                late = [item for item in some if _new_expiry(item, days) is not None]
+                self.table.map(lambda item: self._prolong(item, days), late)
                 self.table.map(self._upgrade, [i for i in some if isinstance(i, Upgraded)])
                 reached = replace(
                     reached,
@@ -97,54 +96,54 @@ class TraceRetention:
         for page in traces.pages(index_keys.traces_by_time(), index, descending=True):
             yield from page
 
-    def _redate(self, item: Item, days: int) -> None:
-        """Prolong a trace; what belongs to it first, so that it never goes before.
+    def _prolong(self, item: Item, days: int) -> None:
+        """Prolong a trace; its other items first, so that none expires before it.
 
-        Done again when it was changed or moved meanwhile: what was added has the old expiry.
+        Starts again when the trace has changed or moved: items added since have the old expiry.
         """
         trace_id = trace_place_of(item).trace_id
         found: Item | None = item
 
         def attempt() -> None:
             nonlocal found
-            if found is None or (ttl := _renewed(found, days)) is None:
+            if found is None or (ttl := _new_expiry(found, days)) is None:
                 return
             place = trace_place_of(found)
-            self.table.write(items.expiry_patches(self._belongings(place), ttl or None))
-            # Whoever is about to add to it must notice that what is added lives longer.
+            self.table.write(items.expiry_patches(self._keys_beside(place), ttl or None))
+            # The next generation: a writer that adds items must give them the new expiry.
             own = replace(items.expiry_update(ttl or None), add={"generation": 1})
             try:
                 self.table.update(place.key, own, condition=items.is_unchanged(found))
             except ConditionFailed as refused:
-                found = refused.old or self._trace_anywhere(trace_id)
+                found = refused.old or self._find_anywhere(trace_id)
                 raise
 
         optimistically(f"Trace with ID '{trace_id}'", attempt)
         self.trace_lookup.forget(trace_id)
 
-    def _belongings(self, place: TracePlace) -> list[Key]:
-        """What expires with a trace."""
+    def _keys_beside(self, place: TracePlace) -> list[Key]:
+        """The keys of all items that expire with a trace, but its own."""
         below = items.keys_in(self.table, place.pk, trace_keys.trace_children(place.trace_id))
         attached = chain.from_iterable(self.context.events.trace_redating(place))
-        belongings = [*below, *attached, trace_keys.trace_locator_key(place.trace_id)]
+        keys = [*below, *attached, trace_keys.trace_locator_key(place.trace_id)]
         if self.table.get(place.session_note) is not None:
-            belongings.append(place.session_note)
-        return belongings
+            keys.append(place.session_note)
+        return keys
 
-    def _trace_anywhere(self, trace_id: str) -> Item | None:
-        """A trace where its locator says it is, in whatever workspace."""
+    def _find_anywhere(self, trace_id: str) -> Item | None:
+        """A trace where its locator says, in any workspace."""
         found = self.trace_lookup.locate([trace_id]).get(trace_id)
         return None if found is None else self.table.get(trace_keys.trace_key(found, trace_id))
 
     def _upgrade(self, item: Item) -> None:
-        """Write a trace that was read in an older form in the newest."""
+        """Write a trace that was read in an older version in the newest."""
         try:
             self.trace_changes.change(item, Change)
         except TraceNotFound:
-            return  # deleted meanwhile
+            return  # deleted since it was read
 
     def _note_all_are_upgraded(self, experiment_id: str) -> None:
-        """Let an experiment say that it holds no older traces, once all were looked at."""
+        """Note on an experiment, all of whose traces were read, that it holds no old ones."""
         if self.trace_time_indexes.has_no_old_traces(experiment_id):
             return
         newest = MLFLOW_TABLE.versions.current(FAMILY)
@@ -153,15 +152,15 @@ class TraceRetention:
             key = experiment_keys.experiment_key(experiment_id)
             self.table.update(key, upgraded, condition=PRESENT)
         except ConditionFailed:
-            return  # removed meanwhile
+            return  # the experiment was removed
 
 
 NEVER = 0
-"""In place of a second: that something does not expire."""
+"""An expiry that means none."""
 
 
-def _renewed(item: Item, days: int) -> int | None:
-    """The expiry that a trace is to get, or None when it keeps what it has."""
+def _new_expiry(item: Item, days: int) -> int | None:
+    """The new expiry of a trace, or None when it keeps its own."""
     now = ttl_of(item)
     if now is None:
         return None

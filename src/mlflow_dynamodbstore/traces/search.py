@@ -40,7 +40,7 @@ NEWEST_FIRST = Ordering(
 )
 
 AssessedSessions = dict[AssessmentTerm, frozenset[str]]
-"""For each term about assessments, the sessions that one speaks of as a whole."""
+"""For each term about assessments, the sessions that a matching assessment is about."""
 
 
 class TraceSearch:
@@ -78,7 +78,7 @@ class TraceSearch:
         return [trace.to_info() for trace in found], token
 
     def searched_experiments(self, named: Iterable[str | int] | None) -> list[str]:
-        """The experiments to search: those named, of this workspace, or all."""
+        """The experiments of the active workspace to search: those named, or all."""
         if named is None:
             return self.experiment_lookup.ids()
         ids = dict.fromkeys(str(int(one)) for one in named)
@@ -94,7 +94,7 @@ class TraceSearch:
     ) -> tuple[list[TraceRecord], str | None]:
         sessions = self.assessed_sessions(experiment_ids, wanted)
         count = len(experiment_ids)
-        # One to know that there are more, and one to know that no other shares its time.
+        # One more shows whether there is another page, one more whether the last shares its time.
         needed = size + 2 if count == 1 else max(16, 2 * size // max(1, count))
         streams = [
             _stream(
@@ -120,29 +120,29 @@ class TraceSearch:
         for experiment_id, index in self.trace_time_indexes.of(experiment_ids).items():
             traces = ExperimentTraces(self.table, experiment_id, time_index=index)
             path = _best_path(traces, wanted, ordering)
-            yield from judged(traces, path.pages(traces, None), wanted, sessions)
+            yield from filtered(traces, path.pages(traces, None), wanted, sessions)
 
     def assessed_sessions(
         self, experiment_ids: Sequence[str], wanted: TraceFilter
     ) -> AssessedSessions:
-        """For each term about assessments: the sessions that one speaks of as a whole.
+        """For each term about assessments, the sessions that a matching assessment is about.
 
-        Traces with such assessments are noted, so that this reads them and no others.
+        Notes name the traces with such assessments, so no others are read.
         """
         if not wanted.assessments:
             return {}
-        found = records(self.table, self._session_assessed(experiment_ids))
+        found = records(self.table, self._traces_with_session_assessments(experiment_ids))
         return {
             term: frozenset(
                 trace.session
                 for trace in found
-                if trace.session is not None and _speaks_of_session(trace, term)
+                if trace.session is not None and _is_about_session(trace, term)
             )
             for term in wanted.assessments
         }
 
-    def _session_assessed(self, experiment_ids: Sequence[str]) -> list[Item]:
-        """The traces with an assessment that speaks of their whole session."""
+    def _traces_with_session_assessments(self, experiment_ids: Sequence[str]) -> list[Item]:
+        """The traces with an assessment about their whole session."""
         keys = [
             Key(pk, trace_keys.trace(str(note["trace_id"])))
             for pk in map(experiment_keys.experiment_pk, experiment_ids)
@@ -151,9 +151,9 @@ class TraceSearch:
         return list(self.table.get_many(keys).values())
 
 
-def _speaks_of_session(trace: TraceRecord, term: AssessmentTerm) -> bool:
+def _is_about_session(trace: TraceRecord, term: AssessmentTerm) -> bool:
     found = term.matcher()
-    return any(one.speaks_of_session and found(one) for one in trace.assessments)
+    return any(one.is_about_session and found(one) for one in trace.assessments)
 
 
 def _stream(
@@ -164,11 +164,11 @@ def _stream(
     after: Position | None,
     size: int,
 ) -> Iterator[TraceRecord]:
-    """The matching traces of one experiment in order, as many as a page can use."""
+    """The matching traces of one experiment in order, at least as many as a page shows."""
     path = _best_path(traces, wanted, ordering)
     if not path.ordered:
         traces.needed = None
-    found = judged(traces, path.pages(traces, after), wanted, sessions)
+    found = filtered(traces, path.pages(traces, after), wanted, sessions)
     if path.ordered:
         yield from settled(((trace.request_time, trace) for trace in found), ordering)
         return
@@ -179,7 +179,7 @@ def _stream(
     if after is not None:
         bound = ordering.comparable(after)
         found = (trace for trace in found if position(trace) > bound)
-    # Only as many are held as the page can show, however many there are.
+    # Keeps only as many in memory as the page shows.
     yield from heapq.nsmallest(size + 1, found, key=position)
 
 
@@ -187,13 +187,13 @@ def _best_path(traces: ExperimentTraces, wanted: TraceFilter, ordering: Ordering
     return next(p for p in usable_paths(wanted.comparisons, ordering) if p.is_cheap(traces))
 
 
-def judged(
+def filtered(
     traces: ExperimentTraces,
     pages: Iterable[list[Item]],
     wanted: TraceFilter,
     sessions: AssessedSessions,
 ) -> Iterator[TraceRecord]:
-    """Those traces that satisfy a filter; spans are read only where nothing else decides."""
+    """The traces that match a filter; spans are read only of those that match all else."""
     cheap = wanted.cheap_test(sessions)
     with_content = wanted.span_test() if wanted.needs_content else None
     for some in pages:
@@ -210,7 +210,7 @@ def judged(
 
 
 def parse_order(order_by: Sequence[str] | None) -> Ordering:
-    """An order in MLflow's words; the newest first, then by id, where it leaves a choice."""
+    """MLflow's ``order_by``, parsed; ties are ordered newest first, then by id."""
     asked: list[SortKey] = []
     for clause in order_by or []:
         kind, name, ascending = SearchTraceUtils.parse_order_by_for_search_traces(clause)

@@ -1,4 +1,4 @@
-"""Sessions that have come to rest."""
+"""Finding sessions whose last trace lies in a period."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.traces.filters import TraceFilter, parse_filter
 from mlflow_dynamodbstore.traces.paths import ExperimentTraces
 from mlflow_dynamodbstore.traces.records import TraceRecord, records
-from mlflow_dynamodbstore.traces.search import TraceSearch, judged
+from mlflow_dynamodbstore.traces.search import TraceSearch, filtered
 
 
 class Sessions:
@@ -39,13 +39,13 @@ class Sessions:
             return []
         wanted = parse_filter(filter_string)
         latest = self._latest_times(experiment_id, min_last_trace_timestamp_ms)
-        resting = [
+        completed = [
             (time, session)
             for session, time in latest.items()
             if time <= max_last_trace_timestamp_ms
         ]
         found: list[CompletedSession] = []
-        for time, session in sorted(resting):
+        for time, session in sorted(completed):
             if max_results is not None and len(found) >= max_results:
                 break
             first = self._first_traces(experiment_id, session)
@@ -55,7 +55,7 @@ class Sessions:
         return found
 
     def _latest_times(self, experiment_id: str, since: int) -> dict[str, int]:
-        """The sessions with a trace since a time, each with the time of its latest."""
+        """The sessions with a trace since a time, each with the time of its last trace."""
         recent = TraceFilter.in_period(since)
         latest: dict[str, int] = {}
         for trace in self.trace_search.matching_traces([experiment_id], recent):
@@ -64,7 +64,7 @@ class Sessions:
         return latest
 
     def _first_traces(self, experiment_id: str, session: str) -> list[TraceRecord]:
-        """The first trace of a session, or all that began at its time."""
+        """The first trace of a session, or all traces that began at that time."""
         traces = ExperimentTraces(self.table, experiment_id, 10)
         first: list[TraceRecord] = []
         for page in traces.pages(index_keys.traces_of_session(session), "LSI5", descending=False):
@@ -79,5 +79,5 @@ class Sessions:
     ) -> bool:
         sessions = self.trace_search.assessed_sessions([experiment_id], wanted)
         own = ExperimentTraces(self.table, experiment_id)
-        found = judged(own, [[trace.item for trace in traces]], wanted, sessions)
+        found = filtered(own, [[trace.item for trace in traces]], wanted, sessions)
         return next(found, None) is not None

@@ -1,8 +1,8 @@
-"""Logging spans: the first batch of a trace begins it, later ones join it.
+"""Logging spans: the first batch begins a trace, later batches join it.
 
-The first batch is written together with the trace's locator; later ones go to numbered items, so
-that a batch never waits for the others. The trace's own item comes last and is what makes spans
-count: whoever is interrupted sends them again, and a span that came twice counts once.
+The first batch is written together with the trace's locator, later ones to numbered items, so that
+no batch waits for another. The trace's own item is written last and makes the spans count. A client
+that was interrupted sends them again; a span that is sent twice counts once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import facts, items, merging, span_batches
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
-from mlflow_dynamodbstore.traces.creation import TraceCreation, following
+from mlflow_dynamodbstore.traces.creation import TraceCreation, retried_when_moved
 from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
@@ -63,11 +63,11 @@ class SpanLog:
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
             lambda known: self._join(known, batch),
-            lambda: following(trace_id, lambda: self._begin(location, trace_id, batch)),
+            lambda: retried_when_moved(trace_id, lambda: self._begin(location, trace_id, batch)),
         )
 
     def _begin(self, location: str, trace_id: str, batch: SpanBatch) -> None:
-        """Begin a trace with its first spans, or join it where it turns out to be."""
+        """Begin a trace with its first spans, or add them to the trace where it already lies."""
         experiment = self.trace_experiments.get(location)
         place = TracePlace(experiment_id_of(experiment), trace_id)
         ttl = self.trace_experiments.expiry()
@@ -90,7 +90,7 @@ class SpanLog:
     def _new_trace(
         self, place: TracePlace, tags: Mapping[str, str], batch: SpanBatch, ttl: int | None
     ) -> Item:
-        """A new trace as its first spans tell it; its long tags and facts are written."""
+        """A new trace made of its first spans; writes the items of its long tags and facts."""
         begun = merging.begun_by_spans(items.new_trace(place, int(self.table.clock()), ttl), batch)
         made = _with_batch(begun, batch, {}, tags)
         self.table.write([*made.before, *made.parts])
@@ -105,11 +105,11 @@ class SpanLog:
         except MlflowException:
             self.table.write([Delete(key) for key in written])
             raise
-        if ttl_of(after) != ttl_of(item):  # it has been given another expiry meanwhile
+        if ttl_of(after) != ttl_of(item):  # it was given another expiry
             self.table.write(items.expiry_patches(written, ttl_of(after)))
 
     def _write(self, item: Item, batch: SpanBatch) -> tuple[int, list[Key]]:
-        """Write spans to the next free item of their trace; gives its number and its keys."""
+        """Write spans to the next free item of their trace; returns its number and all keys."""
         place, ttl = trace_place_of(item), ttl_of(item)
         number = int(item.get("batches", 0)) + 1
         while True:
@@ -124,7 +124,7 @@ class SpanLog:
                 return number, [self.table.schema.key_of(put.item) for put in [spans, *parts]]
 
     def merge(self, item: Item, batch: SpanBatch, number: int = 0) -> Item:
-        """Let spans that are written count; gives the trace as it then is."""
+        """Count written spans in their trace; returns the trace after that."""
 
         def merged(found: Item) -> Change:
             merging.check_takes_spans(found)
@@ -132,14 +132,14 @@ class SpanLog:
             counted = max(found.get("batches", 0), number)
             return replace(made, after={**made.after, "batches": counted}) if counted else made
 
-        # Not where the trace may have moved to: these spans are written where it lay.
+        # Not followed: these spans are written where the trace lay before it moved.
         return self.trace_changes.change(item, merged, follow=False)
 
 
 def _with_batch(
     item: Item, batch: SpanBatch, known: facts.Facts, tags: Mapping[str, str] | None = None
 ) -> Change:
-    """A trace after a batch of spans."""
+    """The change that adds a batch of spans to a trace."""
     place, ttl = trace_place_of(item), ttl_of(item)
     all_facts = {**known, **batch.facts}
     stored = facts.stored(place.key, all_facts, ttl)

@@ -48,7 +48,7 @@ class TraceTags:
         )
 
     def _tag_located(self, trace_id: str, key: str, value: str) -> None:
-        """Set a tag where a trace's locator says it is; again, should it move meanwhile."""
+        """Set a tag of a trace where its locator says; again when the trace has moved."""
         tried: TracePlace | None = None
         while (locator := self.trace_lookup.find_locator(trace_id)) is not None:
             place = TracePlace(str(locator["experiment_id"]), trace_id)
@@ -61,16 +61,16 @@ class TraceTags:
         raise TraceNotFound(trace_id)
 
     def _tag(self, place: TracePlace, ttl: int | None, key: str, value: str) -> None:
-        """Set a tag where a trace lies, with the expiry it has."""
-        # Whoever is about to add spans must notice that they have moved elsewhere.
-        noticed = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
+        """Set a tag of a trace, with the expiry of the trace; raises when it is not there."""
+        # A writer that is adding spans must notice that their location changes.
+        generations = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
         self.trace_lookup.forget_item(place.trace_id)
 
         def attempt() -> None:
             nonlocal ttl
             tag = Put(items.tag_item(place, key, value, ttl))
             attributes = items.tag_writes(place, {key: value}, ttl).attributes
-            update = items.counted_edit(Update(set=attributes, add=noticed))
+            update = items.counted_edit(Update(set=attributes, add=generations))
             patch = Patch(place.key, update, condition=PRESENT & _expires(ttl))
             try:
                 self._write(tag, patch, long=items.OUTSIDE in attributes)
@@ -78,16 +78,16 @@ class TraceTags:
                 if refused.old is None:
                     self.table.delete(place.tag(key))
                     raise TraceNotFound(place.trace_id) from refused
-                ttl = ttl_of(refused.old)  # it has been given another expiry meanwhile
+                ttl = ttl_of(refused.old)  # it was given another expiry
                 raise
 
         optimistically(f"Trace with ID '{place.trace_id}'", attempt)
 
     def _write(self, tag: Put, patch: Patch, *, long: bool) -> None:
-        """Write a tag's own item and its trace's; raises when the latter is refused.
+        """Write a tag's own item and change its trace; raises when the change is refused.
 
-        The trace tells the value of a short one. A long one stands in its own item alone, which
-        whoever deletes the tag must not remove from under it: so both are written at once.
+        A long value is in the tag's own item alone. Both are written in one transaction, so that a
+        deletion of the tag at the same time does not leave the trace without the value.
         """
         if long:
             patch_with(self.table, patch, [tag])
@@ -99,7 +99,7 @@ class TraceTags:
     def delete_trace_tag(self, trace_id: str, key: str) -> None:
         removed = ("name", "lsi4sk") if key == TraceTagKey.TRACE_NAME else (items.TAG + key,)
 
-        # Not by a condition on the attribute: a dot in its name would be taken for a path.
+        # No condition on the attribute: a dot in its name would make it a path.
         def without(item: Item) -> Change:
             if removed[0] not in item:
                 raise MlflowException(
@@ -113,5 +113,5 @@ class TraceTags:
 
 
 def _expires(ttl: int | None) -> ConditionBase:
-    """That a trace expires at a time, or never."""
+    """A trace expires at this time, or never."""
     return Attr(TTL).not_exists() if ttl is None else Attr(TTL).eq(ttl)

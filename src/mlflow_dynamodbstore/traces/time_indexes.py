@@ -1,4 +1,4 @@
-"""Which index lists the traces of an experiment by time."""
+"""The index that lists the traces of an experiment by time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
 TIME_INDEX = "LSI1"
 """The index by time that carries whole traces."""
 OLD_TIME_INDEX = "LSI2"
-"""The index by time that traces were read from before; it costs a fetch for each."""
+"""The index by time that also lists old traces; each costs a fetch."""
 
 
 class TimeIndexes:
-    """The index by time of each experiment."""
+    """Which index by time lists all traces of an experiment."""
 
     def __init__(self, context: Context) -> None:
         self.table = context.table
         self._without_old_traces: BoundedCache[str, bool] = BoundedCache()
 
     def of(self, experiment_ids: Sequence[str]) -> dict[str, str]:
-        """For each experiment the index that lists all its traces by time.
+        """For each experiment, the index that lists all its traces.
 
-        Experiments that may hold traces from before these stood in LSI1 say so. That one holds
-        none is true for ever, and is asked once.
+        Experiments that may hold traces from before LSI1 listed them say so. Once an experiment
+        holds none, it never will again, so that is read once.
         """
         found = dict.fromkeys(experiment_ids, TIME_INDEX)
         unknown = {
@@ -42,5 +42,5 @@ class TimeIndexes:
         return found
 
     def has_no_old_traces(self, experiment_id: str) -> bool:
-        """Whether an experiment is known to hold no traces of before they stood in LSI1."""
+        """Whether an experiment is known to hold no traces from before LSI1 listed them."""
         return self._without_old_traces.get(experiment_id) is not None

@@ -1,7 +1,7 @@
-"""Spans that are not stored here, fetched from X-Ray and kept.
+"""Fetching spans from X-Ray and keeping them.
 
-X-Ray forgets after 30 days. What was asked for once is kept as the trace's own spans and served
-from here afterwards; :meth:`XRaySpans.fill_cache` keeps the rest in time.
+X-Ray keeps spans for 30 days. Fetched spans are stored as the trace's own and read from here
+afterwards; :meth:`XRaySpans.fill_cache` fetches the rest before X-Ray deletes them.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.xray import MOST_TRACES_AT_ONCE, XRay
 
 XRAY_REGION = "xray_region"
-"""Setting in CONFIG: the region whose X-Ray is asked; nothing is asked without it."""
+"""Setting in CONFIG: the region of X-Ray, which is off without it."""
 XRAY_VARIABLE = "MLFLOW_DYNAMODBSTORE_XRAY_REGION"
-"""Environment variable that wins over the setting."""
+"""Environment variable that overrides the setting."""
 XRAY_DAYS = 30
 
 
 @dataclass(frozen=True)
 class CacheProgress:
-    """How far filling the cache has come."""
+    """The progress of filling the cache."""
 
     looked_at: int = 0
     stored_already: int = 0
@@ -50,7 +50,7 @@ class CacheProgress:
 
 
 class XRaySpans:
-    """X-Ray behind the store."""
+    """Spans of traces that X-Ray has and this table lacks."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class XRaySpans:
 
     @property
     def is_on(self) -> bool:
-        """Whether X-Ray is switched on."""
+        """Whether a region of X-Ray is configured."""
         return self._xray() is not None
 
     def _xray(self) -> XRay | None:
-        """X-Ray, where it is switched on."""
+        """X-Ray in the configured region, or None."""
         region = os.environ.get(XRAY_VARIABLE) or self.policies.get(XRAY_REGION)
         if not region:
             return None
@@ -83,7 +83,7 @@ class XRaySpans:
         return xray
 
     def fetch_missing(self, traces: Sequence[Item]) -> set[str]:
-        """Fetch and keep the spans of those traces that have none; gives the ids of those found."""
+        """Fetch and store the spans of traces that have none; returns the ids of those found."""
         missing = [trace_place_of(item).trace_id for item in traces if _lacks_spans(item)]
         xray = self._xray() if missing else None
         if xray is None:
@@ -92,19 +92,19 @@ class XRaySpans:
         found: set[str] = set()
         for some in batched(missing, MOST_TRACES_AT_ONCE):
             for trace_id, spans in xray.spans_of(some).items():
-                if self._keep(by_id[trace_id], spans):
+                if self._store(by_id[trace_id], spans):
                     found.add(trace_id)
         return found
 
-    def _keep(self, item: Item, spans: list[Span]) -> bool:
-        """Store fetched spans as the trace's own; False when the trace is gone meanwhile."""
+    def _store(self, item: Item, spans: list[Span]) -> bool:
+        """Store fetched spans as the trace's own; False when the trace is gone."""
         batch = batch_of(spans)
         head, parts = batch.stored(trace_place_of(item).spans, ttl_of(item))
         self.table.write(parts)
         try:
             self.table.put(head.item, condition=ABSENT)
         except ConditionFailed:
-            # Another process has kept them already.
+            # Another process has stored them already.
             self.table.write(large_values.removal(head.item, span_batches.SPANS))
         try:
             self.span_log.merge(item, batch)
@@ -121,8 +121,8 @@ class XRaySpans:
     ) -> CacheProgress:
         """Fetch the spans of all traces of the last days that have none here.
 
-        Experiments that are named may be of any workspace. It can be interrupted and run again at
-        any time: what is kept is not fetched again.
+        Named experiments may be of any workspace. It can be interrupted and run again: stored spans
+        are not fetched again.
         """
         if experiment_ids is None:
             experiment_ids = self.experiment_lookup.ids()
