@@ -34,10 +34,11 @@ e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
 
-lint: $(VENV)/.dev ## check style and types
+lint: $(VENV)/.dev ## check style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.dev ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .

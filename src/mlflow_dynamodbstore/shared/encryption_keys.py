@@ -1,10 +1,10 @@
 """Whether a process has the keys that the secrets in its table are encrypted with.
 
-MLflow encrypts the secrets of webhooks and of the AI gateway with keys from the environment. A key
-that is missing or another one would be noticed when a secret is first read, hours later maybe. So
-whoever stores a secret leaves a digest of the key in the table (:func:`remember_key`), and a
-server looks at it when it starts (:func:`check_key`). Programs that use a table directly are not
-asked for keys that they may not need.
+MLflow encrypts the secrets of webhooks and of the AI gateway with keys from the environment. A
+missing or wrong key would show only when a secret is first read, perhaps hours later. So a process
+that stores a secret leaves a digest of the key in the table (:func:`remember_key`), and a server
+checks it when it starts (:func:`check_key`). Programs that use a table directly are not asked for
+keys that they may not need.
 """
 
 from __future__ import annotations
@@ -17,14 +17,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.environment_variables import MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_STATE
-from mlflow.utils.crypto import CRYPTO_KEK_PASSPHRASE_ENV_VAR
 
-from mlflow_dynamodbstore.gateway.encryption import key_manager
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, Range
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.table.contract import Query
@@ -46,9 +42,10 @@ class SecretKind:
     key: Callable[[], bytes | None]  # None: MLflow would make one up in each process
     listed: Range
     value: str  # the attribute that holds a secret
+    validate: Callable[[], object] = lambda: None  # raises for what cannot be a key
 
     def digest(self) -> str | None:
-        """What tells the key from others without giving it away."""
+        """A digest of the key; None when there is no key."""
         key = self.key()
         if key is None:
             return None
@@ -57,49 +54,11 @@ class SecretKind:
         ).hexdigest()
 
 
-def _webhook_key() -> bytes | None:
-    text: str | None = MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY.get()
-    if not text:
-        return None
-    from cryptography.fernet import Fernet  # noqa: PLC0415 - only where there is a key
-
-    try:
-        Fernet(text)
-    except ValueError as error:
-        raise MlflowException(
-            f"{MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY.name} holds no key: it must be 32 bytes in "
-            "URL-safe base64, as cryptography's Fernet.generate_key() makes them.",
-            INVALID_STATE,
-        ) from error
-    return text.encode()
-
-
-def _gateway_key() -> bytes:
-    return bytes(key_manager().get_kek())
-
-
-WEBHOOK = SecretKind(
-    "webhook",
-    MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY.name,
-    _webhook_key,
-    access_keys.WEBHOOKS,
-    "secret",
-)
-GATEWAY = SecretKind(
-    "gateway",
-    CRYPTO_KEK_PASSPHRASE_ENV_VAR,
-    _gateway_key,
-    gateway_keys.SECRETS,
-    "encrypted_value",
-)
-
-
 def check_key(table: Table, kind: SecretKind) -> None:
     """Refuse to serve a table whose secrets this process could not read; one read."""
     if HANDLERS not in sys.modules:
         return
-    if kind is WEBHOOK:
-        _webhook_key()  # one that is no key is told at once
+    kind.validate()
     known = table.get(access_keys.key_check_key(kind.name))
     if known is None or known["digest"] == kind.digest():
         return

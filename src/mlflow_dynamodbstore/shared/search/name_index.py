@@ -7,7 +7,7 @@ entered before it is taken, and once more afterwards, should cleanup have come i
 of an old name go last.
 
 The id of an experiment stays when its name changes. The id of a registered model is its name, so
-the entries of a name that is given up go while nobody else can take it: see ``registry.claims``.
+the entries of a name that is given up go while nobody else can take it: see ``names.claims``.
 """
 
 from __future__ import annotations
