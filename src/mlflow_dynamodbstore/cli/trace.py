@@ -38,7 +38,7 @@ def cache(place: Place, experiment_id: tuple[str, ...], days: int, json: bool) -
     Needs the setting xray_region. What is kept is not fetched again.
     """
     upkeep = DynamoDBTrackingStore.on(place.table()).xray_spans
-    if not upkeep.asks_xray:
+    if not upkeep.is_on:
         raise ValueError("X-Ray is off: `config set xray_region us-east-1` names its region")
     with output.bar("fetching spans", quiet=json) as shown:
 
@@ -46,7 +46,7 @@ def cache(place: Place, experiment_id: tuple[str, ...], days: int, json: bool) -
             output.note(shown, f"{done.looked_at:,} traces, {done.cached:,} fetched")
 
         chosen = experiment_id or all_experiments(place.table())
-        done = upkeep.cache_spans(chosen, days, progress)
+        done = upkeep.fill_cache(chosen, days, progress)
     if json:
         output.as_json(asdict(done))
         return

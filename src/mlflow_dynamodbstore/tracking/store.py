@@ -6,6 +6,7 @@ from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
 from mlflow.store.tracking._secret_cache import SecretCache
 from mlflow.store.tracking.abstract_store import AbstractStore
 from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
+from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.uri import resolve_uri_if_local
 from typing_extensions import Self
 
@@ -58,6 +59,7 @@ from mlflow_dynamodbstore.traces.archival import TraceArchival
 from mlflow_dynamodbstore.traces.assessments import Assessments
 from mlflow_dynamodbstore.traces.changes import TraceChanges
 from mlflow_dynamodbstore.traces.correlation import Correlation
+from mlflow_dynamodbstore.traces.creation import TraceCreation
 from mlflow_dynamodbstore.traces.deletion import TraceDeletion
 from mlflow_dynamodbstore.traces.experiments import TraceExperiments
 from mlflow_dynamodbstore.traces.infos import TraceInfos
@@ -70,7 +72,7 @@ from mlflow_dynamodbstore.traces.search import TraceSearch
 from mlflow_dynamodbstore.traces.sessions import Sessions
 from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.tags import TraceTags
-from mlflow_dynamodbstore.traces.trace_creation import TraceCreation
+from mlflow_dynamodbstore.traces.time_indexes import TimeIndexes
 from mlflow_dynamodbstore.traces.xray_cache import XRaySpans
 from mlflow_dynamodbstore.tracking.experiment_deletion import ExperimentDeletion
 from mlflow_dynamodbstore.tracking.experiment_search import ExperimentSearch
@@ -370,7 +372,8 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.trace_lookup = TraceLookup(context, self.experiment_lookup)
         self.trace_changes = TraceChanges(context, self.trace_lookup)
         self.trace_experiments = TraceExperiments(context, self.experiment_lookup)
-        self.trace_search = TraceSearch(context, self.experiment_lookup, self.trace_lookup)
+        self.trace_time_indexes = TimeIndexes(context)
+        self.trace_search = TraceSearch(context, self.experiment_lookup, self.trace_time_indexes)
         self.trace_creation = TraceCreation(context, self.experiment_lookup, self.trace_lookup)
         self.trace_infos = TraceInfos(
             context,
@@ -381,7 +384,6 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         )
         self.span_log = SpanLog(
             context,
-            self.experiment_lookup,
             self.trace_lookup,
             self.trace_changes,
             self.trace_experiments,
@@ -390,19 +392,21 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.xray_spans = XRaySpans(
             context, self.experiment_lookup, self.trace_search, self.span_log
         )
-        self.trace_reading = TraceReading(
-            context, self.trace_lookup, self.xray_spans, self.trace_infos
-        )
-        self.trace_tags = TraceTags(
-            context, self.experiment_lookup, self.trace_lookup, self.trace_changes
-        )
+        self.trace_reading = TraceReading(context, self.trace_lookup, self.xray_spans)
+        self.trace_tags = TraceTags(context, self.trace_lookup, self.trace_changes)
         self.assessments = Assessments(context, self.trace_lookup, self.trace_changes)
         self.trace_links = TraceLinks(
             context, self.run_lookup, self.trace_lookup, self.trace_changes
         )
-        self.trace_deletion = TraceDeletion(context, self.experiment_lookup, self.trace_lookup)
+        self.trace_deletion = TraceDeletion(
+            context, self.experiment_lookup, self.trace_lookup, self.trace_time_indexes
+        )
         self.trace_retention = TraceRetention(
-            context, self.experiment_lookup, self.trace_lookup, self.trace_changes
+            context,
+            self.experiment_lookup,
+            self.trace_lookup,
+            self.trace_changes,
+            self.trace_time_indexes,
         )
         self.trace_archival = TraceArchival(
             context,
@@ -410,6 +414,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
             self.trace_changes,
             self.trace_search,
             self.experiments.delete_experiment_tag,
+            lambda: self._get_archive_traces_now_millis(),  # noqa: PLW0108 - tests replace it
         )
         self.trace_sessions = Sessions(context, self.experiment_lookup, self.trace_search)
         self.trace_metrics = TraceMetrics(self.trace_search)
@@ -491,6 +496,11 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
     def supports_trace_archival(self) -> bool:
         """Whether spans of old traces can be moved to an archive."""
         return True
+
+    def _get_archive_traces_now_millis(self) -> int:
+        """The time by which traces are archived. MLflow's own tests stop this clock by its name."""
+        now: int = get_current_time_millis()
+        return now
 
     @property
     def secret_cache(self) -> SecretCache:
