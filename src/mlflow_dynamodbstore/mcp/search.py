@@ -48,7 +48,7 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.search.filters import Searchable, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position
-from mlflow_dynamodbstore.shared.search.pages import in_order, page, settled
+from mlflow_dynamodbstore.shared.search.pages import in_order, page, sort_groups
 from mlflow_dynamodbstore.table.contract import Query
 
 Row = TypeVar("Row", bound=Searchable)
@@ -124,7 +124,7 @@ class ServerSearch:
         rows = self._listed(server.place, ordering, max_results, after)
         matching = filter(all_hold(wanted.terms), rows)
         if ordering.keys[0].name == PRECEDENCE:
-            ordered = settled(((precedence(row.version), row) for row in matching), ordering)
+            ordered = sort_groups(((precedence(row.version), row) for row in matching), ordering)
         else:
             ordered = iter(in_order(list(matching), ordering))
         found, token = page(ordered, ordering, after, max_results)

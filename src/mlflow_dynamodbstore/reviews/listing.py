@@ -14,7 +14,7 @@ from boto3.dynamodb.conditions import ConditionBase
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey, bad_token
-from mlflow_dynamodbstore.shared.search.pages import in_order, merged, page, started
+from mlflow_dynamodbstore.shared.search.pages import in_order, merged, page, read_first_row
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
@@ -86,7 +86,7 @@ def listed(
     def begun(stretch: Stretch) -> Iterator[Row]:
         within = stretch(after).on("lsi1sk")
         query = Query(pk, within, index="LSI1", limit=limit, filter=where)
-        return started(_row(item, name_of) for item in table.items(query))
+        return read_first_row(_row(item, name_of) for item in table.items(query))
 
     rows = merged(table.map(begun, list(stretches)), NEWEST_FIRST)
     return _page(rows, wanted)

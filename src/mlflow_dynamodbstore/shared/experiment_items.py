@@ -109,7 +109,7 @@ class NewExperiment:
 
 
 @dataclass
-class Entry:
+class ExperimentEntry:
     """An experiment as a search sees it; META and tags are filled in where they are needed."""
 
     experiment_id: str
@@ -120,11 +120,11 @@ class Entry:
     tags: Tags = field(default_factory=dict)
 
     @classmethod
-    def of(cls, guard: Item) -> Entry:
+    def of(cls, guard: Item) -> ExperimentEntry:
         return cls(str(guard["experiment_id"]), name_of(guard), str(guard["lifecycle"]), guard)
 
     @classmethod
-    def of_meta(cls, meta: Item) -> Entry:
+    def of_meta(cls, meta: Item) -> ExperimentEntry:
         return cls(experiment_id_of(meta), str(meta["name"]), str(meta["lifecycle"]), meta, meta)
 
     @property

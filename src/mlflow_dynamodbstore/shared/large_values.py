@@ -55,21 +55,21 @@ def pack(value: Value) -> bytes:
 
 def unpack(data: bytes) -> Value:
     """The inverse of :func:`pack`."""
-    return unpack_raw(raw(data))
+    return decode(decompress(data))
 
 
-def raw(data: bytes) -> bytes:
+def decompress(data: bytes) -> bytes:
     """What was packed before it was compressed; texts stand in it as UTF-8."""
     return zlib.decompress(data[1:]) if data[:1] == _ZLIB else data[1:]
 
 
-def unpack_raw(data: bytes) -> Value:
+def decode(data: bytes) -> Value:
     """The value of a :func:`raw`."""
     value: Value = msgpack.unpackb(data, strict_map_key=False)
     return value
 
 
-def in_raw(*texts: str) -> bytes:
+def encode_texts(*texts: str) -> bytes:
     """How texts that follow each other, such as a name and its value, stand in a :func:`raw`."""
     # Text that is not Unicode stands nowhere, and is found nowhere.
     return b"".join(msgpack.packb(text, unicode_errors="surrogatepass") for text in texts)

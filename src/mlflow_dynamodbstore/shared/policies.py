@@ -99,7 +99,7 @@ class Policies:
         self._table.put(item, condition=condition)
         self._read_at = None
 
-    def settle(
+    def wait_until_known(
         self,
         name: str,
         progress: Callable[[float], None] = lambda _: None,

@@ -61,12 +61,12 @@ class ExperimentDeletion:
         self.runs = runs
 
     def delete_experiment(self, experiment_id: str | int) -> None:
-        meta = self._turned(experiment_id, ACTIVE, DELETED)
+        meta = self._set_stage(experiment_id, ACTIVE, DELETED)
         self.experiment_lookup.forget(experiment_id_of(meta))
         # Who saw the experiment active may have begun a run behind the walk: look until none is.
-        while self._delete_runs(meta) and self._is_on_its_way(meta, DELETED):
+        while self._delete_runs(meta) and self._has_pending_runs(meta, DELETED):
             pass
-        self._runs_are_there(meta, DELETED)
+        self._clear_pending_runs(meta, DELETED)
 
     def _delete_runs(self, meta: Item) -> bool:
         """Give the active runs of a deleted experiment its stage; whether to look for others.
@@ -76,23 +76,25 @@ class ExperimentDeletion:
         found = False
         for runs in batched(self._runs_in(meta, ACTIVE), RUNS_AT_ONCE):
             found = True
-            if not self._stays(meta, self._change_runs(runs, DELETED), DELETED):
+            if not self._reconcile_runs(meta, self._set_stage_of_runs(runs, DELETED), DELETED):
                 return False
             self.table.map(lambda run: self.context.events.run_deleted(run_id_of(run)), runs)
         return found
 
     def restore_experiment(self, experiment_id: str | int) -> None:
-        meta = self._turned(experiment_id, DELETED, ACTIVE)
+        meta = self._set_stage(experiment_id, DELETED, ACTIVE)
         for runs in batched(self._runs_in(meta, DELETED), RUNS_AT_ONCE):
             alone = [run for run in runs if _was_deleted_by_itself(run)]
             for run in alone:
                 self.runs.restore(RunFacts.of(run))
             others = [run for run in runs if not _was_deleted_by_itself(run)]
-            if not self._stays(meta, alone + self._change_runs(others, ACTIVE), ACTIVE):
+            if not self._reconcile_runs(
+                meta, alone + self._set_stage_of_runs(others, ACTIVE), ACTIVE
+            ):
                 return
-        self._runs_are_there(meta, ACTIVE)
+        self._clear_pending_runs(meta, ACTIVE)
 
-    def _turned(self, experiment_id: str | int, before: str, after: str) -> Item:
+    def _set_stage(self, experiment_id: str | int, before: str, after: str) -> Item:
         """Bring an experiment from one stage to the other.
 
         The experiment goes first, so that no runs are begun in it while its runs follow. Should
@@ -107,10 +109,10 @@ class ExperimentDeletion:
                     f"No Experiment with id={experiment_id_of(meta)} exists",
                     RESOURCE_DOES_NOT_EXIST,
                 )
-            if self._turn(meta, after):
+            if self._write_stage(meta, after):
                 return meta
 
-    def _turn(self, meta: Item, stage: str) -> bool:
+    def _write_stage(self, meta: Item, stage: str) -> bool:
         """Give an experiment as it was read another stage; False when it has changed since.
 
         A deleted experiment expires, and its name is free again at the same moment.
@@ -145,7 +147,7 @@ class ExperimentDeletion:
             Query(str(meta["PK"]), where=where, index="LSI1", limit=RUNS_AT_ONCE)
         )
 
-    def _change_runs(self, runs: Sequence[Item], stage: str) -> list[Item]:
+    def _set_stage_of_runs(self, runs: Sequence[Item], stage: str) -> list[Item]:
         """Give runs another stage, and no expiry: they stay as long as their experiment does.
 
         Returns those that had the stage they were read with. One that was deleted by itself since
@@ -156,7 +158,7 @@ class ExperimentDeletion:
             [
                 Patch(
                     self.table.schema.key_of(run),
-                    _run_in_stage(run, stage, now),
+                    _stage_update(run, stage, now),
                     condition=_is_as_read(run),
                 )
                 for run in runs
@@ -166,14 +168,14 @@ class ExperimentDeletion:
             self.run_admission.forget(run_id_of(run))
         return [run for run, done in zip(runs, outcomes, strict=True) if done.status == "applied"]
 
-    def _stays(self, meta: Item, runs: Sequence[Item], stage: str) -> bool:
+    def _reconcile_runs(self, meta: Item, runs: Sequence[Item], stage: str) -> bool:
         """Whether an experiment still has the stage that some of its runs were just given.
 
         If not, whoever turned it round may have passed these runs before: they follow it here.
         """
         given = stage
         while (now := self._stage_of(meta)) not in (None, given):
-            self._change_runs([{**run, "lifecycle": given} for run in runs], str(now))
+            self._set_stage_of_runs([{**run, "lifecycle": given} for run in runs], str(now))
             given = str(now)
         return now == stage
 
@@ -182,12 +184,12 @@ class ExperimentDeletion:
         now = self.table.get(self.table.schema.key_of(meta))
         return None if now is None else str(now["lifecycle"])
 
-    def _is_on_its_way(self, meta: Item, stage: str) -> bool:
+    def _has_pending_runs(self, meta: Item, stage: str) -> bool:
         """Whether an experiment's runs are still to be brought to a stage."""
         now = self.table.get(self.table.schema.key_of(meta))
         return now is not None and now.get(RUNS_TO) == stage
 
-    def _runs_are_there(self, meta: Item, stage: str) -> None:
+    def _clear_pending_runs(self, meta: Item, stage: str) -> None:
         key = self.table.schema.key_of(meta)
         try:
             self.table.update(key, Update(remove=(RUNS_TO,)), condition=Attr(RUNS_TO).eq(stage))
@@ -223,7 +225,7 @@ def _is_as_read(run: Item) -> ConditionBase:
     return same if run["lifecycle"] == ACTIVE else same & Attr(TTL).not_exists()
 
 
-def _run_in_stage(run: Item, stage: str, now_ms: int) -> Update:
+def _stage_update(run: Item, stage: str, now_ms: int) -> Update:
     in_stage = index_keys.lsi1_run(run_id_of(run), stage, start_time_of(run))
     changes: Item = {"lifecycle": stage, "lsi1sk": in_stage}
     if stage == DELETED:

@@ -54,9 +54,7 @@ from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
 
 _logger = logging.getLogger(__name__)
 
-RUNS_TO = "runs_to"
-"""Attribute of META: the stage its runs are being brought to; gone once all are there."""
-ACTIVE, DELETED = LifecycleStage.ACTIVE, LifecycleStage.DELETED
+ACTIVE = LifecycleStage.ACTIVE
 
 
 class Experiments:
@@ -255,7 +253,7 @@ class Experiments:
     def ensure_default_experiment(self) -> None:
         """Make sure the default experiment exists when a store is opened."""
         if not self.context.has_workspaces():
-            self.workspace_mode.check_nothing_is_hidden()
+            self.workspace_mode.check_no_hidden_experiments()
             self._create_default_experiment(DEFAULT_WORKSPACE)
             return
         self.workspace_mode.check_artifact_root()

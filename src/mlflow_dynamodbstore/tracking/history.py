@@ -30,13 +30,8 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.ordering import bad_token
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
-from mlflow_dynamodbstore.tracking.points import Place, Point, order
-from mlflow_dynamodbstore.tracking.series import (
-    ALL_STEPS,
-    Series,
-    Steps,
-    point_of,
-)
+from mlflow_dynamodbstore.tracking.points import Point, StepTime, latest_point, order
+from mlflow_dynamodbstore.tracking.series import ALL_STEPS, Series, Steps
 
 RUNS_AT_ONCE = 8
 
@@ -118,7 +113,7 @@ class History:
     def get_max_step_for_metric(self, run_id: str, metric_key: str) -> int:
         series = self._series(run_id, metric_key)
         latest = None if series is None else series.latest()
-        return 0 if latest is None else point_of(latest).step
+        return 0 if latest is None else latest_point(latest).step
 
     def _series(self, run_id: str, metric_key: str) -> Series | None:
         """A run's history. An unknown run is an error with workspaces and has none without."""
@@ -149,7 +144,7 @@ class Bookmark:
 
     by_time: bool
     after: Rank
-    low: Place  # where the first item lies that may hold a later point
+    low: StepTime  # where the first item lies that may hold a later point
     density: float  # how many points an item held
 
     def token(self) -> str:
@@ -200,7 +195,7 @@ def _rest(series: Series, bookmark: Bookmark | None) -> list[Point]:
     return points[bisect_right(points, bookmark.after, key=_time_order) :]
 
 
-def _all_points(series: Series, low: Place | None = None) -> list[Point]:
+def _all_points(series: Series, low: StepTime | None = None) -> list[Point]:
     points: list[Point] = []
     for chunk in series.chunks(low):
         points += chunk.points

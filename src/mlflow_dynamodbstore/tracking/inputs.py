@@ -94,7 +94,7 @@ class Inputs:
             self.table.write([Put(item) for item in outputs.values()])
             self.run_admission.confirm(run)
 
-    def _store_datasets(self, uses: Sequence[Use]) -> list[Use]:
+    def _store_datasets(self, uses: Sequence[DatasetUse]) -> list[DatasetUse]:
         """Write the datasets that are not known in their context; returns their uses."""
         known = self.table.get_many(use.entry_key for use in uses)
         new = [use for use in uses if use.entry_key not in known]
@@ -143,7 +143,7 @@ def datasets_of(table: Table, records: Iterable[RunRecord]) -> dict[str, Dataset
 
 
 @dataclass(frozen=True)
-class Use:
+class DatasetUse:
     """A dataset that a run read, with the items that say so."""
 
     run: RunPlace
@@ -190,7 +190,7 @@ class Use:
     def input(self) -> Put:
         """The write of the run's input; the first one of a dataset stays."""
         name, digest = self.dataset.name, self.dataset.digest
-        attributes: Item = {"dataset": self._place, **self._names, "tags": {**self.tags}}
+        attributes: Item = {"dataset": self._dataset_ref, **self._names, "tags": {**self.tags}}
         sk = run_keys.run_input(self.run.run_id, name, digest)
         return Put(self.run.child(sk, name, attributes), condition=ABSENT)
 
@@ -204,10 +204,10 @@ class Use:
     def link(self) -> Put:
         """The write of the link from the run to the dataset."""
         sk = experiment_keys.dataset_link(self.run.run_id, self.dataset.name, self.dataset.digest)
-        return Put(self.run.child(sk, self.dataset.name, {"dataset": self._place}))
+        return Put(self.run.child(sk, self.dataset.name, {"dataset": self._dataset_ref}))
 
     @property
-    def _place(self) -> str:
+    def _dataset_ref(self) -> str:
         return f"{self.run.experiment_id}/{self.hash}"
 
     @property
@@ -220,11 +220,11 @@ def dataset_hash(name: str, digest: str) -> str:
     return hashlib.sha256(json.dumps([name, digest]).encode()).hexdigest()[:32]
 
 
-def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[Use]:
+def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[DatasetUse]:
     """The inputs, the first of each name and digest."""
-    uses: dict[str, Use] = {}
+    uses: dict[str, DatasetUse] = {}
     for given in inputs:
-        use = Use(run, given.dataset, {tag.key: tag.value for tag in given.tags})
+        use = DatasetUse(run, given.dataset, {tag.key: tag.value for tag in given.tags})
         uses.setdefault(use.hash, use)
     return list(uses.values())
 

@@ -37,7 +37,7 @@ TextKind = Literal["TAG", "PARAM"]
 _PREFIX: Mapping[str, str] = {"TAG": "t:", "PARAM": "p:"}
 
 
-class ModelPlace(NamedTuple):
+class LoggedModelPlace(NamedTuple):
     """Which logged model, and in which experiment."""
 
     experiment_id: str
@@ -85,11 +85,11 @@ class ModelPlace(NamedTuple):
         return item
 
 
-def model_place_of(item: Item) -> ModelPlace:
+def logged_model_place_of(item: Item) -> LoggedModelPlace:
     """The logged model that an item is, or belongs to."""
     model_id = logged_model_keys.logged_model_id_of(item["SK"])
     assert model_id is not None  # ids are short
-    return ModelPlace(experiment_id_of(item), model_id)
+    return LoggedModelPlace(experiment_id_of(item), model_id)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -103,8 +103,8 @@ class ModelRecord:
     children: list[Item] = field(default_factory=list)
 
     @property
-    def place(self) -> ModelPlace:
-        return model_place_of(self.item)
+    def place(self) -> LoggedModelPlace:
+        return logged_model_place_of(self.item)
 
     @cached_property
     def tags(self) -> dict[str, str]:
@@ -185,7 +185,7 @@ def read_children(table: Table, item: Item) -> list[Item]:
     """What lies below a model, read only where something does."""
     if MORE not in item and MEASURED not in item:
         return []
-    place = model_place_of(item)
+    place = logged_model_place_of(item)
     below = logged_model_keys.logged_model_children(place.model_id)
     return list(table.items(Query(place.pk, where=below.on())))
 
@@ -201,7 +201,7 @@ class NewTexts:
     children: list[Put]
 
 
-def new_texts(place: ModelPlace, texts: Mapping[TextKind, Mapping[str, str]]) -> NewTexts:
+def new_texts(place: LoggedModelPlace, texts: Mapping[TextKind, Mapping[str, str]]) -> NewTexts:
     """Lay out the tags and params of a model that is about to be written."""
     attributes: Item = {}
     children: list[Put] = []
@@ -220,7 +220,7 @@ def new_texts(place: ModelPlace, texts: Mapping[TextKind, Mapping[str, str]]) ->
 
 def set_texts(
     table: Table,
-    place: ModelPlace,
+    place: LoggedModelPlace,
     kind: TextKind,
     values: Mapping[str, str],
     *,
@@ -256,7 +256,7 @@ def set_texts(
         return set_texts(table, place, kind, values, keep=keep, inline_bytes=-1)
 
 
-def remove_text(table: Table, place: ModelPlace, kind: TextKind, name: str) -> bool | None:
+def remove_text(table: Table, place: LoggedModelPlace, kind: TextKind, name: str) -> bool | None:
     """Remove a tag or param; tells whether there was one, None when there is no such model."""
     attribute = _PREFIX[kind] + name
     try:

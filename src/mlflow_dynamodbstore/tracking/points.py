@@ -35,15 +35,15 @@ class Point(NamedTuple):
     value: float
 
 
-Place = tuple[int, int]
+StepTime = tuple[int, int]
 """A step and a timestamp: history items are in the order of these."""
 
 
 class Span(NamedTuple):
     """Where the points of a history item begin and end, and how many there are."""
 
-    first: Place
-    last: Place
+    first: StepTime
+    last: StepTime
     size: int
 
 
@@ -51,11 +51,6 @@ def order(point: Point) -> tuple[int, int, float, bool]:
     """The place of a point in a history: MLflow keeps NaN as a zero marked as no number."""
     nan = math.isnan(point.value)
     return point.step, point.timestamp, 0.0 if nan else point.value, nan
-
-
-def same(one: Point, other: Point) -> bool:
-    """Whether two points are one and the same to MLflow, where NaN equals NaN."""
-    return order(one) == order(other)
 
 
 def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | None) -> Item:
@@ -91,6 +86,11 @@ def span_of(sk: str) -> Span:
     if suffix is None or suffix[0] != "p":
         return Span(first, first, 1)
     return Span(first, (int_of(suffix[5:21]), int_of(suffix[21:37])), int(suffix[1:5], 16))
+
+
+def latest_point(item: Item) -> Point:
+    """The point that the item of a latest metric holds."""
+    return Point(item["step"], item["ts"], item["value"])
 
 
 def points_of(item: Item, span: Span) -> list[Point]:

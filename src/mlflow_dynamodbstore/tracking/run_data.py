@@ -113,7 +113,7 @@ class RunData:
         if (name := texts.pop(MLFLOW_RUN_NAME, None)) is not None:
             self.set_tag(run_id, RunTag(MLFLOW_RUN_NAME, name))
         self.logged_models.log_model_metrics(run, metrics)
-        writes = self.metrics.metric_writes(run, points)
+        writes = self.metrics.prepare_writes(run, points)
         outcomes = self.table.write(
             [
                 *[_param_put(run, key, value) for key, value in fresh.items()],
@@ -121,7 +121,9 @@ class RunData:
                 *writes.all(),
             ]
         )
-        self.metrics.written(run, writes, outcomes[len(fresh) + len(texts) :], cached=cached)
+        self.metrics.complete_writes(
+            run, writes, outcomes[len(fresh) + len(texts) :], cached=cached
+        )
         # Whoever logged another value for a key since the params were read is found out here.
         self._refuse_changed(run, values, _other_values(fresh, outcomes))
 

@@ -78,7 +78,7 @@ class Runs:
         run_name: str | None,
     ) -> Run:
         values = {tag.key: tag.value for tag in tags or []}
-        values[MLFLOW_RUN_NAME] = name = _chosen_name(tags or [], run_name)
+        values[MLFLOW_RUN_NAME] = name = _name_of_new_run(tags or [], run_name)
         experiment = self.experiment_lookup.guess_active(experiment_id)
         while True:
             item = self._new_run(experiment, user_id, start_time, name)
@@ -173,14 +173,14 @@ class Runs:
             else sealing.marked_live(run_id, self.table.clock(), changes)
         )
         if run_name:
-            item = self._update_named(facts.place, update, run_name)
+            item = self._update_with_name(facts.place, update, run_name)
         else:
             item = self._update_active(facts.place, update)
         if ends:
             sealing.finish(self.table, dict(item), self.policies.sealing_rules())
         return run_info(item)
 
-    def _update_named(self, run: RunPlace, update: Update, name: str) -> Item:
+    def _update_with_name(self, run: RunPlace, update: Update, name: str) -> Item:
         """As :meth:`_update_active`, with another name; a run's name and its tag stay the same."""
         active = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
         tag = Put(run.tag(MLFLOW_RUN_NAME, name))
@@ -190,7 +190,7 @@ class Runs:
             if not error.refused(0):
                 raise
             refused = ConditionFailed(str(error), error.old(0))
-            check_run_is_active(run.run_id, self._in_the_way(run, refused))
+            check_run_is_active(run.run_id, self._item_at_refusal(run, refused))
             raise
         item = self.table.get(run.key)
         if item is None:
@@ -203,7 +203,7 @@ class Runs:
         try:
             item = self.table.update(run.key, update, condition=active, returns="new")
         except ConditionFailed as error:
-            check_run_is_active(run.run_id, self._in_the_way(run, error))
+            check_run_is_active(run.run_id, self._item_at_refusal(run, error))
             raise
         assert item is not None
         return item
@@ -235,14 +235,16 @@ class Runs:
             try:
                 item = self.table.update(key, about_to_be, condition=deleted, returns="new")
             except ConditionFailed as error:
-                self._in_the_way(facts.place, error)
+                self._item_at_refusal(facts.place, error)
                 return  # it is active
             if item is not None and TTL in item:
                 redate_children(self.table, facts.place, None)
             try:
-                self.table.update(key, _made_active(facts), condition=Attr(RESTORING).eq(token))
+                self.table.update(
+                    key, _update_to_active(facts), condition=Attr(RESTORING).eq(token)
+                )
             except ConditionFailed as error:
-                self._in_the_way(facts.place, error)
+                self._item_at_refusal(facts.place, error)
             else:
                 return
 
@@ -259,18 +261,18 @@ class Runs:
         try:
             self.table.update(run.key, update, condition=Attr("lifecycle").exists())
         except ConditionFailed as error:
-            self._in_the_way(run, error)
+            self._item_at_refusal(run, error)
             raise
         self.run_admission.forget(run.run_id)
 
-    def _in_the_way(self, run: RunPlace, refused: ConditionFailed) -> Item:
+    def _item_at_refusal(self, run: RunPlace, refused: ConditionFailed) -> Item:
         """The run as it was when a change was refused; raises MLflow's error when it is gone."""
         if refused.old is None:
             self.run_lookup.forget(run.run_id)
             raise run_not_found(run.run_id) from refused
         return refused.old
 
-    def _derived(self, item: Item) -> list[Key]:
+    def _derived_keys(self, item: Item) -> list[Key]:
         """The RANK and FTS items of a sealed run; a live one has none that count."""
         if item["state"] != SEALED:
             return []
@@ -284,17 +286,17 @@ class Runs:
         """Remove a run and all that belongs to it, for good."""
         item = self.run_lookup.get(run_id)
         # The run last: until then a second try finds it and goes on.
-        for chunk in batched(self._everything_of(item), DELETE_PAGE):
+        for chunk in batched(self._keys_of(item), DELETE_PAGE):
             self.table.write([Delete(key) for key in chunk])
         self.context.events.run_removed(run_id)
         self.table.delete(self.table.schema.key_of(item))
         self.context.events.run_removed(run_id)  # what came to refer to it meanwhile
         self.run_admission.forget(run_id)
 
-    def _everything_of(self, item: Item) -> Iterator[Key]:
+    def _keys_of(self, item: Item) -> Iterator[Key]:
         """The keys of all that belongs to a run, history and search items included."""
         pk, run_id = str(item["PK"]), run_id_of(item)
-        yield from self._derived(item)
+        yield from self._derived_keys(item)
         for below in (run_keys.run_children(run_id), experiment_keys.dataset_links(run_id)):
             query = Query(pk, where=below.on(), keys_only=True)
             yield from (self.table.schema.key_of(found) for found in self.table.items(query))
@@ -311,7 +313,7 @@ class Runs:
         ]
 
 
-def _made_active(facts: RunFacts) -> Update:
+def _update_to_active(facts: RunFacts) -> Update:
     """The change that makes a deleted run active."""
     stage = LifecycleStage.ACTIVE
     place = index_keys.lsi1_run(facts.place.run_id, stage, facts.start_time)
@@ -320,7 +322,7 @@ def _made_active(facts: RunFacts) -> Update:
     )
 
 
-def _chosen_name(tags: Iterable[RunTag], run_name: str | None) -> str:
+def _name_of_new_run(tags: Iterable[RunTag], run_name: str | None) -> str:
     """The name of a new run: the argument, the tag, or a random one; the two may not differ."""
     tagged: str | None = _get_run_name_from_tags(tags)
     if run_name and tagged and run_name != tagged:

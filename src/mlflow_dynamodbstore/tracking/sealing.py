@@ -46,7 +46,7 @@ from mlflow_dynamodbstore.tracking.records import (
     RunContents,
     RunRecord,
 )
-from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Glimpse
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
 
 _logger = logging.getLogger(__name__)
 
@@ -113,13 +113,13 @@ def read(table: Table, item: Item) -> RunRecord:
 
 
 def read_all(
-    table: Table, items: Sequence[Item], rules: Rules, glimpses: Sequence[Glimpse] = ()
+    table: Table, items: Sequence[Item], rules: Rules, prefilters: Sequence[Prefilter] = ()
 ) -> list[RunRecord]:
     """Many runs, the live ones read side by side, and those left lying sealed on the way.
 
-    A sealed run whose packed summary does not pass all ``glimpses`` is left out, unread.
+    A sealed run whose packed summary does not pass all ``prefilters`` is left out, unread.
     """
-    at_hand = [_is_at_hand(item) for item in items]
+    at_hand = [_has_inline_summary(item) for item in items]
     rest = [item for item, known in zip(items, at_hand, strict=True) if not known]
     further = iter(table.map(lambda item: read(table, item), rest))
     records: list[RunRecord] = []
@@ -127,21 +127,21 @@ def read_all(
         if not known:
             records.append(next(further))
             continue
-        raw = large_values.raw(item[SUMMARY])
-        if all(glimpse(raw) for glimpse in glimpses):
-            records.append(RunRecord(item, RunContents.from_summary(large_values.unpack_raw(raw))))
+        raw = large_values.decompress(item[SUMMARY])
+        if all(prefilter(raw) for prefilter in prefilters):
+            records.append(RunRecord(item, RunContents.from_summary(large_values.decode(raw))))
     for item in rest:
         if should_seal(table, item):
-            _seal_on_the_way(table, item, rules)
+            _try_to_seal(table, item, rules)
     return records
 
 
-def _is_at_hand(item: Item) -> bool:
+def _has_inline_summary(item: Item) -> bool:
     """Whether a run's contents stand whole on its own item."""
     return item["state"] == SEALED and isinstance(item.get(SUMMARY), bytes)
 
 
-def _seal_on_the_way(table: Table, item: Item, rules: Rules) -> None:
+def _try_to_seal(table: Table, item: Item, rules: Rules) -> None:
     """Seal a run for those who search next. Whoever may only read goes without."""
     try:
         seal(table, item, rules)
@@ -189,7 +189,7 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     derived = set(derived_keys(key.pk, run_id, contents, rules))
     known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if before and rules.primary_metric else []
-    place = lsi5_place(run_id, contents, rules.primary_metric)
+    place = lsi5_entry(run_id, contents, rules.primary_metric)
     sealed = Update(
         set={"state": SEALED, **summary.attributes, **place},
         remove=() if place else ("lsi5sk",),
@@ -216,7 +216,7 @@ def _resealed(pk: str) -> Put:
     return Put({"PK": pk, "SK": experiment_keys.experiment_resealed(), "lsi5sk": mark})
 
 
-def lsi5_place(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
+def lsi5_entry(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
     """Where a sealed run stands in LSI5: by the primary metric, or by its first one by name."""
     name = primary_metric or min(contents.metrics, default=None)
     if name is None or name not in contents.metrics:

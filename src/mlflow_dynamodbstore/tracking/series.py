@@ -28,7 +28,15 @@ from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
-from mlflow_dynamodbstore.tracking.points import Place, Point, Span, order, points_of, span_of
+from mlflow_dynamodbstore.tracking.points import (
+    Point,
+    Span,
+    StepTime,
+    latest_point,
+    order,
+    points_of,
+    span_of,
+)
 
 CHUNK_POINTS = 10_000
 """How many points are unpacked at a time."""
@@ -40,7 +48,7 @@ HELD_POINTS, HELD_ITEMS = 200_000, 20_000
 """How many points, in how many items, are held for a sample; of more the keys are counted first."""
 _FIRST_TIME = -(1 << 63)
 
-Entry = tuple[Span, Item]
+SpannedItem = tuple[Span, Item]
 
 
 class Chunk(NamedTuple):
@@ -56,7 +64,7 @@ class Block:
 
     low: str
     high: str
-    last: Place
+    last: StepTime
     count: int
     is_certain: bool  # whether the count is right by the keys alone
     is_packed: bool  # whether an item holds several points
@@ -112,7 +120,7 @@ class Series:
 
     def chunks(
         self,
-        low: Place | None = None,
+        low: StepTime | None = None,
         last_step: int | None = None,
         *,
         want: int | None = None,
@@ -125,7 +133,7 @@ class Series:
         """
         return ordered(self._pages(self._within(low, last_step), want, density))
 
-    def start(self, step: int) -> Place:
+    def start(self, step: int) -> StepTime:
         """A place from which on all items lie that reach a step.
 
         A pack may begin before the step and reach it. While a history is in order only the item
@@ -137,7 +145,7 @@ class Series:
         if latest is None:
             return low
         if DISORDERED in latest:
-            spans: Iterable[Span] = (span for _, span in self._outline(before))
+            spans: Iterable[Span] = (span for _, span in self._keys_and_spans(before))
         else:
             query = Query(self.run.pk, where=before.on(), descending=True, limit=1)
             spans = [span_of(item["SK"]) for item in self.table.query(query).items]
@@ -149,7 +157,7 @@ class Series:
         """At most ``count`` points spread evenly over a range of steps, the last one always."""
         if count == 1 and steps == ALL_STEPS:
             latest = self.latest()
-            return [] if latest is None else [point_of(latest)]
+            return [] if latest is None else [latest_point(latest)]
         low = None if steps.first is None else self.start(steps.first)
         within = self._within(low, steps.last)
         pages = self._few_pages(within)
@@ -158,9 +166,9 @@ class Series:
         points = steps.cut([point for chunk in ordered(pages) for point in chunk.points])
         return [points[n] for n in sampled(len(points), count)]
 
-    def _few_pages(self, within: Range) -> list[list[Entry]] | None:
+    def _few_pages(self, within: Range) -> list[list[SpannedItem]] | None:
         """The items of a range, or None when they are too many to be held."""
-        pages: list[list[Entry]] = []
+        pages: list[list[SpannedItem]] = []
         items, points = 0, 0
         for page in self._pages(within):
             items += len(page)
@@ -188,7 +196,7 @@ class Series:
 
     def _blocks(self, within: Range, steps: Steps) -> Iterator[Block]:
         block: Block | None = None
-        for sk, span in self._outline(within):
+        for sk, span in self._keys_and_spans(within):
             inside = steps.hold(span)
             if block is not None and block.takes(span):
                 block.add(sk, span, inside)
@@ -227,7 +235,7 @@ class Series:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _within(self, low: Place | None = None, last_step: int | None = None) -> Range:
+    def _within(self, low: StepTime | None = None, last_step: int | None = None) -> Range:
         whole = run_keys.metric_history(self.run.run_id, self.name, last_step=last_step)
         if low is None:
             return whole
@@ -235,7 +243,7 @@ class Series:
 
     def _pages(
         self, within: Range, want: int | None = None, density: float | None = None
-    ) -> Iterator[list[Entry]]:
+    ) -> Iterator[list[SpannedItem]]:
         """History items, no more at a time than the points still wanted are likely to take."""
         if within.is_empty:
             return
@@ -256,7 +264,7 @@ class Series:
             density = points / items if items else None
             least *= 2
 
-    def _outline(self, within: Range) -> Iterator[tuple[str, Span]]:
+    def _keys_and_spans(self, within: Range) -> Iterator[tuple[str, Span]]:
         """The keys of history items, and the extents they tell."""
         # Keys do not say when an item expires, so the filter has to.
         alive = Attr(TTL).not_exists() | Attr(TTL).gt(int(self.table.clock()))
@@ -266,7 +274,7 @@ class Series:
             yield sk, span_of(sk)
 
 
-def ordered(pages: Iterable[list[Entry]]) -> Iterator[Chunk]:
+def ordered(pages: Iterable[list[SpannedItem]]) -> Iterator[Chunk]:
     """The points of history items in order, each once.
 
     Every later item begins at or after the last one read, so what lies before that is final.
@@ -288,7 +296,7 @@ def ordered(pages: Iterable[list[Entry]]) -> Iterator[Chunk]:
         yield Chunk(held, spans)
 
 
-def _slices(page: list[Entry]) -> Iterator[list[Entry]]:
+def _slices(page: list[SpannedItem]) -> Iterator[list[SpannedItem]]:
     """The items of a page, as many at a time as are unpacked together."""
     start, points = 0, 0
     for n, (span, _) in enumerate(page, 1):
@@ -323,8 +331,3 @@ def sampled(total: int, count: int) -> Sequence[int]:
     size, larger = divmod(total, count)
     firsts = [n * size + min(n, larger) for n in range(count - 1)]
     return [*firsts, total - 1]
-
-
-def point_of(latest: Item) -> Point:
-    """The point of a latest metric's item."""
-    return Point(latest["step"], latest["ts"], latest["value"])

@@ -33,7 +33,7 @@ from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 _logger = logging.getLogger(__name__)
 
 
-class TraceRetention(NamedTuple):
+class ArchivalRetention(NamedTuple):
     """How long traces are kept before they are archived, and who may keep them longer."""
 
     default: str
@@ -102,7 +102,7 @@ class WorkspaceMode:
 
     # --- workspaces in use ----------------------------------------------------------------------
 
-    def check_nothing_is_hidden(self) -> None:
+    def check_no_hidden_experiments(self) -> None:
         """Refuse to work without workspaces while there are experiments outside the default one."""
         entries = self.table.items(Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on()))
         for entry in entries:
@@ -138,7 +138,7 @@ class WorkspaceMode:
             append_workspace_prefix=False,
         )
 
-    def trace_retention(self) -> TraceRetention | None:
+    def trace_retention(self) -> ArchivalRetention | None:
         """What the server says about keeping traces; None when it archives none."""
         try:
             server = get_trace_archival_server_config()
@@ -152,7 +152,7 @@ class WorkspaceMode:
         except MlflowException:
             _logger.warning("Ignoring an invalid trace archival configuration.", exc_info=True)
             return None
-        return TraceRetention(valid, set(server.long_retention_allowlist))
+        return ArchivalRetention(valid, set(server.long_retention_allowlist))
 
 
 def _segments(uri: str) -> list[str]:

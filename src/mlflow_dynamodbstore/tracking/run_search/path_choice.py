@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET
 from mlflow_dynamodbstore.tracking.run_search.estimates import Estimate
-from mlflow_dynamodbstore.tracking.run_search.paths import Path, Runs
+from mlflow_dynamodbstore.tracking.run_search.paths import ExperimentRuns, Path
 from mlflow_dynamodbstore.tracking.run_search.plans import Plans
 
 MOST_COUNTED = 3
@@ -27,16 +27,16 @@ LIKELY = 0.1
 
 @dataclass(frozen=True)
 class Choice:
-    """The path to read, and the one to turn to once ``worth`` runs have been looked at."""
+    """The path to read, and the one to turn to once ``give_up_after`` runs have been looked at."""
 
     path: Path
-    reserve: Path | None = None
-    worth: float | None = None
+    fallback: Path | None = None
+    give_up_after: float | None = None
     counts: dict[Path, int | None] = field(default_factory=dict)
     """How many runs the paths bring that were asked; None for too many to count."""
 
 
-def choose(runs: Runs, plans: Plans, terms: int) -> Choice:
+def choose(runs: ExperimentRuns, plans: Plans, terms: int) -> Choice:
     """The path that reads least for a page, with ``terms`` comparisons in the filter."""
     counts: dict[Path, int | None] = {}
     best: tuple[float, int, Path] | None = None
@@ -56,10 +56,10 @@ def choose(runs: Runs, plans: Plans, terms: int) -> Choice:
     if _is_few(runs, narrow, count) or at_best is None or units <= at_best.units:
         return Choice(narrow, counts=counts)
     a_thousand = plans.base.estimate(1000).units
-    return Choice(plans.base, narrow, worth=1000 * units / a_thousand, counts=counts)
+    return Choice(plans.base, narrow, give_up_after=1000 * units / a_thousand, counts=counts)
 
 
-def _is_few(runs: Runs, path: Path, count: int) -> bool:
+def _is_few(runs: ExperimentRuns, path: Path, count: int) -> bool:
     """Whether a path brings so few runs that no other need be asked."""
     may_go_on = path.ordered and count >= runs.batch
     return count <= FEW and not may_go_on

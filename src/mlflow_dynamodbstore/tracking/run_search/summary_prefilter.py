@@ -1,7 +1,7 @@
 """Judging a run by its packed summary, without unpacking it.
 
 Most runs that a path brings do not match the rest of a filter, and finding one name and its value
-in the bytes of a summary is far cheaper than unpacking all of them. A glimpse may be mistaken in
+in the bytes of a summary is far cheaper than unpacking all of them. A prefilter may be mistaken in
 one direction only: the bytes of a name may also stand where something else is meant, so what
 passes is judged by the filter as ever, and what does not pass cannot match.
 """
@@ -14,7 +14,7 @@ from struct import Struct
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.search.filters import METRIC, PARAM, TAG, Comparison
 
-Glimpse = Callable[[bytes], bool]
+Prefilter = Callable[[bytes], bool]
 
 # The heads of msgpack's texts and of a list of three that begins with a double.
 _SHORT_TEXT, _LONGEST_SHORT = 0xA0, 0x1F
@@ -23,19 +23,19 @@ _POINT = b"\x93\xcb"
 _double = Struct(">d").unpack_from
 
 
-def glimpses(comparisons: Iterable[Comparison]) -> tuple[Glimpse, ...]:
+def prefilters(comparisons: Iterable[Comparison]) -> tuple[Prefilter, ...]:
     """Judges of a raw summary, all of which a sealed run that matches passes."""
     return tuple(found for c in comparisons for found in _of(c))
 
 
-def _of(c: Comparison) -> Iterator[Glimpse]:
+def _of(c: Comparison) -> Iterator[Prefilter]:
     if c.kind not in (METRIC, PARAM, TAG) or c.comparator == "IS NULL":
         return
-    name = large_values.in_raw(c.name)
+    name = large_values.encode_texts(c.name)
     if c.comparator == "IS NOT NULL":
         yield lambda raw: name in raw
     elif c.kind != METRIC and c.comparator == "=":
-        whole = large_values.in_raw(c.name, c.value)
+        whole = large_values.encode_texts(c.name, c.value)
         yield lambda raw: whole in raw
     elif c.kind == METRIC:
         yield _judge(name, c.holds(), _number)
@@ -47,7 +47,7 @@ def _judge(
     name: bytes,
     holds: Callable[..., bool],
     read: Callable[[bytes, int], str | float | None],
-) -> Glimpse:
+) -> Prefilter:
     """Whether some value that follows a name holds."""
 
     def judge(raw: bytes) -> bool:
