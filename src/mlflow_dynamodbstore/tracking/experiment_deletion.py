@@ -8,25 +8,22 @@ from collections.abc import Iterable, Sequence
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import (
-    RESOURCE_DOES_NOT_EXIST,
-)
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.shared.bulk import batched, empty_partition
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, names_experiment
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.experiment_items import (
-    entry_key,
-)
+from mlflow_dynamodbstore.shared.experiment_items import entry_key
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of, run_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.run_lookup import RunFacts, start_time_of
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.table.versions import upgrade_of
@@ -100,7 +97,8 @@ class ExperimentDeletion:
         The experiment goes first, so that no runs are begun in it while its runs follow. Should
         that be interrupted, META still says so, and the same call made again goes on.
         """
-        while True:
+
+        def attempt() -> Item:
             meta = self.experiment_lookup.get(experiment_id)
             if meta.get(RUNS_TO) == after:
                 return meta
@@ -109,11 +107,13 @@ class ExperimentDeletion:
                     f"No Experiment with id={experiment_id_of(meta)} exists",
                     RESOURCE_DOES_NOT_EXIST,
                 )
-            if self._write_stage(meta, after):
-                return meta
+            self._write_stage(meta, after)
+            return meta
 
-    def _write_stage(self, meta: Item, stage: str) -> bool:
-        """Give an experiment as it was read another stage; False when it has changed since.
+        return optimistically(f"Experiment {experiment_id}", attempt)
+
+    def _write_stage(self, meta: Item, stage: str) -> None:
+        """Give an experiment another stage, unless it has changed since it was read.
 
         A deleted experiment expires, and its name is free again at the same moment.
         """
@@ -123,23 +123,17 @@ class ExperimentDeletion:
             changes[TTL] = ttl
         undated = () if ttl is not None else (TTL,)
         same = Attr("name").eq(meta["name"]) & Attr("lifecycle").eq(meta["lifecycle"])
-        own = Attr("experiment_id").eq(experiment_id_of(meta))
-        try:
-            self.table.transact(
-                [
-                    Patch(
-                        self.table.schema.key_of(meta),
-                        Update(set={**upgrade_of(meta), **changes, RUNS_TO: stage}, remove=undated),
-                        condition=same,
-                    ),
-                    Patch(entry_key(meta), Update(set=changes, remove=undated), condition=own),
-                ]
-            )
-        except TransactionCancelled as error:
-            if error.any_refused:
-                return False
-            raise
-        return True
+        own = names_experiment(experiment_id_of(meta))
+        self.table.transact(
+            [
+                Patch(
+                    self.table.schema.key_of(meta),
+                    Update(set={**upgrade_of(meta), **changes, RUNS_TO: stage}, remove=undated),
+                    condition=same,
+                ),
+                Patch(entry_key(meta), Update(set=changes, remove=undated), condition=own),
+            ]
+        )
 
     def _runs_in(self, meta: Item, stage: str) -> Iterable[Item]:
         where = index_keys.runs_by_lifecycle(stage).on("lsi1sk")
@@ -202,7 +196,7 @@ class ExperimentDeletion:
         key = self.table.schema.key_of(meta)
         # The experiment last: until then a second try finds it and goes on.
         empty_partition(self.table, key.pk, keep=frozenset({key.sk}))
-        own = Attr("experiment_id").eq(experiment_id_of(meta)) | ABSENT
+        own = names_experiment(experiment_id_of(meta)) | ABSENT
         self.table.transact(
             [
                 Delete(key, condition=Attr("lifecycle").eq(DELETED)),

@@ -23,6 +23,7 @@ from mlflow.utils.validation import (
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -135,17 +136,16 @@ class RunData:
         run = run_place_of(self.run_admission.admit(run_id))
         key = Key(run.pk, run_keys.run_tag(run_id, MLFLOW_LOGGED_MODELS))
         added = mlflow_model.get_tags_dict()
-        while True:
+
+        def attempt() -> None:
             before = self.table.get(key)
             models = json.loads(str(before["value"])) if before else []
             value = json.dumps([*models, added])
             _validate_tag(MLFLOW_LOGGED_MODELS, value)
             same = Attr("value").eq(before["value"]) if before else ABSENT
-            try:
-                self.table.put(run.tag(MLFLOW_LOGGED_MODELS, value), condition=same)
-            except ConditionFailed:
-                continue  # another process recorded a model at the same moment
-            break
+            self.table.put(run.tag(MLFLOW_LOGGED_MODELS, value), condition=same)
+
+        optimistically(f"Run {run_id}", attempt)
         self.run_admission.confirm(run)
 
     # --- params ---------------------------------------------------------------------------------

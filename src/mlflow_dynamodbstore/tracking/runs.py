@@ -19,9 +19,10 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, IS_ACTIVE
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.run_lookup import (
@@ -80,7 +81,7 @@ class Runs:
         values = {tag.key: tag.value for tag in tags or []}
         values[MLFLOW_RUN_NAME] = name = _name_of_new_run(tags or [], run_name)
         experiment = self.experiment_lookup.guess_active(experiment_id)
-        while True:
+        while True:  # here, and not in ``optimistically``, since nearly every run is made in one go
             item = self._new_run(experiment, user_id, start_time, name)
             # The entity is made first: what MLflow refuses (no user, no start time) is not written.
             run = RunRecord(item, RunContents(tags=values)).to_entity({})
@@ -182,10 +183,9 @@ class Runs:
 
     def _update_with_name(self, run: RunPlace, update: Update, name: str) -> Item:
         """As :meth:`_update_active`, with another name; a run's name and its tag stay the same."""
-        active = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
         tag = Put(run.tag(MLFLOW_RUN_NAME, name))
         try:
-            self.table.transact([Patch(run.key, update, condition=active), tag])
+            self.table.transact([Patch(run.key, update, condition=IS_ACTIVE), tag])
         except TransactionCancelled as error:
             if not error.refused(0):
                 raise
@@ -199,9 +199,8 @@ class Runs:
 
     def _update_active(self, run: RunPlace, update: Update) -> Item:
         """Change a run's own item unless it is gone or deleted; returns it as it is now."""
-        active = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
         try:
-            item = self.table.update(run.key, update, condition=active, returns="new")
+            item = self.table.update(run.key, update, condition=IS_ACTIVE, returns="new")
         except ConditionFailed as error:
             check_run_is_active(run.run_id, self._item_at_refusal(run, error))
             raise
@@ -223,30 +222,30 @@ class Runs:
         self.restore(self.run_lookup.facts(run_id))
 
     def restore(self, facts: RunFacts) -> None:
-        """Make a run active, unless it is; done again when it is deleted meanwhile.
+        """Make a run active, unless it is; done again when another call deletes it meanwhile.
 
-        The run last: were it first, a crash would leave an active run whose items expire. But it
-        says before that it is about to be active, for those who are dating its items.
+        The run changes last: if it came first, a crash would leave an active run whose items
+        expire. It is marked before that, for calls that are dating its items.
         """
-        key, deleted = facts.place.key, Attr("lifecycle").eq(LifecycleStage.DELETED)
         token = token_hex(4)
-        about_to_be = Update(set={RESTORING: token})
-        while True:
-            try:
-                item = self.table.update(key, about_to_be, condition=deleted, returns="new")
-            except ConditionFailed as error:
-                self._item_at_refusal(facts.place, error)
-                return  # it is active
-            if item is not None and TTL in item:
-                redate_children(self.table, facts.place, None)
-            try:
-                self.table.update(
-                    key, _update_to_active(facts), condition=Attr(RESTORING).eq(token)
-                )
-            except ConditionFailed as error:
-                self._item_at_refusal(facts.place, error)
-            else:
-                return
+        optimistically(f"Run {facts.place.run_id}", lambda: self._restore(facts, token))
+
+    def _restore(self, facts: RunFacts, token: str) -> None:
+        key, deleted = facts.place.key, Attr("lifecycle").eq(LifecycleStage.DELETED)
+        mark = Update(set={RESTORING: token})
+        try:
+            item = self.table.update(key, mark, condition=deleted, returns="new")
+        except ConditionFailed as error:
+            self._item_at_refusal(facts.place, error)
+            return  # it is active
+        if item is not None and TTL in item:
+            redate_children(self.table, facts.place, None)
+        still_marked = Attr(RESTORING).eq(token)
+        try:
+            self.table.update(key, _update_to_active(facts), condition=still_marked)
+        except ConditionFailed as error:
+            self._item_at_refusal(facts.place, error)
+            raise
 
     def _mark_deleted(self, facts: RunFacts, ttl: int | None) -> None:
         run, stage = facts.place, LifecycleStage.DELETED
