@@ -63,7 +63,7 @@ def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
 
 
 def translated(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function raise ``MlflowException`` where a table error would leave it."""
+    """A function that raises ``MlflowException`` instead of a table error."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

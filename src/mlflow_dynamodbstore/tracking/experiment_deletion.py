@@ -33,13 +33,13 @@ from mlflow_dynamodbstore.tracking.runs import Runs
 _logger = logging.getLogger(__name__)
 
 RUNS_TO = "runs_to"
-"""Attribute of META: the stage its runs are being brought to; gone once all are there."""
+"""Attribute of META: the stage that its runs are being given; removed once all have it."""
 RUNS_AT_ONCE = 500
 ACTIVE, DELETED = LifecycleStage.ACTIVE, LifecycleStage.DELETED
 
 
 class ExperimentDeletion:
-    """Brings an experiment and its runs from one lifecycle stage to the other."""
+    """Moves an experiment and its runs from one lifecycle stage to the other."""
 
     def __init__(
         self,
@@ -60,15 +60,15 @@ class ExperimentDeletion:
     def delete_experiment(self, experiment_id: str | int) -> None:
         meta = self._set_stage(experiment_id, ACTIVE, DELETED)
         self.experiment_lookup.forget(experiment_id_of(meta))
-        # Who saw the experiment active may have begun a run behind the walk: look until none is.
+        # A call that saw the experiment active may have added a run: repeat until there is none.
         while self._delete_runs(meta) and self._has_pending_runs(meta, DELETED):
             pass
         self._clear_pending_runs(meta, DELETED)
 
     def _delete_runs(self, meta: Item) -> bool:
-        """Give the active runs of a deleted experiment its stage; whether to look for others.
+        """Delete the active runs of a deleted experiment; returns whether to look for more.
 
-        Nothing is left to do once there is none, or when the experiment is no longer deleted.
+        There is no need once none is found, or when the experiment is no longer deleted.
         """
         found = False
         for runs in batched(self._runs_in(meta, ACTIVE), RUNS_AT_ONCE):
@@ -81,10 +81,10 @@ class ExperimentDeletion:
     def restore_experiment(self, experiment_id: str | int) -> None:
         meta = self._set_stage(experiment_id, DELETED, ACTIVE)
         for runs in batched(self._runs_in(meta, DELETED), RUNS_AT_ONCE):
-            alone = [run for run in runs if _was_deleted_by_itself(run)]
+            alone = [run for run in runs if _was_deleted_alone(run)]
             for run in alone:
                 self.runs.restore(RunFacts.of(run))
-            others = [run for run in runs if not _was_deleted_by_itself(run)]
+            others = [run for run in runs if not _was_deleted_alone(run)]
             if not self._reconcile_runs(
                 meta, alone + self._set_stage_of_runs(others, ACTIVE), ACTIVE
             ):
@@ -92,10 +92,10 @@ class ExperimentDeletion:
         self._clear_pending_runs(meta, ACTIVE)
 
     def _set_stage(self, experiment_id: str | int, before: str, after: str) -> Item:
-        """Bring an experiment from one stage to the other.
+        """Move an experiment from one stage to the other, before its runs.
 
-        The experiment goes first, so that no runs are begun in it while its runs follow. Should
-        that be interrupted, META still says so, and the same call made again goes on.
+        So no runs are added to it while its runs follow. Until all have, META names their stage,
+        so that the same call continues after an interruption.
         """
 
         def attempt() -> Item:
@@ -142,10 +142,10 @@ class ExperimentDeletion:
         )
 
     def _set_stage_of_runs(self, runs: Sequence[Item], stage: str) -> list[Item]:
-        """Give runs another stage, and no expiry: they stay as long as their experiment does.
+        """Give runs another stage, without an expiry: they stay as long as their experiment.
 
-        Returns those that had the stage they were read with. One that was deleted by itself since
-        then expires, and stays deleted.
+        Returns the runs that were changed. One that was deleted on its own since it was read has
+        an expiry, and stays deleted.
         """
         now = self.context.now_ms()
         outcomes = self.table.write(
@@ -165,7 +165,7 @@ class ExperimentDeletion:
     def _reconcile_runs(self, meta: Item, runs: Sequence[Item], stage: str) -> bool:
         """Whether an experiment still has the stage that some of its runs were just given.
 
-        If not, whoever turned it round may have passed these runs before: they follow it here.
+        If not, the call that changed the experiment may have missed these runs: they follow here.
         """
         given = stage
         while (now := self._stage_of(meta)) not in (None, given):
@@ -179,7 +179,7 @@ class ExperimentDeletion:
         return None if now is None else str(now["lifecycle"])
 
     def _has_pending_runs(self, meta: Item, stage: str) -> bool:
-        """Whether an experiment's runs are still to be brought to a stage."""
+        """Whether an experiment's runs are still being given a stage."""
         now = self.table.get(self.table.schema.key_of(meta))
         return now is not None and now.get(RUNS_TO) == stage
 
@@ -188,13 +188,13 @@ class ExperimentDeletion:
         try:
             self.table.update(key, Update(remove=(RUNS_TO,)), condition=Attr(RUNS_TO).eq(stage))
         except ConditionFailed:
-            return  # somebody has turned the experiment round meanwhile, or removed it
+            return  # another call has changed the stage again, or removed the experiment
 
     def hard_delete_experiment(self, experiment_id: str | int) -> None:
         """Remove a deleted experiment and all that belongs to it, for good; for ``mlflow gc``."""
         meta = self.experiment_lookup.get(experiment_id, {DELETED})
         key = self.table.schema.key_of(meta)
-        # The experiment last: until then a second try finds it and goes on.
+        # The experiment last: until then a second call finds it and continues.
         empty_partition(self.table, key.pk, keep=frozenset({key.sk}))
         own = names_experiment(experiment_id_of(meta)) | ABSENT
         self.table.transact(
@@ -208,13 +208,13 @@ class ExperimentDeletion:
         )
 
 
-def _was_deleted_by_itself(run: Item) -> bool:
-    """Whether a run was deleted before its experiment was, which dated its items too."""
+def _was_deleted_alone(run: Item) -> bool:
+    """Whether a run was deleted before its experiment was, which gave its items an expiry."""
     return TTL in run
 
 
 def _is_as_read(run: Item) -> ConditionBase:
-    """That a run still has the stage it was read with, and was not deleted by itself since."""
+    """A run still has the stage it was read with, and was not deleted on its own since."""
     same = Attr("lifecycle").eq(run["lifecycle"])
     return same if run["lifecycle"] == ACTIVE else same & Attr(TTL).not_exists()
 

@@ -1,8 +1,8 @@
 """Reading and searching experiments.
 
-A search reads the entries of the workspace (all, or those of one name or of a beginning of names),
-judges and sorts them, and then reads the experiments of one page. Only a filter on tags makes it
-read every experiment that the rest of the filter leaves.
+A search reads the entries of the workspace (all, or those with one name or with a prefix), filters
+and sorts them, and then reads the experiments of one page. Only a filter on tags makes it read
+every experiment that matches the other terms.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ExperimentQuery:
 
     @property
     def name_prefix(self) -> str:
-        """What every name begins with that can match."""
+        """The prefix of every name that can match."""
         patterns = [str(c.value) for c in self._of("name") if c.comparator == "LIKE"]
         return max(map(fixed_prefix, patterns), key=len, default="")
 
@@ -106,7 +106,7 @@ class ExperimentSearch:
 
     def get_experiment_by_name(self, experiment_name: str) -> Experiment | None:
         guard_key = access_keys.experiment_name_guard(experiment_name, self.context.workspace())
-        # A second look where the experiment was renamed or removed between the two reads.
+        # A second time if the experiment was renamed or removed between the two reads.
         for _ in range(2):
             guard = self.table.get(guard_key)
             if guard is None:
@@ -172,7 +172,7 @@ class ExperimentSearch:
         return [] if guard is None else [ExperimentEntry.of(guard)]
 
     def _entries(self, name_prefix: str = "") -> list[ExperimentEntry]:
-        """The entries of the active workspace whose names may begin so."""
+        """The entries of the active workspace whose names may have a prefix."""
         names = access_keys.experiment_names_starting(name_prefix)
         query = Query(access_keys.workspace_pk(self.context.workspace()), where=names.on())
         return [ExperimentEntry.of(guard) for guard in self.table.items(query)]

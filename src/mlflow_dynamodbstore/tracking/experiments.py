@@ -1,4 +1,4 @@
-"""Experiments: create, rename, tag, delete, restore."""
+"""Experiments: create, rename, tag."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Experiments:
         for tag in tags or []:
             _validate_experiment_tag(tag.key, tag.value)
         workspace = self.context.workspace()
-        # Looked at first so that a name that is taken does not use up a number.
+        # A name that is taken must not use up a number.
         if self.table.get(access_keys.experiment_name_guard(name, workspace)) is not None:
             raise _name_is_taken(name)
         self.workspaces_in_use.note(workspace)
@@ -101,7 +101,7 @@ class Experiments:
         return self._create(name, workspace, artifact_location, values)
 
     def get_or_create_experiment(self, name: str, tags: list[ExperimentTag]) -> str:
-        """The id of the experiment of a name, created with these tags unless it exists."""
+        """The id of the experiment with a name; created with these tags if there is none."""
         try:
             return self.create_experiment(name, tags=tags)
         except MlflowException as error:
@@ -120,8 +120,8 @@ class Experiments:
                 experiment_id, workspace
             )
             now = get_current_time_millis()
-            wanted = self.policies.denormalises
-            new = NewExperiment(experiment_id, name, workspace, location, now, tags, wanted)
+            holds_tag = self.policies.denormalises
+            new = NewExperiment(experiment_id, name, workspace, location, now, tags, holds_tag)
             self._write_new(new)
             return experiment_id
 
@@ -142,7 +142,7 @@ class Experiments:
         """Write an experiment; raises ``Outdated`` when its number is taken."""
         tags = new.tag_items()
         self.experiment_names.enter(new.workspace, new.experiment_id, new.name)
-        # The tags first: until the experiment itself is there, nobody sees them.
+        # The tags first: nobody sees them until the experiment itself exists.
         self.table.write([Put(item) for item in tags])
         try:
             self.table.transact(
@@ -266,15 +266,17 @@ class Experiments:
             self.workspace_mode.workspace_provider()
         )
         if not supported:
-            _logger.warning("The workspace provider has no default workspace: no experiment made.")
+            _logger.warning(
+                "The workspace provider has no default workspace: no experiment is made."
+            )
         if workspace is not None:
             self._create_default_experiment(workspace.name)
 
     def _create_default_experiment(self, workspace: str) -> None:
         """Create the default experiment of a workspace, unless it exists.
 
-        In the default workspace its number is 0, whatever its name has become. Where many
-        processes start at once, one of them writes it.
+        In the default workspace its number is 0, whatever its name is now. Of processes that start
+        at the same time, one writes it.
         """
         name = Experiment.DEFAULT_EXPERIMENT_NAME
         in_default = workspace == DEFAULT_WORKSPACE
@@ -306,7 +308,7 @@ class Experiments:
 
 def _name_is_taken(name: str) -> MlflowException:
     return MlflowException(
-        f"Experiment(name={name}) already exists. Error: the name is taken, maybe by a deleted "
-        "experiment.",
+        f"Experiment(name={name}) already exists. Error: the name is taken, perhaps by a "
+        "deleted experiment.",
         RESOURCE_ALREADY_EXISTS,
     )

@@ -3,8 +3,8 @@
 A dataset is one item of its experiment, named by a hash of its name and digest, and the first
 writer's description of it stays. A run that used it has an INPUT item, which keeps the first tags,
 and a DLINK item. A DCTX item, one for each dataset and context, answers which datasets an
-experiment has; it is written after the dataset, so where it stands the dataset is known, and
-logging a known dataset again neither reads nor writes its description, which may be megabytes.
+experiment has. It is written after the dataset, so it shows that the dataset is stored: logging
+the dataset again neither reads nor writes its description, which may be megabytes.
 """
 
 from __future__ import annotations
@@ -117,10 +117,8 @@ class Inputs:
     def search_used_datasets(self, experiment_ids: Sequence[str | int]) -> list[_DatasetSummary]:
         """Name, digest and context of the datasets of some experiments, at most 1,000."""
         numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
-        places = [
-            str(number) for number in numbers if self.experiment_lookup.is_in_workspace(str(number))
-        ]
-        found = self.table.map(self._summaries, places)
+        own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
+        found = self.table.map(self._summaries, own_ids)
         return [summary for summaries in found for summary in summaries][:MAX_SUMMARIES]
 
     def _summaries(self, experiment_id: str) -> list[_DatasetSummary]:
@@ -135,7 +133,7 @@ class Inputs:
 
 
 def datasets_of(table: Table, records: Iterable[RunRecord]) -> dict[str, Dataset]:
-    """The datasets that runs name, by the names they have in the contents of a run."""
+    """The datasets that runs refer to, by their references in the contents of a run."""
     named = {name for record in records for name, *_ in record.contents.datasets}
     wanted = {name: _dataset_key(name) for name in named}
     found = table.get_many(wanted.values())
@@ -195,7 +193,7 @@ class DatasetUse:
         return Put(self.run.child(sk, name, attributes), condition=ABSENT)
 
     def is_in(self, outcome: Outcome) -> bool:
-        """Whether the run has the dataset in this context now, by this write or by an earlier."""
+        """Whether the run has the dataset in this context now, by this write or an earlier one."""
         if outcome.status == "applied":
             return True
         tags = (outcome.image or {}).get("tags")
@@ -241,7 +239,7 @@ def model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
 
 
 def _dataset_key(named: str) -> Key:
-    """Where the dataset lies that a run's input names."""
+    """The key of the dataset that a run's input refers to."""
     experiment_id, _, name = named.partition("/")
     return Key(experiment_keys.experiment_pk(experiment_id), experiment_keys.dataset(name))
 

@@ -1,8 +1,8 @@
 """Searching logged models.
 
 They are listed by creation time from LSI1, which carries whole items: a filter on attributes,
-tags and params needs nothing else. What lies below a model is read for a filter or an order that
-asks for metrics, and for the models of the page that is returned.
+tags and params needs nothing else. The items below a model are read for a filter or an order by
+metrics, and for the models of the page that is returned.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class ModelQuery:
         return self.by_time and self.ordering.keys[0].ascending
 
     def below(self) -> set[str]:
-        """The marks of models that cannot be judged and placed by their own items."""
+        """The marks of models that cannot be filtered and sorted by their own items."""
         kinds = {c.kind for c in self.comparisons} | {key.kind for key in self.ordering.keys}
         metrics = {MEASURED} if METRIC in kinds or self.datasets else set()
         return metrics | ({MORE} if kinds & {TAG, PARAM} else set())
@@ -213,11 +213,11 @@ class LoggedModelSearch:
         query = parse_model_query(request, datasets or ())
         after = query.ordering.after(page_token)
         size = max_results or SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
-        places = dict.fromkeys(str(n) for n in _parse_experiment_ids(list(experiment_ids)))
+        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
         streams = [
-            self._stream(place, query, after, size)
-            for place in places
-            if self.experiment_lookup.is_in_workspace(place)
+            self._stream(str(number), query, after, size)
+            for number in numbers
+            if self.experiment_lookup.is_in_workspace(str(number))
         ]
         rows = merged(self.table.map(read_first_row, streams), query.ordering)
         found, token = page(rows, query.ordering, after, size)
@@ -269,7 +269,7 @@ class LoggedModelSearch:
         return found
 
     def _read_children(self, candidates: Sequence[Candidate]) -> None:
-        """Complete the records that are not, side by side."""
+        """Read the items below models that lack them, side by side."""
         bare = [candidate for candidate in candidates if not candidate.has_children]
         items = [candidate.record.item for candidate in bare]
         below = self.table.map(lambda item: read_children(self.table, item), items)
@@ -285,7 +285,7 @@ def parse_model_query(
     request: SearchLoggedModelsPaginationToken, datasets: Sequence[DatasetFilter]
 ) -> ModelQuery:
     """A search in MLflow's words, with MLflow's own parser and its errors."""
-    # Here, since it brings SQLAlchemy with it: half a second that others need not wait.
+    # Imported here, since it brings SQLAlchemy: half a second that other calls need not wait.
     from mlflow.utils.search_logged_model_utils import parse_filter_string  # noqa: PLC0415
 
     return ModelQuery(

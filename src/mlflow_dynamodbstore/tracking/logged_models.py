@@ -40,10 +40,10 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,
+    MODEL_EXISTS,
     MORE,
     LoggedModelPlace,
     ModelRecord,
-    exists,
     logged_model_place_of,
     new_texts,
     read_children,
@@ -147,7 +147,7 @@ class LoggedModels:
             )
 
     def log_logged_model_params(self, model_id: str, params: list[LoggedModelParameter]) -> None:
-        """Add params to a model. One that has a value keeps it: the same again is fine."""
+        """Add params to a model. A param that has a value keeps it, and may be logged again."""
         item = self._get_item(model_id)
         known = self._params_of(item)
         values = _texts(params)
@@ -178,7 +178,7 @@ class LoggedModels:
         self.table.write([Put(item) for item in {item["SK"]: item for item in items}.values()])
 
     def _mark_measured(self, model_id: str) -> LoggedModelPlace:
-        """Note on a model that it has metrics, unless that was done a moment ago."""
+        """Mark a model that has metrics, unless that was done a moment ago."""
         known = self._measured.get(model_id)
         if known is not None and self.experiment_lookup.is_in_workspace(known.experiment_id):
             return known
@@ -207,7 +207,7 @@ class LoggedModels:
     def hard_delete_logged_model(self, model_id: str) -> None:
         """Remove a logged model and all that belongs to it, for good."""
         item = self._get_item(model_id)
-        # The model last: until then a second try finds it and goes on.
+        # The model last: until then a second call finds it and continues.
         for chunk in batched(self._child_keys(item), WRITE_PAGE):
             self.table.write([Delete(key) for key in chunk])
         self.table.write(
@@ -274,13 +274,13 @@ class LoggedModels:
 
         def change(place: LoggedModelPlace) -> Item | None:
             try:
-                return self.table.update(place.key, update, condition=exists(), returns="new")
+                return self.table.update(place.key, update, condition=MODEL_EXISTS, returns="new")
             except ConditionFailed:
                 return None
 
         return self._apply(model_id, change)
 
-    # --- what a run knows of its models ---------------------------------------------------------
+    # --- models in their runs -------------------------------------------------------------------
 
     def _entry_in_run(self, run_id: str | None, model: Item) -> list[Put]:
         """The item of a run that names the latest model of a name logged in it."""
@@ -311,5 +311,5 @@ def _check_unchanged(model_id: str, values: Mapping[str, str], known: Mapping[st
 
 
 def model_not_found(model_id: str) -> MlflowException:
-    """What MLflow says when there is no such logged model."""
+    """MLflow's error for a logged model that does not exist."""
     return MlflowException(f"Logged model with ID '{model_id}' not found.", RESOURCE_DOES_NOT_EXIST)

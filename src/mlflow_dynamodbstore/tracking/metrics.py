@@ -1,11 +1,11 @@
 """Writing metrics: the latest value of each key, and its history.
 
 The latest value is the greatest by (step, timestamp, value). It is written on the condition that
-what is there is smaller, so writers need not read it first and cannot undo each other.
+the stored one is smaller, so writers need not read it first and cannot undo each other.
 
-An item also remembers whether its history came *in order*: each point at a step and time not
-before the greatest so far. Histories nearly always do, and are then read page by page by step;
-one that did not is sorted by the reader.
+The item also says whether its history came *in order*: each point at a step and time not before
+the greatest so far. Nearly all histories do, and are read page by page by step; the reader sorts
+the others.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Metrics:
         *,
         cached: bool = True,
     ) -> None:
-        """See to what became of metrics that were written."""
+        """Merge the latest values that were refused and confirm the run; undo if it is deleted."""
         outcomes = outcomes[len(writes.histories) :]
         before = [outcome.image for outcome in outcomes]
         for latest, outcome in zip(writes.latest, outcomes, strict=True):
@@ -86,7 +86,7 @@ class Metrics:
         return writes
 
     def _merge_latest(self, latest: Latest, old: Item | None) -> None:
-        """Bring a latest value up to date that could not simply be replaced."""
+        """Merge a latest value that was refused with the stored one, until it is written."""
         while (merged := latest.merged(old)) is not None:
             unchanged = ABSENT if old is None else _unchanged(old)
             try:
@@ -97,7 +97,7 @@ class Metrics:
                 return
 
     def _undo(self, writes: MetricWrites, before: Sequence[Item | None]) -> None:
-        """Undo a write to a run that turned out to be deleted, unless others wrote since."""
+        """Undo a write to a run that turned out to be deleted, unless others have written since."""
         undo: list[Write] = [Delete(self.table.schema.key_of(put.item)) for put in writes.histories]
         for latest, old in zip(writes.latest, before, strict=True):
             written = _unchanged(latest.put.item)
@@ -129,7 +129,7 @@ class Latest(NamedTuple):
         return cls(Put(item, follows, "old"), first, top)
 
     def merged(self, old: Item | None) -> Item | None:
-        """The latest value after both; None when the old one stands as it is."""
+        """The latest value of both; None when the old one stays as it is."""
         new = self.put.item
         if old is None:
             return new
@@ -158,7 +158,7 @@ def _distinct(points: list[Point]) -> list[Point]:
 
 
 def _follows(step: int, timestamp: int) -> ConditionBase:
-    """That nothing is there, or something that a point wholly follows in step and time."""
+    """There is no latest value, or one that a point follows in step and time."""
     behind = _STEP.lte(step) & _TIME.lte(timestamp) & (_STEP.lt(step) | _TIME.lt(timestamp))
     return ABSENT | (behind & _IN_ORDER)
 
@@ -168,7 +168,7 @@ _follows_condition = lru_cache(maxsize=256)(Template(_follows, 2))
 
 
 def _unchanged(item: Item) -> ConditionBase:
-    """That a latest value is still this one."""
+    """A latest value is still this one."""
     same = (
         Attr("step").eq(item["step"]) & Attr("ts").eq(item["ts"]) & Attr("value").eq(item["value"])
     )

@@ -1,9 +1,9 @@
 """A logged model as it lies in the table, and as MLflow's entities show it.
 
 Its own item carries its tags (``t:<key>``) and params (``p:<key>``), so that one item is a model as
-far as most searches ask. Values longer than 1 KB, and all further ones of a model that has grown to
-the size of an item, are items of their own below it; the model is then marked ``more``. Metrics
-are items below it too, and a model that has some is marked ``measured``.
+far as most searches ask. Values longer than 1 KB, and further ones of a model whose item is full,
+are items of their own below it; the model is then marked ``more``. Metrics are items below it too,
+and a model with metrics is marked ``measured``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ INLINE_BYTES = 1024
 """How long a tag or param may be to stand on the model's own item."""
 INLINE_ROOM = 128 * 1024
 """How much room tags and params get on the item of a new model."""
+
+MODEL_EXISTS = Attr("lifecycle").exists()
+"""There is a logged model at this key."""
 
 TextKind = Literal["TAG", "PARAM"]
 _PREFIX: Mapping[str, str] = {"TAG": "t:", "PARAM": "p:"}
@@ -230,8 +233,8 @@ def set_texts(
     """Set tags or params of a model; returns its item after that, None when there is none.
 
     With ``keep``, a value that already stands on the item is left as it is. A value that was long
-    and is now short leaves its old item behind, hidden by the new value: removing it could meet
-    another writer who is just making it long again, and both values would be gone.
+    and is now short leaves its old item, hidden by the new value: removing it could race with a
+    writer that makes the value long again, and both values would be lost.
     """
     prefix = _PREFIX[kind]
     short = {name: v for name, v in values.items() if len(v.encode()) <= inline_bytes}
@@ -247,7 +250,7 @@ def set_texts(
         remove=tuple(prefix + name for name in long),
     )
     try:
-        return table.update(place.key, update, condition=exists(), returns="new")
+        return table.update(place.key, update, condition=MODEL_EXISTS, returns="new")
     except ConditionFailed:
         return None
     except ItemTooLarge:
@@ -261,15 +264,10 @@ def remove_text(table: Table, place: LoggedModelPlace, kind: TextKind, name: str
     attribute = _PREFIX[kind] + name
     try:
         old = table.update(
-            place.key, Update(remove=(attribute,)), condition=exists(), returns="old"
+            place.key, Update(remove=(attribute,)), condition=MODEL_EXISTS, returns="old"
         )
     except ConditionFailed:
         return None
     assert old is not None
     below = table.delete(place.text_key(kind, name), returns="old") if MORE in old else None
     return attribute in old or below is not None
-
-
-def exists() -> Attr:
-    """The condition that a logged model is there."""
-    return Attr("lifecycle").exists()

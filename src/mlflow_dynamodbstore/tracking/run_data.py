@@ -36,7 +36,7 @@ from mlflow_dynamodbstore.tracking.runs import Runs
 
 
 class RunData:
-    """What is logged to a run beside metrics, and all of it at once."""
+    """Logging params and tags to runs, alone and in batches with metrics."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class RunData:
         self.metrics.complete_writes(
             run, writes, outcomes[len(fresh) + len(texts) :], cached=cached
         )
-        # Whoever logged another value for a key since the params were read is found out here.
+        # Another call may have logged another value for a key since the params were read.
         self._refuse_changed(run, values, _other_values(fresh, outcomes))
 
     def record_logged_model(self, run_id: str, mlflow_model: Model) -> None:
@@ -183,7 +183,7 @@ def _param_put(run: RunPlace, key: str, value: str) -> Put:
 
 
 def _other_values(params: Mapping[str, str], outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """The values in the way of params that were refused; the same value again is none."""
+    """The stored values of params that were refused, where they differ."""
     return {
         key: outcome.image["value"]
         for key, outcome in zip(params, outcomes, strict=False)

@@ -14,8 +14,8 @@ RESTORING = "restoring"
 def date_children(table: Table, run: RunPlace, ttl: int | None) -> None:
     """Give the items of a run this expiry, or another one that the run itself gets meanwhile.
 
-    A call that restores or deletes the run at the same time may have dated these items before this
-    one did, so the run is looked at again afterwards.
+    A call that restores or deletes the run at the same time may have dated these items first, so
+    the run is read again afterwards.
     """
     while True:
         redate_children(table, run, ttl)

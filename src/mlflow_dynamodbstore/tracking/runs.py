@@ -81,7 +81,7 @@ class Runs:
         values = {tag.key: tag.value for tag in tags or []}
         values[MLFLOW_RUN_NAME] = name = _name_of_new_run(tags or [], run_name)
         experiment = self.experiment_lookup.guess_active(experiment_id)
-        while True:  # here, and not in ``optimistically``, since nearly every run is made in one go
+        while True:  # without the calls of ``optimistically``: a second time is very rare
             item = self._new_run(experiment, user_id, start_time, name)
             # The entity is made first: what MLflow refuses (no user, no start time) is not written.
             run = RunRecord(item, RunContents(tags=values)).to_entity({})
@@ -92,9 +92,9 @@ class Runs:
                 [Put(tag) for tag in tag_items],
                 then=[Put(item, condition=ABSENT)],
             )
-            # Whoever deletes the experiment marks it first and then looks for its runs, so that
-            # one of the two sees the other. Only after the run was written it counts that the
-            # experiment is active.
+            # A call that deletes the experiment marks it first and then looks for its runs, so
+            # one of the two sees the other. What counts is that the experiment is active after
+            # the run is written.
             try:
                 now = ExperimentFacts.of(self.experiment_lookup.get_active(experiment_id))
             except MlflowException:
@@ -140,7 +140,7 @@ class Runs:
         }
 
     def _remove_new(self, item: Item, tag_items: Iterable[Item]) -> None:
-        """Take back a run that nobody was told of."""
+        """Remove a run that was never returned."""
         self.table.delete(self.table.schema.key_of(item))
         self.table.write([Delete(self.table.schema.key_of(tag)) for tag in tag_items])
 
@@ -164,14 +164,14 @@ class Runs:
             in_status = index_keys.lsi3_run(run_id, status, facts.start_time)
             changes.update({"status": status, "lsi3sk": in_status})
         if run_name:
-            # A name alone leaves a run as it is: one that has ended is sealed again at once.
+            # A name does not change the status: a run that has ended is sealed again at once.
             status = status or str(self.run_lookup.get_active(run_id)["status"])
             changes.update({"name": run_name, "lsi4sk": index_keys.lsi4_run(run_id, run_name)})
         ends = status in TERMINAL_STATUSES
         update = (
-            sealing.marked_sealing(changes)
+            sealing.sealing_update(changes)
             if ends
-            else sealing.marked_live(run_id, self.table.clock(), changes)
+            else sealing.live_update(run_id, self.table.clock(), changes)
         )
         if run_name:
             item = self._update_with_name(facts.place, update, run_name)
@@ -182,7 +182,7 @@ class Runs:
         return run_info(item)
 
     def _update_with_name(self, run: RunPlace, update: Update, name: str) -> Item:
-        """As :meth:`_update_active`, with another name; a run's name and its tag stay the same."""
+        """As :meth:`_update_active`, with a name, which changes together with its tag."""
         tag = Put(run.tag(MLFLOW_RUN_NAME, name))
         try:
             self.table.transact([Patch(run.key, update, condition=IS_ACTIVE), tag])
@@ -212,7 +212,7 @@ class Runs:
     def delete_run(self, run_id: str) -> None:
         facts = self.run_lookup.facts(run_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
-        # The run first: from here on writers are refused, so what follows sees all there is.
+        # The run first: from now on writers are refused, so the next step sees all its items.
         self._mark_deleted(facts, ttl)
         if ttl is not None:
             date_children(self.table, facts.place, ttl)
@@ -272,7 +272,7 @@ class Runs:
         return refused.old
 
     def _derived_keys(self, item: Item) -> list[Key]:
-        """The RANK and FTS items of a sealed run; a live one has none that count."""
+        """The keys of a sealed run's RANK and FTS items; a live run has none that are used."""
         if item["state"] != SEALED:
             return []
         record = sealing.read(self.table, item)
@@ -284,12 +284,12 @@ class Runs:
     def hard_delete_run(self, run_id: str) -> None:
         """Remove a run and all that belongs to it, for good."""
         item = self.run_lookup.get(run_id)
-        # The run last: until then a second try finds it and goes on.
+        # The run last: until then a second call finds it and continues.
         for chunk in batched(self._keys_of(item), DELETE_PAGE):
             self.table.write([Delete(key) for key in chunk])
         self.context.events.run_removed(run_id)
         self.table.delete(self.table.schema.key_of(item))
-        self.context.events.run_removed(run_id)  # what came to refer to it meanwhile
+        self.context.events.run_removed(run_id)  # for references added meanwhile
         self.run_admission.forget(run_id)
 
     def _keys_of(self, item: Item) -> Iterator[Key]:
@@ -322,7 +322,7 @@ def _update_to_active(facts: RunFacts) -> Update:
 
 
 def _name_of_new_run(tags: Iterable[RunTag], run_name: str | None) -> str:
-    """The name of a new run: the argument, the tag, or a random one; the two may not differ."""
+    """The name of a new run: the argument or the tag, which may not differ, or a random one."""
     tagged: str | None = _get_run_name_from_tags(tags)
     if run_name and tagged and run_name != tagged:
         raise MlflowException(

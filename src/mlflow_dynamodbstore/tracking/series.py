@@ -1,11 +1,11 @@
 """The history of one metric, read in order without holding it all.
 
 History items are in the order of their first points. Items of several writers, or of one that
-logged backwards, may overlap, and a point may have been logged twice; here they come in order by
-step, time and value, and each once.
+logged backwards, may overlap, and a point may have been logged twice. Here points come in order by
+step, time and value, each once.
 
-Nothing here reads more than it is asked for: a page goes on from where the last one ended, and a
-sample of a long history is counted by keys alone, then read where its points are.
+Nothing here reads more than it needs: a page continues where the last one ended, and a sample of a
+long history counts by keys alone and then reads the items of its points.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FIRST_PAGE = 16
 BLOCK_POINTS = 1_000
 """How many points a part of a long history holds at least."""
 HELD_POINTS, HELD_ITEMS = 200_000, 20_000
-"""How many points, in how many items, are held for a sample; of more the keys are counted first."""
+"""How many points, in how many items, are held for a sample; with more, keys are counted first."""
 _FIRST_TIME = -(1 << 63)
 
 SpannedItem = tuple[Span, Item]
@@ -75,7 +75,7 @@ class Block:
 
     def add(self, sk: str, span: Span, inside: bool) -> None:
         packed = self.is_packed or span.size > 1
-        # Lone points of one place differ in their keys; a pack may repeat what stands beside it.
+        # Single points of one step and time differ in their keys; a pack may repeat its neighbours.
         apart = span.first > self.last or not packed
         self.is_certain = self.is_certain and inside and apart
         self.is_packed = packed
@@ -126,18 +126,18 @@ class Series:
         want: int | None = None,
         density: float | None = None,
     ) -> Iterator[Chunk]:
-        """The points of the items from a place on, in order, in lists.
+        """The points of the items from a step and time on, in order, in lists.
 
-        ``want`` tells how many points will be asked for, ``density`` how many an item holds, so
+        ``want`` is how many points the caller needs and ``density`` how many an item holds, so
         that little more is read.
         """
         return ordered(self._pages(self._within(low, last_step), want, density))
 
     def start(self, step: int) -> StepTime:
-        """A place from which on all items lie that reach a step.
+        """The step and time of the first item that reaches a step.
 
         A pack may begin before the step and reach it. While a history is in order only the item
-        just before can; otherwise all keys before are looked through.
+        just before can; otherwise all earlier keys are read.
         """
         low = (step, _FIRST_TIME)
         before = Range(self._within().low, self._within(low).low)
@@ -179,7 +179,7 @@ class Series:
         return pages
 
     def _sample_of_many(self, count: int, steps: Steps, within: Range) -> list[Point]:
-        """The same for a history that is not to be held: count by keys, then read what is asked."""
+        """A sample of a history too long to be held: count by keys, then read its points."""
         blocks = list(self._blocks(within, steps))
         wanted = sampled(sum(block.count for block in blocks), count)
         offsets: list[tuple[Block, list[int]]] = []
@@ -244,7 +244,7 @@ class Series:
     def _pages(
         self, within: Range, want: int | None = None, density: float | None = None
     ) -> Iterator[list[SpannedItem]]:
-        """History items, no more at a time than the points still wanted are likely to take."""
+        """History items; a page has about as many as hold the points still wanted."""
         if within.is_empty:
             return
         query = Query(self.run.pk, where=within.on())
@@ -265,8 +265,8 @@ class Series:
             least *= 2
 
     def _keys_and_spans(self, within: Range) -> Iterator[tuple[str, Span]]:
-        """The keys of history items, and the extents they tell."""
-        # Keys do not say when an item expires, so the filter has to.
+        """The keys of history items, and the extents in them."""
+        # A key does not say when its item expires, so the filter leaves out expired items.
         alive = Attr(TTL).not_exists() | Attr(TTL).gt(int(self.table.clock()))
         query = Query(self.run.pk, where=within.on(), filter=alive, keys_only=True)
         for item in self.table.items(query):
@@ -309,12 +309,12 @@ def _slices(page: list[SpannedItem]) -> Iterator[list[SpannedItem]]:
 
 
 def _items_for(points: int, density: float | None) -> int:
-    """How many items to ask for: the first may be known and the last is not yet final."""
+    """How many items to read: the first may be known and the last is not yet final."""
     return 0 if density is None else math.ceil(points / density) + 3
 
 
 def _in_order(points: list[Point]) -> list[Point]:
-    # NaN is below nothing, so a list that holds one beside its like takes the slow way.
+    # No number is less than NaN, so points with NaN at one step and time are sorted.
     if all(map(lt, points, islice(points, 1, None))):
         return points
     return [next(same) for _, same in groupby(sorted(points, key=order), key=order)]
@@ -323,8 +323,8 @@ def _in_order(points: list[Point]) -> list[Point]:
 def sampled(total: int, count: int) -> Sequence[int]:
     """Which of ``total`` ordered points make a sample of ``count``.
 
-    As MLflow's SQL store has it: ``count`` buckets as even as can be, larger ones first, of each
-    the first point, and in place of the last of these the very last point.
+    As in MLflow's SQL store: the first point of each of ``count`` even buckets, larger ones first,
+    but for the last bucket the very last point.
     """
     if total <= count:
         return range(total)

@@ -1,4 +1,4 @@
-"""A prefilter at a packed summary never loses a run that matches."""
+"""A prefilter of packed summaries never loses a run that matches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Sorting with MLflow's rules, and page tokens that name a place in the order.
+"""Sorting by MLflow's rules, and page tokens that name a position in the order.
 
-Numbers come before NaN and NaN before what is missing, whatever the direction. A page token holds
-the sort values of the last row of a page, not a count of rows: it stays valid while rows are added
-and removed, and no row that stays comes twice or not at all.
+Numbers come before NaN and NaN before missing values, in either direction. A page token holds the
+sort values of the last row of a page, not a count of rows: it stays valid while rows are added and
+removed, and every row that stays comes exactly once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Position = tuple[tuple[int, Any], ...]
 
 
 class Descending:
-    """A value that sorts the other way round."""
+    """A value that sorts in reverse."""
 
     __slots__ = ("value",)
 
@@ -67,7 +67,7 @@ class SortKey:
 
 @dataclass(frozen=True)
 class Ordering:
-    """A whole order: what was asked for, and what decides between equals."""
+    """A whole order: the keys asked for, and those that decide between equals."""
 
     keys: tuple[SortKey, ...]
 

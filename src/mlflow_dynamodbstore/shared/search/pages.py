@@ -22,8 +22,8 @@ _NO_GROUP = object()
 def sort_groups(entries: Iterable[tuple[Any, Row]], ordering: Ordering) -> Iterator[Row]:
     """Rows in full order, from entries that come in order of their group.
 
-    An access path orders rows by one value; rows that share it come in any order and are sorted
-    here, group by group, so that only one group is held at a time.
+    An access path orders rows by one value. Rows with the same value come in any order and are
+    sorted here, group by group, so that only one group is held at a time.
     """
     group: list[Row] = []
     name: Any = _NO_GROUP
@@ -48,7 +48,7 @@ def merged(streams: Sequence[Iterable[Row]], ordering: Ordering) -> Iterator[Row
 
 
 def read_first_row(stream: Iterator[Row]) -> Iterator[Row]:
-    """A stream whose first row has been fetched, so that many can begin side by side."""
+    """A stream whose first row has been read, so that many can begin side by side."""
     first = list(islice(stream, 1))
     return chain(first, stream)
 

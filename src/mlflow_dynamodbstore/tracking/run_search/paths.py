@@ -1,9 +1,9 @@
 """The ways into an experiment's runs: by id, by an index, or through the whole partition.
 
 A path yields entries ``(group, run)``: runs that share a group come in any order, groups come in
-the order of the path. Paths over RANK items (in ``rank_paths.py``) are
-*lazy*: they know sealed runs only, and live runs are merged in beside them. What a path brings is
-judged again by the whole filter, so a path may bring too much, and never too little.
+the order of the path. Paths over RANK items (in ``rank_paths.py``) bring sealed runs only, and live
+runs are merged in. The whole filter judges what a path brings, so a path may bring too many runs,
+and never too few.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ START_TIME = "start_time"
 
 
 class PathTooExpensive(Exception):
-    """The path that is being read turns out to need more than the one held in reserve."""
+    """The path being read is likely to cost more than its fallback."""
 
 
 class ResealedDuringRead(Exception):
-    """A run was sealed again while LSI5 was read, and may stand where the reader has passed."""
+    """A run was sealed again while LSI5 was read, and may have moved to a part already read."""
 
 
 @dataclass
 class ExperimentRuns:
     """The runs of one experiment in some lifecycle stages, read through one table.
 
-    ``batch`` is how many are likely wanted, and the size of the first page; ``prefilters`` judge a
-    run's packed summary. While ``give_up_after`` is set, a path is given up when
-    it is likely to look at more runs than that before so many match.
+    ``batch`` is how many matches are likely wanted, and the size of the first page; ``prefilters``
+    judge a run's packed summary. While ``give_up_after`` is set, a path is given up when it is
+    likely to read more runs than that before so many match.
     """
 
     table: Table
@@ -62,7 +62,7 @@ class ExperimentRuns:
     runs_read: int = 0
     runs_matched: int = 0
     _live: list[RunRecord] | None = None
-    _mark: str | None = None
+    _resealed_mark: str | None = None
     _counted: dict[Range, list[Item]] = field(default_factory=dict)
 
     @property
@@ -70,14 +70,14 @@ class ExperimentRuns:
         return experiment_keys.experiment_pk(self.experiment_id)
 
     def live(self) -> list[RunRecord]:
-        """The runs that are being written; read once.
+        """The live runs; read once.
 
-        They must be read before RANK is: a run sealed in between is then known from here, and one
+        They must be read before RANK: a run sealed in between is then known from here, and one
         reopened in between from its RANK items.
         """
         if self._live is None:
             found = list(self.table.items(self._live_query()))
-            self._mark = _mark_in(found)
+            self._resealed_mark = _mark_in(found)
             self._live = self.records(item for item in found if "lifecycle" in item)
         return self._live
 
@@ -90,11 +90,11 @@ class ExperimentRuns:
         query = replace(self._live_query(), keys_only=True, descending=True)
         found = list(self.table.items(query))
         mark = _mark_in(found)
-        if mark != self._mark:
+        if mark != self._resealed_mark:
             raise ResealedDuringRead
-        places = [str(item["lsi5sk"]) for item in found if item["lsi5sk"] != mark]
+        sort_keys = [str(item["lsi5sk"]) for item in found if item["lsi5sk"] != mark]
         return self.named(
-            run_id for place in places if (run_id := rank_keys.ranked_run_of(place)) not in known
+            run_id for sk in sort_keys if (run_id := rank_keys.ranked_run_of(sk)) not in known
         )
 
     def records(self, items: Iterable[Item]) -> list[RunRecord]:
@@ -113,7 +113,7 @@ class ExperimentRuns:
     ) -> Iterator[list[Item]]:
         """A range page by page, the first as small as the answer may be, later ones larger.
 
-        Raises ``PathTooExpensive`` instead of a page that would not be worth it.
+        Raises ``PathTooExpensive`` instead of reading a page when the fallback is cheaper.
         """
         if within.is_empty:
             return
@@ -137,7 +137,7 @@ class ExperimentRuns:
     def count(self, within: Range, index: str | None, most: int) -> int | None:
         """How many keys a range has, or None when they are more than ``most``.
 
-        Those of the table itself are kept, so that reading the range later costs nothing more.
+        Keys of the table itself are kept, so that reading the range later costs nothing more.
         """
         if within.is_empty:
             return 0
@@ -286,7 +286,7 @@ class ByStatus(Path):
         return f"LSI3 status {self.status} by start time"
 
     def count(self, runs: ExperimentRuns) -> int | None:
-        # Being in order it need not be read to the end: more than are wanted count as these.
+        # It is in order and need not be read to the end, so it counts up to what is wanted.
         most = max(runs.batch, 1)
         found = runs.count(index_keys.by_status(self.status), "LSI3", most)
         return most if found is None else found
@@ -364,7 +364,7 @@ class ByPartition(Path):
 
 
 def _mark_in(live: Iterable[Item]) -> str | None:
-    """The mark that runs were sealed again, among the live ones; None while none was."""
+    """The mark, among the live runs, that one was sealed again; None while none was."""
     return next(
         (str(item["lsi5sk"]) for item in live if item["lsi5sk"] in index_keys.RESEALED), None
     )
@@ -387,6 +387,6 @@ def time_in(ordering: Ordering, after: Position) -> int | None:
 
 
 def from_text(within: Range, bound: Range, ascending: bool) -> Range:
-    """A range cut at where a text may stand, which itself stays inside."""
+    """A range that begins or ends at a text, which itself stays inside."""
     both = within.overlap(bound)
     return Range(both.low, within.high) if ascending else Range(within.low, both.high)

@@ -1,8 +1,8 @@
-"""The ways into the runs that are able to answer a search.
+"""The paths that can answer a search of runs.
 
 ``plans`` sorts them: the *narrow* ones bring the few runs that one term of the filter names, the
-*base* is the one that reads all runs, in the order asked for where there is such a path, and the
-rest are able too. Which of them reads least, ``run_choice`` finds out.
+*base* reads all runs, in the order asked for where there is such a path, and the others can answer
+too. ``path_choice`` finds out which of them reads least.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True)
 class OptionalIndexes:
-    """What is indexed by an operator's choice, completely: texts, and one metric."""
+    """The complete indexes that the operator chose: of texts, and of one metric."""
 
     text_fields: tuple[TextField, ...] = ()
     metric: str | None = None
@@ -57,14 +57,14 @@ class OptionalIndexes:
 
 @dataclass(frozen=True)
 class Plans:
-    """The paths able to answer: ``narrow`` by what is tried first, ``base``, and the others."""
+    """The paths that can answer: the ``narrow`` ones in the order they are tried, and the rest."""
 
     narrow: tuple[Path, ...]
     base: Path
     others: tuple[Path, ...]
 
     def all(self) -> tuple[Path, ...]:
-        """Every one of them."""
+        """All of them."""
         return (*self.narrow, self.base, *self.others)
 
     def by_rank(self, path: ByMetric) -> Path:
@@ -156,7 +156,7 @@ def _params_equal(comparisons: Sequence[Comparison]) -> Iterator[Path]:
 
 
 def _params_starting(comparisons: Sequence[Comparison], ordering: Ordering) -> Iterator[Path]:
-    """The beginning of a param, when the order asks for another."""
+    """The prefix of a param, unless the order begins with that param."""
     for c in comparisons:
         if c.kind != PARAM or c.comparator != "LIKE" or _is_first(c, ordering):
             continue
@@ -170,7 +170,7 @@ def _params_starting(comparisons: Sequence[Comparison], ordering: Ordering) -> I
 def _by_metric(
     comparisons: Sequence[Comparison], ordering: Ordering, indexes: OptionalIndexes
 ) -> list[ByMetric]:
-    """Each metric that the filter compares, within all it says of it, unless in that order."""
+    """Each metric that the filter compares, within all its bounds, unless it is ordered by."""
     found: dict[str, ByMetric] = {}
     for c in comparisons:
         if c.kind != METRIC or _is_first(c, ordering):
@@ -260,7 +260,7 @@ def _by_time(comparisons: Sequence[Comparison], ordering: Ordering, *, one_stage
 
 
 def _metric_range(path: type[ByMetric], c: Comparison) -> Range | None:
-    """The keys of a path whose values compare so with a number."""
+    """The keys of a path with values for which a comparison holds."""
     if c.comparator not in ("<", "<=", "=", ">=", ">") or math.isnan(c.value):
         return None
     return path.where(c.name, cast("rank_keys.Comparison", c.comparator), c.value)

@@ -1,8 +1,8 @@
-"""The ways into an experiment's runs that know sealed runs only: by metric, by param, by text.
+"""The paths that bring sealed runs only: by metric, by param, by text.
 
 RANK and FTS items are written when a run is sealed and compared with the run they name when they
-are read, since they may be stale. LSI5 holds the place of a run on the run's own item: it is never
-stale, but a run that is written to again leaves it.
+are read, since they may be stale. LSI5 is an index of the runs' own items: it is never stale,
+but a run that is written to again leaves it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAN = "nan"
 
 @dataclass(frozen=True)
 class SealedRunsPath(Path):
-    """Sealed runs from what was derived of them, live runs beside them."""
+    """Sealed runs, found by what was derived from them; live runs are merged in."""
 
     sealed_only: bool = True
 
@@ -66,20 +66,20 @@ class Ranked(SealedRunsPath):
         return runs.count(self.within, None, self.most)
 
     def _ranked(self, runs: ExperimentRuns, within: Range, *, descending: bool) -> Entries:
-        """Sealed runs in the order of their RANK items, stale items passed over."""
+        """Sealed runs in the order of their RANK items, without stale items."""
         seen = {record.run_id for record in runs.live()}
         for items in runs.items(within, descending=descending, keys_only=True):
-            places = {str(item["SK"]): rank_keys.ranked_run_of(str(item["SK"])) for item in items}
-            wanted = dict.fromkeys(run_id for run_id in places.values() if run_id not in seen)
+            ranks = {str(item["SK"]): rank_keys.ranked_run_of(str(item["SK"])) for item in items}
+            wanted = dict.fromkeys(run_id for run_id in ranks.values() if run_id not in seen)
             found = {record.run_id: record for record in runs.named(wanted)}
-            for place, run_id in places.items():
+            for rank, run_id in ranks.items():
                 record = found.get(run_id)
                 if record is None or run_id in seen:
                     continue
-                # A run reopened a moment ago is not among the live ones: it counts as it is.
-                if record.item["state"] != SEALED or place == self._rank_sk(record):
+                # A run reopened since is not among the live ones: it counts as it is.
+                if record.item["state"] != SEALED or rank == self._rank_sk(record):
                     seen.add(run_id)
-                    yield self._group(place), record
+                    yield self._group(rank), record
 
     @abstractmethod
     def _rank_sk(self, record: RunRecord) -> str | None:
@@ -87,7 +87,7 @@ class Ranked(SealedRunsPath):
 
     @abstractmethod
     def _group(self, sk: str) -> Any:
-        """What RANK items that come in any order among each other share."""
+        """The group of RANK items whose order among each other does not matter."""
 
     def _missing(
         self,
@@ -134,7 +134,7 @@ class ByMetric(Ranked):
 
     @staticmethod
     def where(key: str, comparison: Comparison, value: float) -> Range:
-        """The keys by which runs are found whose metric compares so with a number."""
+        """The keys of runs for whose metric a comparison with a number holds."""
         return rank_keys.metric_ranks_where(key, comparison, value)
 
     def _by_value(self, runs: ExperimentRuns, within: Range) -> Entries:
@@ -167,10 +167,10 @@ class ByPrimaryMetric(ByMetric):
         return rank_keys.runs_by_metric_where(key, comparison, value)
 
     def _by_value(self, runs: ExperimentRuns, within: Range) -> Entries:
-        """Sealed runs by the index, and in their places those that left it since.
+        """Sealed runs by the index, and among them those that have left it since.
 
         A run that is written to again leaves the index for the list of live runs, which was read
-        before: what has come to that list since is looked up after each page.
+        before. So runs that were added to that list are read after each page.
         """
         seen = {record.run_id for record in runs.live()}
         late: list[Entry] = []
@@ -187,7 +187,7 @@ class ByPrimaryMetric(ByMetric):
                 due = [entry for entry in late if not self._is_behind(entry, page[-1])]
                 late = [entry for entry in late if self._is_behind(entry, page[-1])]
                 if reached is not None:
-                    # One that has come to stand before what was read was passed on its way.
+                    # A run that moved into the part already read is left out.
                     due = [entry for entry in due if not self._is_behind(reached, entry)]
                 yield from self._sorted(page + due) if due else page
                 reached = page[-1]
@@ -265,10 +265,10 @@ class ByText(SealedRunsPath):
 
     def _having(self, runs: ExperimentRuns, token: str) -> set[str]:
         """The runs whose text has a token; the entries of other fields stand among them."""
-        places = (
+        entries = (
             rank_keys.fts_of(sk) for sk in runs.sort_keys(rank_keys.fts_entries(self.level, token))
         )
-        return {str(p.entity_id) for p in places if p.entity_type == self.field.name}
+        return {str(e.entity_id) for e in entries if e.entity_type == self.field.name}
 
 
 def _value(value: float) -> Any:

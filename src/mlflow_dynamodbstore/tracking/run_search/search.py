@@ -1,4 +1,4 @@
-"""Searching runs: MLflow's filter language over the access paths of ``search/``."""
+"""Searching runs: MLflow's filter language over the access paths of this package."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import prefilter
 SMALLEST_BATCH = 16
 
 forced_path: ContextVar[str | None] = ContextVar("forced_path", default=None)
-"""Name of the path to use wherever it is able to answer; for tests and ``explain``."""
+"""Name of the path to use wherever it can answer; for tests and ``explain``."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,18 @@ class RunQuery:
     indexes: OptionalIndexes = OptionalIndexes()  # noqa: RUF009 - frozen
 
     def plans(self) -> Plans:
-        """The paths able to answer."""
+        """The paths that can answer."""
         one_stage = len(self.stages) == 1
         return plans(self.comparisons, self.ordering, self.indexes, one_stage=one_stage)
 
     def runs(self, table: Table, experiment_id: str, batch: int, rules: Rules) -> ExperimentRuns:
-        """The runs of an experiment, of which only those are unpacked that may match."""
+        """The runs of an experiment; those that cannot match are not unpacked."""
         return ExperimentRuns(
             table, experiment_id, self.stages, batch, rules, prefilters(self.comparisons)
         )
 
     def choice(self, runs: ExperimentRuns) -> Choice:
-        """The path to read: the forced one where it is able, or the one that reads least."""
+        """The path to read: the forced one where it can answer, or the one that reads least."""
         able = self.plans()
         for path in able.all():
             if path.name == forced_path.get():
@@ -100,15 +100,11 @@ class RunSearch:
         validate_max_results(max_results, allow_null=True)
         query = self._run_query(filter_string, order_by, run_view_type)
         after = query.ordering.after(page_token)
-        places = [str(number) for number in _parse_experiment_ids(list(experiment_ids))]
-        places = [
-            place
-            for place in dict.fromkeys(places)
-            if self.experiment_lookup.is_in_workspace(place)
-        ]
-        if not places:
+        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
+        own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
+        if not own_ids:
             return [], None
-        rows = merged(self._streams(query, places, after, max_results), query.ordering)
+        rows = merged(self._streams(query, own_ids, after, max_results), query.ordering)
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token
@@ -142,7 +138,7 @@ class RunSearch:
 
 
 def optional_indexes(policies: Policies) -> OptionalIndexes:
-    """What the operator of a table chose to have indexed."""
+    """The indexes that the operator of a table chose."""
     return OptionalIndexes(tuple(policies.text_fields()), policies.indexed_metric())
 
 
