@@ -9,7 +9,7 @@ import click
 import pytest
 
 from mlflow_dynamodbstore import serve
-from mlflow_dynamodbstore.table import uri
+from mlflow_dynamodbstore.table import location
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -68,13 +68,15 @@ def rows_under(heading):
 
 
 def test_the_options_of_table_uris_are_those_that_are_documented():
-    assert rows_under("### Options") == {name for known in uri._OPTIONS.values() for name in known}
+    assert rows_under("### Options") == {
+        name for known in location.OPTIONS.values() for name in known
+    }
 
 
 @pytest.mark.parametrize("form", sorted(rows_under("## Table URIs")))
 def test_every_uri_form_that_is_documented_can_be_read(form):
     if form.startswith("dynamodb:"):
-        assert str(uri.parse(form)) == form
+        assert str(location.parse(form)) == form
 
 
 def test_every_environment_variable_of_ours_is_documented():

@@ -60,8 +60,10 @@ def picture(contracts: str) -> str:
     allowed = exceptions(contracts)
     height = TOP + len(rows) * ROW + NOTE * (len(allowed) + 2)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+            f'width="{WIDTH}" height="{height}" font-family="sans-serif">'
+        ),
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
     for number, layer in enumerate(rows):
@@ -118,4 +120,4 @@ def contracts() -> str:
 
 if __name__ == "__main__":
     PICTURE.write_text(picture(contracts()), "utf-8")
-    print(PICTURE)  # noqa: T201 - tells the person who ran it
+    print(PICTURE)

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import open_engine, parse
+from mlflow_dynamodbstore.table.uri import open_engine
 from versioned import aliases, blobs, collecting, publishing, resolving, verifying, versions
 from versioned.aliases import AliasChange, Note
 from versioned.collecting import DEFAULT_GRACE, Collection

@@ -1,4 +1,4 @@
-"""What MLflow's auth app guards, kind by kind: how a thing is made, and what each call on it takes.
+"""What MLflow's auth app guards, kind by kind: how a thing is made, and what each call on it needs.
 
 ``needs`` is what a permission must allow for a call: a level allows some of them, see LEVELS.
 Calls are in an order in which each finds what it needs; the one that deletes the thing is last.
@@ -32,7 +32,7 @@ Things = dict[str, str]
 
 @dataclass(frozen=True)
 class Call:
-    """One call: what it takes, and its arguments, with names of things in braces."""
+    """One call: the permission it needs, and its arguments, with names of things in braces."""
 
     needs: str
     method: str
@@ -59,7 +59,7 @@ class Kind:
 
 
 def filled(value: Any, things: Things) -> Any:
-    """Arguments with the names of things put in."""
+    """Arguments with the names of things filled in."""
     if isinstance(value, str):
         return value.format_map(things)
     if isinstance(value, dict):

@@ -12,7 +12,7 @@ from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 
-PASSWORD = "a long password"  # not one of anybody's
+PASSWORD = "a long password"  # nobody uses it
 
 
 def open_auth_store(folder: Path, options: str = "synchronous=NORMAL") -> DynamoDBAuthStore:

@@ -1,4 +1,4 @@
-"""The app dynamodb-auth: which table it takes, and its first user."""
+"""The app dynamodb-auth: which table it uses, and its first user."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_password_that_older_versions_shipped_is_refused(store, monkeypatch)
 def test_a_process_that_comes_second_shows_no_password(store, monkeypatch, capsys):
     configure(monkeypatch, None)
     store.create_user("root", PASSWORD, is_admin=True)
-    monkeypatch.setattr(store, "has_user", lambda *_, **__: False)  # as it was when it looked
+    monkeypatch.setattr(store, "has_user", lambda *_, **__: False)  # as when it looked
     app.ensure_admin(store, "root")
     assert "password" not in capsys.readouterr().err
     assert store.authenticate_user("root", PASSWORD)

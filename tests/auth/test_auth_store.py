@@ -1,4 +1,4 @@
-"""Users, roles and grants: what holds the moment a call returns, and what never gets mixed up."""
+"""Users, roles and grants: what holds as soon as a call returns, and what is never mixed up."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def rows(store, user, workspace="default", types=("experiment", "registered_mode
 
 
 def everything(store):
-    table = store.table._table
+    table = store.table
     page, items = table.scan(Scan()), []
     items += page.items
     while page.cursor is not None:
@@ -92,7 +92,7 @@ def test_a_revoked_permission_is_gone_from_remembered_answers(store):
 
 
 def test_two_stores_of_one_table_share_their_memory(lagging):
-    other = DynamoDBAuthStore("", table=lagging.table._table)
+    other = DynamoDBAuthStore("", table=lagging.table)
     ada = lagging.create_user("ada", PASSWORD)
     lagging.grant_user_permission("ada", "experiment", "7", "READ")
     assert rows(lagging, ada)
@@ -103,7 +103,7 @@ def test_two_stores_of_one_table_share_their_memory(lagging):
 def test_a_change_made_by_another_process_holds_here_after_seconds(tmp_path):
     here, there = open_auth_store(tmp_path), open_auth_store(tmp_path)
     time = FakeTime()
-    here.recent._clock = time
+    here.answers._clock = time
     ada = here.create_user("ada", PASSWORD)
     here.grant_user_permission("ada", "experiment", "7", "READ")
     assert rows(here, ada)
@@ -132,7 +132,7 @@ def test_a_remembered_check_reads_nothing_from_the_table(lagging, monkeypatch):
         assert not lagging.is_workspace_admin(ada.id, "default")
 
     check()
-    table = lagging.table._table
+    table = lagging.table
     for name in ("get", "get_many", "query", "items"):
         monkeypatch.setattr(table, name, None)
     check()
@@ -143,7 +143,7 @@ def test_the_index_of_the_schema_tells_who_may_use_an_experiment_or_a_model(tmp_
     store.create_user("ada", PASSWORD)
     store.create_experiment_permission("7", "ada", "READ")
     store.create_registered_model_permission("iris", "ada", "EDIT")
-    table = store.table._table
+    table = store.table
     for partition in (index_keys.experiment_permissions("7"), index_keys.model_permissions("iris")):
         (found,) = table.query(Query(partition, index="GSI4")).items
         assert found["PK"] == "USER#ada"
@@ -154,7 +154,7 @@ def test_a_permission_lies_where_the_schema_says(tmp_path):
     store.create_user("ada", PASSWORD)
     store.create_experiment_permission("7", "ada", "READ")
     store.create_registered_model_permission("iris", "ada", "EDIT")
-    table = store.table._table
+    table = store.table
     for sk, permission in (("U#PERM#7", "READ"), ("U#RPERM#iris", "EDIT")):
         item = table.get(Key("USER#ada", sk))
         assert item is not None
@@ -257,12 +257,12 @@ def test_who_takes_the_name_of_a_deleted_user_has_nothing_of_theirs(store):
 
 
 def test_what_an_interrupted_deletion_left_behind_allows_nobody_anything(lagging):
-    """Grants and roles of the last bearer of a name are of other numbers, and are passed over."""
+    """Grants and roles of the former user of a name have other numbers, and are ignored."""
     ada = lagging.create_user("ada", PASSWORD)
     role = lagging.create_role("editors", "default")
     lagging.assign_role_to_user(ada.id, role.id)
     lagging.grant_user_permission("ada", "experiment", "7", "MANAGE")
-    table = lagging.table._table
+    table = lagging.table
     left = [
         item for item in everything(lagging) if str(item["SK"]).startswith(("U#PERM", "U#ROLE"))
     ]
@@ -271,7 +271,7 @@ def test_what_an_interrupted_deletion_left_behind_allows_nobody_anything(lagging
     second = lagging.create_user("ada", PASSWORD)
     for item in left:
         table.put(item)
-    lagging.recent.forget()
+    lagging.answers.clear()
     assert rows(lagging, second) == []
     assert lagging.list_experiment_permissions("ada") == []
     assert lagging.list_user_roles(second.id) == []
@@ -311,8 +311,8 @@ def test_a_role_without_its_own_item_allows_nobody_anything(lagging):
     role = lagging.create_role("editors", "default")
     lagging.add_role_permission(role.id, "experiment", "*", "EDIT")
     lagging.assign_role_to_user(ada.id, role.id)
-    lagging.table._table.delete(grant_keys.role_key(role.id), condition=Attr("PK").exists())
-    lagging.recent.forget()
+    lagging.table.delete(grant_keys.role_key(role.id), condition=Attr("PK").exists())
+    lagging.answers.clear()
     assert rows(lagging, ada) == []
     assert lagging.list_user_roles(ada.id) == []
 

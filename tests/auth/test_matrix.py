@@ -23,7 +23,7 @@ def grant(admin, user, kind, things, level):
 
 
 def problems(admin, caller, kind, level):
-    """The calls on a new thing that were not answered as a level wants it."""
+    """The calls on a new thing that were not answered as a level demands."""
     things = kind.make(admin)
     if level is not None:
         answer = grant(admin, caller.name, kind, things, level)
@@ -46,7 +46,7 @@ def test_each_level_allows_its_calls_and_no_others(admin, ada, kind):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_nothing_of_one_workspace_is_reached_from_another(admin, ada, bob, kind):
-    """Not by somebody of the other workspace, and not from there by the admin either."""
+    """Neither by a user of the other workspace, nor from there by the admin."""
     things = kind.make(admin)
     assert grant(admin, "ada", kind, things, "MANAGE").status_code == 200
     for call in kind.calls:
@@ -56,7 +56,7 @@ def test_nothing_of_one_workspace_is_reached_from_another(admin, ada, bob, kind)
     for workspace in ("team-a", None):
         assert reading.by(replace(bob, workspace=workspace), things).status_code in (403, 404)
     assert reading.by(replace(admin, workspace="team-b"), things).status_code in (400, 404)
-    assert reading.by(ada, things).status_code == 200  # it is all there
+    assert reading.by(ada, things).status_code == 200  # it still exists
 
 
 def test_no_permissions_cannot_be_granted_and_is_what_holds_without_a_grant(admin, ada):
@@ -113,7 +113,7 @@ def test_members_managers_and_admins_may_do_what_is_theirs(admin, ada, mia, who)
     for call in ADMINISTRATION:
         status = call.by(caller, things).status_code
         allowed = order.index(call.needs) <= order.index(who)
-        # Some allowed calls are refused for their arguments; none that is not allowed gets so far.
+        # Allowed calls may be refused for their arguments; calls that are denied never get so far.
         if (status == 403) == allowed or status in (401, 500):
             found.append((call.needs, call.method, call.path, status))
     assert found == []

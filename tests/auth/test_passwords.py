@@ -1,4 +1,4 @@
-"""Passwords: what an answer and its cost may tell, how long one is remembered, when it ends."""
+"""Passwords: what an answer and its cost reveal, what is remembered, and the limit on failures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from mlflow_dynamodbstore.auth import passwords as module
-from mlflow_dynamodbstore.auth.passwords import FAILURES, WINDOW_SECONDS, Passwords
+from mlflow_dynamodbstore.auth.passwords import MOST_FAILURES, WINDOW_SECONDS, Passwords
 from tests.table.fakes import FakeTime
 
 CHEAP = "pbkdf2:sha256:1"
@@ -67,29 +67,29 @@ def test_what_was_right_for_another_hash_or_name_is_not_taken_for_right(password
 def test_after_many_failures_no_more_passwords_are_tried_until_the_window_ends(
     passwords, hashed, time, stored
 ):
-    for _ in range(FAILURES):
+    for _ in range(MOST_FAILURES):
         assert not passwords.are_right("ada", "wrong", stored)
     assert not passwords.are_right("ada", "right password", stored)
-    assert len(hashed) == FAILURES
+    assert len(hashed) == MOST_FAILURES
     time.sleep(WINDOW_SECONDS)
     assert passwords.are_right("ada", "right password", stored) == (stored is not None)
 
 
 def test_somebody_who_logged_in_before_is_not_locked_out_by_the_guesses_of_others(passwords):
     assert passwords.are_right("ada", "right password", STORED)
-    for _ in range(FAILURES + 1):
+    for _ in range(MOST_FAILURES + 1):
         passwords.are_right("ada", "wrong", STORED)
     assert passwords.were_right("ada", "right password", STORED)
 
 
 def test_failures_of_one_name_do_not_block_another(passwords):
-    for _ in range(FAILURES):
+    for _ in range(MOST_FAILURES):
         passwords.are_right("bob", "wrong", None)
     assert passwords.are_right("ada", "right password", STORED)
 
 
 def test_a_right_password_ends_the_count(passwords):
-    for _ in range(FAILURES - 1):
+    for _ in range(MOST_FAILURES - 1):
         passwords.are_right("ada", "wrong", STORED)
     assert passwords.are_right("ada", "right password", STORED)
     assert not passwords.are_right("ada", "wrong", STORED)
@@ -101,9 +101,10 @@ def test_a_password_of_any_length_costs_no_more_than_a_long_one(passwords, hashe
     assert hashed == []
 
 
-def test_memory_is_bounded(passwords, monkeypatch):
+def test_memory_is_bounded(hashed, monkeypatch):
     monkeypatch.setattr(module, "NAMES", 3)
     monkeypatch.setattr(module, "VERIFIED", 3)
+    passwords = Passwords()
     for number in range(10):
         passwords.are_right(f"nobody {number}", "wrong", None)
         passwords.are_right(f"user {number}", "right password", STORED)

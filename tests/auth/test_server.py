@@ -1,4 +1,4 @@
-"""Through a real server: searches, changes of permissions, and attempts to get in."""
+"""Through a real server: searches, changes of permissions, and attacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from mlflow_dynamodbstore.auth.cache import SECONDS
-from mlflow_dynamodbstore.auth.passwords import FAILURES
+from mlflow_dynamodbstore.auth.passwords import MOST_FAILURES
 from tests.auth.server import USER_PASSWORD, Caller
 
 
@@ -54,7 +54,7 @@ def revoke(admin, user, kind, thing):
 
 @pytest.fixture
 def cleo(url, admin):
-    """A new member of team-a. Members see all in lists that they are not denied."""
+    """A new member of team-a. Members see everything in lists that they are not denied."""
     name = f"cleo-{uuid.uuid4().hex}"
     admin.must("2.0/mlflow/users/create", username=name, password=USER_PASSWORD)
     roles = admin.get("3.0/mlflow/roles/list", workspace="team-a").json()["roles"]
@@ -64,7 +64,7 @@ def cleo(url, admin):
 
 
 def all_pages(search, size):
-    """What a search finds, page after page; only the last page may be short."""
+    """What a search finds, page by page; only the last page may be short."""
     pages, token = [], None
     while True:
         page, token = search(size, token)
@@ -77,7 +77,7 @@ def all_pages(search, size):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_searches_show_what_a_caller_may_read_at_once_and_nothing_else(admin, cleo, size):
-    """Pages are filled up from the next ones, as if the rest were not there."""
+    """Pages are filled from the next ones, as if the other rows did not exist."""
 
     def experiments(size, token):
         more = {"page_token": token} if token else {}
@@ -115,7 +115,7 @@ def test_searches_of_mcp_servers_show_what_was_granted(admin, cleo):
     shown = [made[number] for number in (0, 3, 4, 6)]
     for server in shown:
         grant(admin, cleo.name, "mcp_server", server, "READ")
-    time.sleep(SECONDS)  # these are asked for outside Flask, see docs/auth.md
+    time.sleep(SECONDS)  # these calls are checked outside Flask, see docs/auth.md
     for size in (1, 2, 3, 100):
         assert sorted(all_pages(servers, size)) == sorted(shown), size
 
@@ -236,7 +236,7 @@ def test_a_forged_page_token_is_refused(admin, ada, token):
         ada.post("2.0/mlflow/experiments/search", max_results=5, page_token=token),
         ada.post("2.0/mlflow/runs/search", experiment_ids=[experiment], page_token=token),
     ]
-    if len(token) < 4000:  # longer ones do not fit into an address
+    if len(token) < 4000:  # longer ones do not fit into a URL
         attempts.append(
             ada.get("2.0/mlflow/registered-models/search", max_results=5, page_token=token)
         )
@@ -255,7 +255,7 @@ def test_bodies_that_are_no_requests_are_refused(ada):
 def test_guessing_passwords_comes_to_an_end(admin, url):
     admin.must("2.0/mlflow/users/create", username="carl", password=USER_PASSWORD)
     guesser = Caller(url, "carl", "a wrong password")
-    for _ in range(FAILURES):  # together in both processes
+    for _ in range(MOST_FAILURES):  # in both processes together
         assert guesser.get("2.0/mlflow/users/current").status_code == 401
     knower = replace(guesser, password=USER_PASSWORD)
     assert {knower.get("2.0/mlflow/users/current").status_code for _ in range(10)} == {401}

@@ -11,7 +11,7 @@ import pytest
 
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import MEANINGS
-from mlflow_dynamodbstore.table import uri
+from mlflow_dynamodbstore.table import location
 from mlflow_dynamodbstore.upkeep.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
@@ -110,12 +110,12 @@ def test_every_form_of_a_uri_in_the_pages_can_be_read():
     forms = set(re.findall(r"dynamodb://[^\s`\"')|>]+", ALL_PAGES))
     whole = [form for form in forms if "<" not in form and "…" not in form]
     assert len(whole) > 3
-    kinds = {uri.parse(form.rstrip(".,")).kind for form in whole}
+    kinds = {location.parse(form.rstrip(".,")).kind for form in whole}
     assert kinds == {"aws", "endpoint", "file"}
 
 
 def test_every_option_of_a_uri_is_documented():
     text = (ROOT / "docs" / "configuration.md").read_text()
     table = text.partition("### Options\n")[2].partition("\n## ")[0]
-    names = {name for options in uri._OPTIONS.values() for name in options}
+    names = {name for options in location.OPTIONS.values() for name in options}
     assert set(re.findall(r"^\| `([a-z_]+)` \|", table, flags=re.MULTILINE)) == names

@@ -59,7 +59,7 @@ def test_mlflows_own_variable_is_understood(anywhere, uri, monkeypatch):
         (["ttl", "show"], "name a table"),
         (["--name", "mlflow", "ttl", "show"], "--region us-east-1"),
         (["--uri", "dynamodb:///a.ddb", "--name", "b", "ttl", "show"], "--uri says it all"),
-        (["--uri", "sqlite:///a.db", "ttl", "show"], "a table URI is"),
+        (["--uri", "sqlite:///a.db", "ttl", "show"], "is not a table URI"),
         (["--name", "b", "--endpoint-url", "localhost:8000", "ttl", "show"], "such as http"),
         (["--uri", "dynamodb:///a.ddb", "deploy"], "a file needs no stack"),
     ],

@@ -22,8 +22,8 @@ from tests.traces.making import make_info, trace_id
 RECORDS, DATASETS, SCORERS, ISSUES, TRACES = 490, 30, 10, 20, 20
 
 
-class Place(NamedTuple):
-    """A store with something in it, and the meter of its requests."""
+class Furnished(NamedTuple):
+    """A store with datasets, scorers, issues and traces, and the meter of its requests."""
 
     store: DynamoDBTrackingStore
     meter: Meter
@@ -38,14 +38,14 @@ def questions(first: int, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module", params=["embedded", "dynoxide"])
-def place(
+def furnished_store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Place]:
+) -> Iterator[Furnished]:
     with uri_on(request.param, tmp_path_factory.mktemp("costs")) as uri:
         yield furnished(uri)
 
 
-def furnished(uri: str) -> Place:
+def furnished(uri: str) -> Furnished:
     engine = MeteredEngine(open_engine(uri))
     store = DynamoDBTrackingStore(uri, "/tmp", table=Table(engine))
     home = store.create_experiment("evaluated")
@@ -59,10 +59,10 @@ def furnished(uri: str) -> Place:
         trace = trace_id(number)
         store.start_trace(make_info(trace, home))
         store.create_assessment(IssueReference(issue_id=issues[0], issue_name="i", trace_id=trace))
-    return Place(store, engine.meter, home, dataset, issues[0])
+    return Furnished(store, engine.meter, home, dataset, issues[0])
 
 
-OPERATIONS: dict[str, tuple[Callable[[Place], Any], tuple[int, int, int]]] = {
+OPERATIONS: dict[str, tuple[Callable[[Furnished], Any], tuple[int, int, int]]] = {
     "create a dataset": (lambda p: p.store.create_dataset("new"), (1, 0, 4)),
     "490 new records": (
         lambda p: p.store.upsert_dataset_records(p.dataset, questions(10_000, RECORDS)),
@@ -99,10 +99,10 @@ OPERATIONS: dict[str, tuple[Callable[[Place], Any], tuple[int, int, int]]] = {
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_an_operation_costs_at_most(place: Place, operation: str) -> None:
+def test_an_operation_costs_at_most(furnished_store: Furnished, operation: str) -> None:
     do, limit = OPERATIONS[operation]
-    place.meter.reset()
-    do(place)
-    paid = place.meter.total()
+    furnished_store.meter.reset()
+    do(furnished_store)
+    paid = furnished_store.meter.total()
     spent = (paid.requests.total(), paid.read_units, paid.write_units)
     assert all(part <= most for part, most in zip(spent, limit, strict=True)), (spent, limit)

@@ -1,4 +1,4 @@
-"""Evaluation datasets: found the moment they are written, tagged, linked, gone as a whole."""
+"""Evaluation datasets: found as soon as they are written, tagged, linked, deleted completely."""
 
 from __future__ import annotations
 

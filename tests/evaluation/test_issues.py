@@ -112,7 +112,7 @@ def test_issues_go_with_their_experiment(store, time, experiment, issue):
 
 
 def test_an_issue_lets_go_of_a_run_that_is_removed_for_good(store, experiment):
-    """As a database does; one that can be restored is still named."""
+    """As in MLflow's databases. A run that can be restored is still named."""
     elsewhere = store.create_experiment("elsewhere")
     run, kept = (store.create_run(elsewhere, "ada", 0, [], "n").info.run_id for _ in range(2))
     issues = [
@@ -126,8 +126,8 @@ def test_an_issue_lets_go_of_a_run_that_is_removed_for_good(store, experiment):
 
 
 @pytest.mark.parametrize("meanwhile", ["create_issue", "update_issue"])
-def test_no_issue_names_a_run_that_is_gone_whoever_comes_second(tmp_path, meanwhile):
-    """Made or changed at any moment while the run is removed, and the other way round."""
+def test_no_issue_names_a_removed_run_however_the_calls_interleave(tmp_path, meanwhile):
+    """The issue is created or changed at any moment of the removal, and the reverse."""
     two = two_stores(tmp_path)
 
     def begin():

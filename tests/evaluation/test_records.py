@@ -123,7 +123,7 @@ def test_many_writers_of_the_same_inputs_make_one_record_and_lose_nothing(store,
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 def test_a_writer_that_dies_at_any_write_leaves_a_dataset_that_is_right(store, dataset, when):
-    """After each death as many records are there as the dataset says, and the next try goes on."""
+    """After each crash the dataset counts its records right, and a repeated call completes them."""
     huge = Random(1).randbytes(80_000).hex()
     given = [question(n, outputs="" if n % 60 else huge) for n in range(120)]
     deaths = 0

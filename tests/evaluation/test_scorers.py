@@ -1,4 +1,4 @@
-"""Scorers: versions without gaps, whatever happens at once; found by name and by id."""
+"""Scorers: versions without gaps, also when many register at once; found by name and by id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.stores import everything_in, refused
 
 
 class Endpoint:
-    """As much of a gateway endpoint as scorers look at."""
+    """The attributes of a gateway endpoint that scorers read."""
 
     def __init__(self, name):
         self.endpoint_id, self.name = f"id-of-{name}", name
@@ -27,8 +27,8 @@ class Endpoint:
 @pytest.fixture
 def endpoint(store, monkeypatch):
     one = Endpoint("chat")
-    monkeypatch.setattr(store.gateway_endpoints, "get_gateway_endpoint", lambda **_: one)
-    monkeypatch.setattr(store.gateway_endpoints, "list_gateway_endpoints", lambda: [one])
+    monkeypatch.setattr(store, "get_gateway_endpoint", lambda **_: one)
+    monkeypatch.setattr(store, "list_gateway_endpoints", lambda: [one])
     return one
 
 
@@ -170,9 +170,9 @@ def test_scorers_are_listed_while_they_are_at_work(store, experiment, endpoint):
 def test_the_gateway_finds_versions_by_the_id_of_their_scorer(store, experiment):
     scorer = store.register_scorer(experiment, "s", '{"n": 1}')
     store.register_scorer(experiment, "s", '{"n": 2}')
-    assert store.scorers.scorer_version_by_id(scorer.scorer_id).scorer_version == 2
-    assert store.scorers.scorer_version_by_id(scorer.scorer_id, 1)._serialized_scorer == '{"n": 1}'
+    assert store.scorers.version_by_id(scorer.scorer_id).scorer_version == 2
+    assert store.scorers.version_by_id(scorer.scorer_id, 1)._serialized_scorer == '{"n": 1}'
     with refused("RESOURCE_DOES_NOT_EXIST", "and version 9 not found"):
-        store.scorers.scorer_version_by_id(scorer.scorer_id, 9)
+        store.scorers.version_by_id(scorer.scorer_id, 9)
     with refused("RESOURCE_DOES_NOT_EXIST", "Scorer with ID 'unknown' not found"):
-        store.scorers.scorer_version_by_id("unknown", 1)
+        store.scorers.version_by_id("unknown", 1)

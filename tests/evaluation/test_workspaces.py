@@ -71,7 +71,7 @@ CALLS = {
     "versions": lambda s, t: s.list_scorer_versions(t.experiment, "s"),
     "delete_scorer": lambda s, t: s.delete_scorer(t.experiment, "s"),
     "configure": lambda s, t: s.upsert_online_scoring_config(t.experiment, "s", 0),
-    "by id": lambda s, t: s.scorers.scorer_version_by_id(t.scorer.scorer_id),
+    "by id": lambda s, t: s.scorers.version_by_id(t.scorer.scorer_id),
     "create_issue": lambda s, t: s.create_issue(t.experiment, "n", "d"),
     "get_issue": lambda s, t: s.get_issue(t.issue),
     "update_issue": lambda s, t: s.update_issue(t.issue, name="mine"),
@@ -112,7 +112,7 @@ def test_datasets_scorers_and_issues_move_with_their_workspace(store, workspaces
     assert [one.name for one in store.search_datasets()] == ["questions"]
     assert len(store._load_dataset_records(theirs.dataset)[0]) == 1
     assert store.get_dataset_experiment_ids(theirs.dataset) == [theirs.experiment]
-    assert store.scorers.scorer_version_by_id(theirs.scorer.scorer_id).scorer_version == 1
+    assert store.scorers.version_by_id(theirs.scorer.scorer_id).scorer_version == 1
     assert [one.issue_id for one in store.search_issues()] == [theirs.issue]
 
 

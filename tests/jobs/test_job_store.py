@@ -1,4 +1,4 @@
-"""Background jobs: who may run one, what becomes of it, how jobs are listed, and what it costs."""
+"""Background jobs: claims, results, lists, workspaces, and what each call costs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mlflow.environment_variables import (
     MLFLOW_SERVER_JOB_TRANSIENT_ERROR_RETRY_BASE_DELAY,
 )
 from mlflow.exceptions import MlflowException
-from mlflow.store.jobs.abstract_store import AbstractJobStore, JobUpdateStatus
+from mlflow.store.jobs.abstract_store import JobUpdateStatus
 from mlflow.store.jobs.sqlalchemy_store import SqlAlchemyJobStore
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.jobs import store as module
+from mlflow_dynamodbstore.jobs import jobs as module
 from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -62,14 +62,6 @@ def ids_of(jobs):
 # --- as MLflow's own ----------------------------------------------------------------------------
 
 
-def test_it_has_every_method_and_argument_of_mlflows_job_stores():
-    for theirs in (AbstractJobStore, SqlAlchemyJobStore):
-        for name, method in inspect.getmembers(theirs, inspect.isfunction):
-            if not name.startswith("_"):
-                ours = inspect.signature(getattr(DynamoDBJobStore, name)).parameters
-                assert set(inspect.signature(method).parameters) <= set(ours), name
-
-
 CALLS: dict[str, Any] = {
     "claim_job": [(), (30.0,), (-1.0,), (float("inf"),)],
     "renew_job_lease": [(10.0,), (None,)],
@@ -102,7 +94,7 @@ TIMES = ("creation_time", "last_update_time", "lease_expires_at", "progress_upda
 
 
 def shown(job):
-    """All that a job shows, but for its id and the hours."""
+    """All that a job shows, without its id and its times."""
     seen = {
         name: getattr(job, name)
         for name, member in inspect.getmembers(type(job))
@@ -170,10 +162,10 @@ def test_a_job_that_failed_waits_longer_each_time(store, time, monkeypatch):
         assert store.claim_job(job) == APPLIED
         assert store.retry_job(job) == retries + 1
         store.table.update(
-            store._key(job), Update(set={"retries": retries})
-        )  # as if the last try had not been
+            store.status_changes.key(job), Update(set={"retries": retries})
+        )  # as before the last retry
     store.reset_job(job)
-    assert store.claim_job(job) == APPLIED  # whoever resets it does not wait
+    assert store.claim_job(job) == APPLIED  # a reset job does not wait
 
 
 def test_details_that_are_told_at_once_are_all_kept(store):

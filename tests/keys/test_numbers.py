@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from mlflow_dynamodbstore.keys import encoding
 from mlflow_dynamodbstore.keys.encoding import (
-    double_of,
     float_of,
     float_of_inverted,
     int_of,
     inverted_float,
-    ordered_bits,
     ordered_float,
     ordered_int,
     ordered_time,
@@ -25,6 +23,7 @@ from mlflow_dynamodbstore.keys.encoding import (
     time_of,
     version_of,
 )
+from mlflow_dynamodbstore.table.binary import double_of, ordered_bits
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 milliseconds = int64 | st.integers(-(10**14), 3 * 10**14)

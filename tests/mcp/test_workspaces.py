@@ -13,7 +13,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 from tests.mcp.making import ACTIVE, FILES, MAIL, add, keys_of, noise
-from tests.stores import refused
+from tests.stores import refused, settle_claims
 
 CASCADE, SET_DEFAULT = WorkspaceDeletionMode.CASCADE, WorkspaceDeletionMode.SET_DEFAULT
 
@@ -166,7 +166,7 @@ def test_a_deletion_interrupted_anywhere_can_be_finished(store, time, monkeypatc
             else:
                 store.delete_mcp_server(FILES)
             time.sleep(claims.LEASE_SECONDS + 1)
-            claims.sweep(table)
+            settle_claims(table)
             assert keys_of(table) == kept
             if done:
                 break

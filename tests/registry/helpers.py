@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.registry.items import Place, listed_meta
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, listed_meta
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.shared.names import claims
@@ -43,7 +43,7 @@ def check_repeats(store: DynamoDBRegistryStore) -> None:
     ]
     for meta in metas:
         name, workspace = registry_keys.model_pk_of(meta["PK"])
-        place = Place(meta["name"] if name is None else name, str(workspace))
+        place = RegisteredModelPlace(meta["name"] if name is None else name, str(workspace))
         guard = items[place.guard["PK"], place.guard["SK"]]
         assert guard == place.listing(meta)
         told = listed_meta(guard, place.name)

@@ -9,7 +9,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.registry.alias_changes import MOST_RECENT
-from mlflow_dynamodbstore.registry.alias_routing import place_of_key, routing_key
+from mlflow_dynamodbstore.registry.alias_routing import bucket_of, routing_key
 from mlflow_dynamodbstore.registry.items import Target
 from mlflow_dynamodbstore.table.sizes import item_size
 from tests.registry.helpers import check_repeats, items_at
@@ -63,18 +63,18 @@ def test_without_a_key_chance_decides(store, model):
 
 
 def test_raising_the_weight_takes_nobody_back_to_the_first_version():
-    places = [place_of_key(f"user-{n}", "m", "champion") for n in range(300)]
-    assert all(0 <= place < 100 for place in places)
-    low, high = ({n for n, p in enumerate(places) if p < weight} for weight in (10, 60))
+    buckets = [bucket_of(f"user-{n}", "m", "champion") for n in range(300)]
+    assert all(0 <= bucket < 100 for bucket in buckets)
+    low, high = ({n for n, b in enumerate(buckets) if b < weight} for weight in (10, 60))
     assert low < high
 
 
 @pytest.mark.parametrize(
-    ("weight", "place", "version"), [(0, 0, 1), (1, 0, 2), (98, 98, 1), (99, 98, 2), (99, 99, 1)]
+    ("weight", "bucket", "version"), [(0, 0, 1), (1, 0, 2), (98, 98, 1), (99, 98, 2), (99, 99, 1)]
 )
-def test_a_key_below_the_weight_gets_the_second_version(store, model, weight, place, version):
+def test_a_key_below_the_weight_gets_the_second_version(store, model, weight, bucket, version):
     keys = (f"user-{n}" for n in range(10_000))
-    key = next(key for key in keys if place_of_key(key, "m", "champion") == place)
+    key = next(key for key in keys if bucket_of(key, "m", "champion") == bucket)
     store.split_registered_model_alias("m", "champion", 2, weight)
     assert asked(store, key) == {version}
 
@@ -292,7 +292,7 @@ def test_a_long_history_of_several_aliases_is_whole(store, other, model):
     assert [(c.alias, c.before, c.after) for c in found] == made[::-1]
     assert [c.change_id for c in found] == sorted((c.change_id for c in found), reverse=True)
     assert len([sk for sk in items_at(store, "RM#m") if "ALIASHIST" in sk]) < len(made)
-    assert len(store._model("m").recent_changes) <= MOST_RECENT
+    assert len(store.model_reader.model("m").recent_changes) <= MOST_RECENT
     check_repeats(store)
 
 
@@ -305,7 +305,7 @@ def test_deleting_a_version_with_many_aliases_records_them_all(store, model):
     assert {(c.alias, c.before, c.after) for c in changes} == {
         (alias, Target(2), None) for alias in aliases
     }
-    assert len(store._model("m").recent_changes) <= MOST_RECENT
+    assert len(store.model_reader.model("m").recent_changes) <= MOST_RECENT
     for alias in aliases:
         assert store.rollback_registered_model_alias("m", alias, changes[0].change_id) is None
 

@@ -8,7 +8,7 @@ import pytest
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.registry.items import Place
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.table.errors import Unavailable
@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.table.wrappers.faults import (
     When,
 )
 from tests.registry.helpers import check_repeats, left_behind, registry_on
-from tests.stores import refused
+from tests.stores import refused, settle_claims
 from tests.table.fakes import FakeTime
 
 LONG = "x" * 3000
@@ -159,9 +159,9 @@ def test_sweeping_finishes_what_a_dead_process_began(engine, time, store, whole)
     with pytest.raises(SimulatedCrash):
         dying.delete_registered_model("old")
     assert left_behind(store)
-    assert claims.sweep(store.table) == 0  # it may still be alive
+    assert settle_claims(store.table) == 0  # it may still be alive
     time.sleep(claims.LEASE_SECONDS + 1)
-    assert claims.sweep(store.table) == 1
+    assert settle_claims(store.table) == 1
     assert left_behind(store) == []
 
 
@@ -231,8 +231,8 @@ def test_a_switch_whose_answer_is_lost_for_good_takes_no_model_away(engine, time
 
 
 def test_a_claim_that_was_lost_stops_the_work(engine, time, store, whole):
-    place = Place("old", "default")
-    claim = claims.Claim(store.table, Place("new", "default"))
+    place = RegisteredModelPlace("old", "default")
+    claim = claims.Claim(store.table, RegisteredModelPlace("new", "default"))
     claim.acquire()
     time.sleep(claims.LEASE_SECONDS + 1)
     store.create_registered_model("new")

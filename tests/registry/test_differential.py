@@ -309,8 +309,8 @@ def test_same_answers_as_mlflows_sql_store(
     Difference.ours = (DynamoDBRegistryStore(uri), DynamoDBRegistryStore(uri))
     # Names are indexed; one of the stores searches by their words, the other lists them.
     field = {"levels": ["word", "trigram"], "complete": True}
-    Difference.ours[0].policies.set(TEXT_FIELDS, {MODEL_NAME: field})
-    monkeypatch.setattr(Difference.ours[1]._words, "ids_having", lambda *_: None)
+    Difference.ours[0].context.policies.set(TEXT_FIELDS, {MODEL_NAME: field})
+    monkeypatch.setattr(Difference.ours[1].search.name_index, "ids_having", lambda *_: None)
     examples = settings().max_examples // 3  # theirs is slow
     run_state_machine_as_test(
         Difference, settings=settings(stateful_step_count=40, max_examples=examples)

@@ -7,7 +7,7 @@ import base64
 import pytest
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
 
-from mlflow_dynamodbstore.registry import search_terms
+from mlflow_dynamodbstore.shared.names import search as name_search
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 from tests.registry.helpers import registry_on
 from tests.stores import refused
@@ -34,7 +34,7 @@ def walked(search, size):
 @pytest.fixture
 def many(store, monkeypatch):
     """Models in no order, over several pages of guards."""
-    monkeypatch.setattr(search_terms, "GUARD_PAGE", 3)
+    monkeypatch.setattr(name_search, "GUARD_PAGE", 3)
     made = ["b", "a", "é", "Z", "a b", "ab", "a#", "🙂", "B", "aa", "~", "a%"]
     for name in made:
         store.create_registered_model(name)

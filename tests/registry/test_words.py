@@ -8,9 +8,10 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
-from mlflow_dynamodbstore.registry import search, search_terms
-from mlflow_dynamodbstore.registry.items import Place
+from mlflow_dynamodbstore.registry import search
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace
 from mlflow_dynamodbstore.shared.names.claims import LEASE_SECONDS, Claim
+from mlflow_dynamodbstore.shared.names.search import Names
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME
@@ -19,7 +20,7 @@ from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, Simulated
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from mlflow_dynamodbstore.upkeep.text_index import TextIndex
-from mlflow_dynamodbstore.workspaces.resources import Models
+from mlflow_dynamodbstore.workspaces.resources import RegisteredModelKind
 from tests.registry.helpers import engine_of, registry_on
 from tests.stores import everything_in
 
@@ -28,16 +29,14 @@ from tests.stores import everything_in
 def indexed(store):
     """A registry whose names are indexed, and complete."""
     field = {"levels": ["word", "trigram"], "complete": True}
-    store.policies.set(TEXT_FIELDS, {MODEL_NAME: field})
+    store.context.policies.set(TEXT_FIELDS, {MODEL_NAME: field})
     return store
 
 
 @pytest.fixture
 def only_words(monkeypatch):
     """A search that lists all names fails."""
-    monkeypatch.setattr(
-        search_terms.Names, "_guarded", lambda *_: pytest.fail("listed all the names")
-    )
+    monkeypatch.setattr(Names, "_guarded", lambda *_: pytest.fail("listed all the names"))
 
 
 def found(store, filter_string):
@@ -49,7 +48,7 @@ def entries(store):
 
 
 def cleaned(store, time):
-    return Cleanup(store.table, store.policies, sleep=time.sleep).run()
+    return Cleanup(store.table, store.context.policies, sleep=time.sleep).run()
 
 
 def test_names_are_found_by_any_three_letters_in_a_row(indexed, only_words):
@@ -76,14 +75,16 @@ def test_names_are_found_by_any_three_letters_in_a_row(indexed, only_words):
 def test_what_says_too_little_is_answered_without_the_index(indexed, wanted, monkeypatch):
     indexed.create_registered_model("night owls")
     if "%o%" not in wanted:
-        monkeypatch.setattr(indexed._words, "ids_having", lambda *_: pytest.fail("asked"))
+        monkeypatch.setattr(
+            indexed.search.name_index, "ids_having", lambda *_: pytest.fail("asked")
+        )
     assert found(indexed, wanted) == ["night owls"]
 
 
 def test_a_name_is_found_the_moment_it_is_taken_while_indexes_lag(tmp_path, time):
     store = registry_on(engine_of(tmp_path, "synchronous=NORMAL&index_lag=5"), time)
     field = {"levels": ["trigram"], "complete": True}
-    store.policies.set(TEXT_FIELDS, {MODEL_NAME: field})
+    store.context.policies.set(TEXT_FIELDS, {MODEL_NAME: field})
     store.create_registered_model("night owls")
     assert found(store, "name LIKE '%owl%'") == ["night owls"]
     store.rename_registered_model("night owls", "night trains")
@@ -141,7 +142,7 @@ def test_a_backfill_enters_the_names_of_all_workspaces(store, time, monkeypatch,
     for team in ("default", "team"):
         with WorkspaceContext(team):
             store.create_registered_model(f"night owls of {team}")
-    index = TextIndex(store.table, store.policies, sleep=time.sleep)
+    index = TextIndex(store.table, store.context.policies, sleep=time.sleep)
     index.add(MODEL_NAME)
     done = index.backfill(MODEL_NAME)
     assert (done.entities, done.entries) == (2, len(entries(store)))
@@ -155,7 +156,7 @@ def test_a_backfill_enters_the_names_of_all_workspaces(store, time, monkeypatch,
 
 def test_an_incomplete_index_is_not_asked(store):
     store.create_registered_model("night owls")
-    store.policies.set(TEXT_FIELDS, {MODEL_NAME: {"levels": ["word"], "complete": False}})
+    store.context.policies.set(TEXT_FIELDS, {MODEL_NAME: {"levels": ["word"], "complete": False}})
     assert found(store, "name LIKE '%owls'") == ["night owls"]
 
 
@@ -163,8 +164,8 @@ def test_entries_of_a_name_that_was_never_taken_are_cleaned_up(indexed, time):
     """A crash between writing the entries and taking the name leaves such."""
     indexed.create_registered_model("night owls")
     before = entries(indexed)
-    indexed._words.enter("default", "never mine", "never mine")
-    indexed._words.enter("default", "night owls", "night trains")
+    indexed.search.name_index.enter("default", "never mine", "never mine")
+    indexed.search.name_index.enter("default", "night owls", "night trains")
     assert found(indexed, "name LIKE '%never%'") == found(indexed, "name LIKE '%trains%'") == []
     report = cleaned(indexed, time)
     assert report.orphans == report.removed > 0
@@ -174,7 +175,7 @@ def test_entries_of_a_name_that_was_never_taken_are_cleaned_up(indexed, time):
 def test_entries_go_with_the_claim_of_somebody_who_is_gone(indexed, time):
     """A deletion that stopped after the model was gone is finished by whoever wants the name."""
     indexed.create_registered_model("night owls")
-    place = Place("night owls", "default")
+    place = RegisteredModelPlace("night owls", "default")
     indexed.table.put(Claim(indexed.table, place).item())
     indexed.table.delete(access_keys.model_name_guard("night owls"))
     time.sleep(LEASE_SECONDS + 1)
@@ -187,8 +188,8 @@ def test_a_model_that_moves_to_the_default_workspace_is_found_there(indexed, mon
     monkeypatch.setenv("MLFLOW_ENABLE_WORKSPACES", "true")
     with WorkspaceContext("team"):
         indexed.create_registered_model("night owls")
-    (guard,) = Models().items(indexed.table, "team")
-    Models().move(indexed.table, "team", guard)
+    (guard,) = RegisteredModelKind().items(indexed.table, "team")
+    RegisteredModelKind().move(indexed.table, "team", guard)
     with WorkspaceContext("default"):
         assert found(indexed, "name LIKE '%owl%'") == ["night owls"]
     assert not [i for i in everything_in(indexed.table) if i["PK"] == "WORKSPACE#team"]
@@ -202,7 +203,7 @@ def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(indexed):
 
 
 def test_too_many_matches_are_listed_instead(indexed, monkeypatch):
-    monkeypatch.setattr(search, "MOST_BY_WORDS", 2)
+    monkeypatch.setattr(search, "MOST_BY_INDEX", 2)
     for n in range(4):
         indexed.create_registered_model(f"owl {n}")
     assert found(indexed, "name LIKE '%owl%'") == [f"owl {n}" for n in range(4)]
@@ -224,7 +225,7 @@ def test_few_of_many_cost_less_by_their_words(engine, time):
 
     found(store, "name LIKE '%owls%'")
     listed = cost()
-    index = TextIndex(store.table, store.policies, sleep=time.sleep)
+    index = TextIndex(store.table, store.context.policies, sleep=time.sleep)
     index.add(MODEL_NAME, ["trigram"])
     index.backfill(MODEL_NAME)
     found(store, "name LIKE '%owls%'")

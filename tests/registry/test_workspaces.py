@@ -7,7 +7,7 @@ from mlflow.entities.model_registry import RegisteredModelTag
 from mlflow.entities.webhook import WebhookAction, WebhookEntity, WebhookEvent
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.registry.items import Place
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace
 from mlflow_dynamodbstore.shared.names import claims
 from tests.registry.helpers import items_at, registry_on
 from tests.stores import refused
@@ -63,8 +63,8 @@ def test_the_default_workspace_has_the_plain_keys(store, teams):
 
 def test_a_model_can_be_moved_to_another_workspace(store, teams):
     """What deleting a workspace does with its models."""
-    target = Place("from one", "default")
-    assert claims.move(store.table, Place("m", "one"), target, None) is not None
+    target = RegisteredModelPlace("from one", "default")
+    assert claims.move(store.table, RegisteredModelPlace("m", "one"), target, None) is not None
     with WorkspaceContext("one"):
         assert store.search_registered_models() == []
         assert store.search_model_versions("run_id = 'run'") == []

@@ -1,4 +1,4 @@
-"""Label schemas and review queues to try things on, in one call each."""
+"""Label schemas and review queues for tests, created in one call each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleanup takes what crashes left of reviews, and nothing else."""
+"""Cleanup removes the items of reviews that crashes left behind, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_is_in_order_stays(store, time, experiment, queue):
 
 
 def test_items_without_their_queue_go(store, time, experiment, queue):
-    """As a deletion that was interrupted leaves them."""
+    """As an interrupted deletion leaves them."""
     others = line_up(store, experiment, "tr-1", name="other")
     store.table.delete(review_keys.review_queue_key(experiment, queue.queue_id))
     assert list(store.list_review_queues(experiment, item_id="tr-1")) == [others]
@@ -64,7 +64,7 @@ def test_everything_goes_with_its_experiment(store, time, experiment, queue):
 
 
 def work(store: DynamoDBTrackingStore, experiment: str, trace: str) -> None:
-    """A bit of everything that writes, so that it can be tried again after a crash."""
+    """All calls that write, in a form that can be repeated after a crash."""
     schemas = {s.name: s for s in store.list_label_schemas(experiment)}
     asked = schemas.get("asked") or schemas.get("again") or ask(store, experiment, "asked")
     store.update_label_schema(str(asked.schema_id), name="again")
@@ -85,7 +85,7 @@ def work(store: DynamoDBTrackingStore, experiment: str, trace: str) -> None:
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 def test_dying_at_any_write_leaves_names_and_queues_usable(store, time, experiment, when):
-    """Whatever was done, the same calls again come to the same end."""
+    """Repeating the calls after a crash leads to the same state."""
     deaths = 0
     while True:
         trace = trace_id(deaths)
@@ -96,7 +96,7 @@ def test_dying_at_any_write_leaves_names_and_queues_usable(store, time, experime
             work(dying, experiment, trace)
         except SimulatedCrash:
             deaths += 1
-            work(store, experiment, trace)  # whoever comes next
+            work(store, experiment, trace)  # another process
         else:
             break
         cleaned(store, time)

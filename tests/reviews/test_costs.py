@@ -28,7 +28,7 @@ class Metered(NamedTuple):
 
 
 def metered(uri: str) -> Metered:
-    """A queue of 300 items, of which five are left to do."""
+    """A queue of 300 items, of which five are pending."""
     engine = MeteredEngine(open_engine(uri))
     engine.prepare(create=True)
     store = DynamoDBTrackingStore(uri, "s3://bucket/root", table=Table(engine))
@@ -77,7 +77,7 @@ def test_a_page_of_a_long_queue_costs_the_same_wherever_it_is(costs):
 
 
 def test_finishing_an_item(costs):
-    """Looked at and changed: 2 requests, 2 read units, 3 write units, of which 2 for LSI1."""
+    """Read and changed: 2 requests, 2 read units, 3 write units, of which 2 for LSI1."""
     store, meter, experiment, _ = costs
     queue = line_up(store, experiment, "tr-1", name="finishing")
     with meter.measure() as used:
@@ -90,7 +90,7 @@ def test_finishing_an_item(costs):
 
 
 def test_attaching_many(costs):
-    """99 items in 3 requests: a look at them, at their traces, and one transaction."""
+    """99 items in 3 requests: two reads of the items and their traces, and one transaction."""
     store, meter, experiment, _ = costs
     queue = line_up(store, experiment, name="attaching")
     with meter.measure() as used:
@@ -100,7 +100,7 @@ def test_attaching_many(costs):
 
 
 def test_label_schemas(costs):
-    """One is made in 2 requests; a list takes 2 in a process that has seen the experiment."""
+    """Creating one takes 2 requests; listing takes 2 in a process that knows the experiment."""
     store, meter, _, _ = costs
     experiment = store.create_experiment("asked")
     with meter.measure() as used:
@@ -114,7 +114,7 @@ def test_label_schemas(costs):
 
 
 def test_the_queues_of_one_user(costs):
-    """2 requests, also when the only one is older than many of others."""
+    """2 requests, even if the only one is older than many of other users."""
     store, meter, _, _ = costs
     experiment = store.create_experiment("reviewers")
     mine = store.get_or_create_user_queue(experiment, user="ada")
@@ -127,7 +127,7 @@ def test_the_queues_of_one_user(costs):
 
 
 def test_deleting_traces_asks_once_whether_there_are_queues(costs):
-    """One request for all of them where there are none, and one a trace where there are."""
+    """One request in all where there are no queues, and one more for each trace where there are."""
     store, meter, reviewed, _ = costs
     used = {}
     for experiment in (store.create_experiment("traced"), reviewed):

@@ -1,4 +1,4 @@
-"""Keys of reviews sort as MLflow lists, and no range reaches into what is not its own."""
+"""Keys of reviews sort as MLflow lists them, and each range holds only its own items."""
 
 from __future__ import annotations
 

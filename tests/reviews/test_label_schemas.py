@@ -9,7 +9,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 from mlflow.genai.label_schemas.label_schemas import InputCategorical, InputNumeric, InputText
 
-from mlflow_dynamodbstore.reviews.listing import NEWEST_FIRST
+from mlflow_dynamodbstore.reviews.newest_first import NEWEST_FIRST
 from tests.reviews.making import ask, pages
 from tests.stores import everything_in, refused
 
@@ -128,28 +128,28 @@ def test_a_token_of_another_type_is_refused(store, experiment):
 
 def test_a_schema_that_vanishes_while_it_is_changed_is_not_found(store, other, experiment):
     made = ask(store, experiment)
-    found = store.label_schemas._label_schema_item
+    found = store.label_schemas._get_item
 
     def vanishing(schema_id):
         item = found(schema_id)
         other.delete_label_schema(schema_id)
         return item
 
-    store.label_schemas._label_schema_item = vanishing
+    store.label_schemas._get_item = vanishing
     with refused("RESOURCE_DOES_NOT_EXIST", f"'{made.schema_id}' not found"):
         store.update_label_schema(made.schema_id, instruction="late")
     assert not [item for item in everything_in(store.table) if str(made.schema_id) in str(item)]
 
 
 def test_an_experiment_that_is_deleted_meanwhile_takes_no_schema(store, other, experiment):
-    active = store.reviewed_experiments.reviewed_experiment
+    active = store.reviewed_experiments.active_id
 
     def then_deleted(experiment_id):
         home = active(experiment_id)
         other.delete_experiment(experiment_id)
         return home
 
-    store.reviewed_experiments.reviewed_experiment = then_deleted
+    store.reviewed_experiments.active_id = then_deleted
     with refused("RESOURCE_DOES_NOT_EXIST", f"No Experiment with id={experiment} exists"):
         ask(store, experiment)
     assert not [item for item in everything_in(store.table) if "LS" in item["SK"]]

@@ -69,7 +69,7 @@ def test_everybody_who_wants_a_users_queue_gets_the_same(store, other, experimen
 
 
 def test_questions_are_locked_by_what_is_attached_while_they_are_changed(store, other, experiment):
-    """An item that comes in after the look at the empty queue refuses the change all the same."""
+    """An item attached after the queue was found empty still refuses the change."""
     old, new = ask(store, experiment, "old"), ask(store, experiment, "new")
     queue = line_up(store, experiment, schema_ids=[old.schema_id])
     check = store.review_queues._check_questions
@@ -86,27 +86,27 @@ def test_questions_are_locked_by_what_is_attached_while_they_are_changed(store, 
 
 def test_a_change_of_users_does_not_mind_what_is_attached_meanwhile(store, other, experiment):
     queue = line_up(store, experiment)
-    found = store.review_queues.queue_item
+    found = store.review_queues.get_item
 
     def attaching(queue_id):
         item = found(queue_id)
         other.add_items_to_review_queue(queue_id, item_ids=["tr-1"])
         return item
 
-    store.review_queues.queue_item = attaching
+    store.review_queues.get_item = attaching
     assert store.update_review_queue(queue.queue_id, users=["bo", "ada"]).users == ["ada", "bo"]
 
 
 def test_a_deleted_queue_leaves_nothing_and_takes_nothing(store, other, experiment):
     queue = line_up(store, experiment, *(f"tr-{n}" for n in range(120)), users=["ada"])
-    read = store.review_queues.home_of_queue
+    read = store.review_queues.experiment_of
 
     def deleting(queue_id):
         home = read(queue_id)
         other.delete_review_queue(queue_id)
         return home
 
-    store.review_queues.home_of_queue = deleting
+    store.review_queues.experiment_of = deleting
     for call in (
         lambda: store.add_items_to_review_queue(queue.queue_id, item_ids=["tr-x"]),
         lambda: store.set_review_queue_item_status(
@@ -230,7 +230,7 @@ def test_deleting_traces_detaches_them_in_their_experiment(store, other, experim
 
 
 def test_what_is_attached_expires_with_its_trace(store, other, experiment, time):
-    """A changed retention of traces holds for it too, and what is no trace stays."""
+    """It also follows a changed retention of traces; an item that is no trace stays."""
     ask(store, experiment)
     for n in (1, 2):
         store.start_trace(make_info(trace_id(n), experiment))
@@ -258,7 +258,7 @@ def test_what_is_attached_expires_with_its_trace(store, other, experiment, time)
 
 
 def test_a_deletion_that_is_interrupted_can_be_repeated(store, experiment, monkeypatch):
-    """Traces leave their queues first: no queue is left with a trace that is not there."""
+    """Traces are detached first, so no queue keeps a trace that does not exist."""
     store.start_trace(make_info(trace_id(1), experiment))
     queue = line_up(store, experiment, trace_id(1))
 

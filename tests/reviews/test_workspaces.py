@@ -88,7 +88,7 @@ def test_the_questions_of_another_workspace_cannot_be_asked(store, theirs):
 
 
 def test_the_same_names_and_traces_stay_apart(store, theirs):
-    """Deleting a trace of one team leaves the queues of another alone, whatever they name."""
+    """Deleting a trace of one team does not change the queues of another, even with the same id."""
     _, schema, queue = theirs
     with WorkspaceContext("team-a"):
         mine = store.create_experiment("reviewed")

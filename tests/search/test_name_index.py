@@ -13,7 +13,7 @@ from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
-from mlflow_dynamodbstore.workspaces.resources import Experiments
+from mlflow_dynamodbstore.workspaces.resources import ExperimentKind
 from tests.stores import everything_in, open_tracking_store
 from tests.table.fakes import FakeTime
 
@@ -119,7 +119,7 @@ def test_an_experiment_that_moves_to_the_default_workspace_is_found_there(store)
     store.table.put({**meta, "workspace": "team"})
     store.experiments.experiment_names.leave("default", number, "night owls")
     store.experiments.experiment_names.enter("team", number, "night owls")
-    Experiments().move(store.table, "team", store.table.get(there))
+    ExperimentKind().move(store.table, "team", store.table.get(there))
     assert found(store, "name LIKE '%owls%'") == ["night owls"]
     assert not [i for i in everything_in(store.table) if i["PK"] == "WORKSPACE#team"]
 

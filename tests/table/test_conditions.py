@@ -22,7 +22,8 @@ from boto3.dynamodb.conditions import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore.table.conditions import attribute_names, holds, predicate, wire_bytes
+from mlflow_dynamodbstore.table.binary import to_binary
+from mlflow_dynamodbstore.table.conditions import attribute_names, holds, predicate
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
 
@@ -224,12 +225,12 @@ def test_not_a_number_is_above_infinity_and_minus_zero_below_zero() -> None:
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
-def test_wire_bytes_keep_the_order_of_floats(a: float, b: float) -> None:
-    """Two floats compare as their wire bytes do."""
+def test_binaries_keep_the_order_of_floats(a: float, b: float) -> None:
+    """Two floats compare as their binaries do."""
     if a < b:
-        assert wire_bytes(a) < wire_bytes(b)
+        assert to_binary(a) < to_binary(b)
     if struct.pack(">d", a) == struct.pack(">d", b):
-        assert wire_bytes(a) == wire_bytes(b)
+        assert to_binary(a) == to_binary(b)
 
 
 @given(st.text(), st.text())

@@ -10,19 +10,27 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 from hypothesis import settings
 
-from mlflow_dynamodbstore.table.contract import Check, Delete, Engine, Patch, Put, Query, Write
+from mlflow_dynamodbstore.table.contract import (
+    Check,
+    Delete,
+    Engine,
+    IncompleteWrite,
+    Patch,
+    Put,
+    Query,
+    Write,
+)
 from mlflow_dynamodbstore.table.errors import (
     ConditionFailed,
-    IncompleteWrite,
     Throttled,
     TransactionCancelled,
     Unavailable,
 )
+from mlflow_dynamodbstore.table.request_checks import key_of
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.table.wrappers.base import key_of
 from mlflow_dynamodbstore.table.wrappers.faults import (
     CrashingEngine,
     FaultyEngine,

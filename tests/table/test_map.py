@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ who: ContextVar[str] = ContextVar("who", default="nobody")
 @pytest.fixture(params=[True, False], ids=["waits on a network", "does not"])
 def table(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Table]:
     engine = open_engine(f"dynamodb:///{tmp_path / 't.ddb'}")
-    engine.waits_on_network = request.param  # type: ignore[attr-defined]
+    engine.capabilities = replace(engine.capabilities, waits_on_network=request.param)
     table = Table(engine)
     yield table
     table.close()

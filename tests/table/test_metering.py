@@ -10,7 +10,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancel
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.table.values import Key, same_value
 from mlflow_dynamodbstore.table.wrappers import costs
 from mlflow_dynamodbstore.table.wrappers.metering import Meter, MeteredEngine, requests_of
 from tests.table.suite.samples import item, token
@@ -31,8 +31,8 @@ def sized(sk: str, size: int, **attributes):
 def metered(engine):
     """The engine with a meter around it, and no meter left in it afterwards."""
     yield MeteredEngine(engine)
-    if hasattr(engine, "observer"):
-        engine.observer = None
+    if engine.capabilities.observable is not None:
+        engine.capabilities.observable.observer = None
 
 
 def cost(metered, call) -> tuple[dict[str, int], float, float]:
@@ -257,4 +257,4 @@ def test_requests_of_nothing():
 )
 def test_values_are_compared_as_they_are_stored(one, other, same):
     """An index entry has changed when a stored value has, types and bits included."""
-    assert costs.same_value(one, other) is same
+    assert same_value(one, other) is same

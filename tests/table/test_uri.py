@@ -9,7 +9,8 @@ import pytest
 
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.errors import BadTableURI, TableMissing
-from mlflow_dynamodbstore.table.uri import Location, open_engine, parse
+from mlflow_dynamodbstore.table.location import Location, parse
+from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 
 RIGHT = {
@@ -63,10 +64,10 @@ def test_right_uris(uri):
 
 
 WRONG = {
-    "sqlite:///mlflow.db": "a table URI is dynamodb://us-east-1/mlflow",
-    "dynamodb:mlflow": "a table URI is dynamodb://us-east-1/mlflow",
-    "dynamodb:/mlflow.ddb": "a table URI is dynamodb://us-east-1/mlflow",
-    "": "a table URI is dynamodb://us-east-1/mlflow",
+    "sqlite:///mlflow.db": "is not a table URI; write dynamodb://us-east-1/mlflow",
+    "dynamodb:mlflow": "is not a table URI; write dynamodb://us-east-1/mlflow",
+    "dynamodb:/mlflow.ddb": "is not a table URI; write dynamodb://us-east-1/mlflow",
+    "": "is not a table URI; write dynamodb://us-east-1/mlflow",
     "dynamodb://": "names no file",
     "dynamodb:///": "names no file",
     "dynamodb:///folder/": "names no file",
@@ -74,25 +75,25 @@ WRONG = {
     "dynamodb://us-east-1/": "names no table; write dynamodb://us-east-1/mlflow",
     "dynamodb://localhost:8000": "names no table; write dynamodb://localhost:8000/mlflow",
     "dynamodb://us-east/mlflow": (
-        "'us-east' is not an AWS region nor host:port; write dynamodb://us-east-1/mlflow"
+        "'us-east' is neither an AWS region nor host:port; write dynamodb://us-east-1/mlflow or "
     ),
-    "dynamodb://mlflow/table": "'mlflow' is not an AWS region nor host:port",
-    "dynamodb://US-EAST-1/mlflow": "'US-EAST-1' is not an AWS region nor host:port",
+    "dynamodb://mlflow/table": "'mlflow' is neither an AWS region nor host:port",
+    "dynamodb://US-EAST-1/mlflow": "'US-EAST-1' is neither an AWS region nor host:port",
     "dynamodb://localhost:http/mlflow": "'http' is not a port",
     "dynamodb://localhost:70000/mlflow": "'70000' is not a port",
     "dynamodb://[nonsense]:8000/mlflow": "is not an IPv6 address",
-    "dynamodb://us-east-1/team/mlflow": "a table is one name, not the path '/team/mlflow'",
-    "dynamodb://us-east-1//mlflow": "a table is one name",
+    "dynamodb://us-east-1/team/mlflow": "'/team/mlflow' is a path, not the name of a table",
+    "dynamodb://us-east-1//mlflow": "is a path, not the name of a table",
     "dynamodb://us-east-1/my table": "is not a table name",
     "dynamodb://us-east-1/ml": "is not a table name",
     f"dynamodb://us-east-1/{'x' * 256}": "is not a table name",
-    "dynamodb://us-east-1/mlflow?colour=blue": r"'colour' is no option .*it takes transport",
-    "dynamodb://us-east-1/mlflow?region=eu-west-1": "'region' is no option",
-    "dynamodb://localhost:8000/mlflow?scheme=ftp": "one of http, https",
-    "dynamodb://localhost:8000/mlflow?region=moon": "region such as eu-west-1",
-    "dynamodb:///m.ddb?synchronous=OFF": "one of FULL, NORMAL",
-    "dynamodb:///m.ddb?synchronous=FULL&synchronous=NORMAL": "stands twice",
-    "dynamodb:///m.ddb?index_lag=-1": "number of seconds",
+    "dynamodb://us-east-1/mlflow?colour=blue": "unknown option 'colour': .* takes transport",
+    "dynamodb://us-east-1/mlflow?region=eu-west-1": "the URI of a table on AWS takes transport",
+    "dynamodb://localhost:8000/mlflow?scheme=ftp": "scheme is http or https",
+    "dynamodb://localhost:8000/mlflow?region=moon": r"region is an AWS region; .*\?region=",
+    "dynamodb:///m.ddb?synchronous=OFF": "synchronous is FULL or NORMAL",
+    "dynamodb:///m.ddb?synchronous=FULL&synchronous=NORMAL": "gives the option .* twice",
+    "dynamodb:///m.ddb?index_lag=-1": r"index_lag is a number of seconds; .*\?index_lag=2",
     "dynamodb:///m.ddb?index_lag=nan": "number of seconds",
     "dynamodb:///m.ddb?collection_limit=0": "number of bytes above 0",
     "dynamodb:///m.ddb?collection_limit=many": "number of bytes above 0",
@@ -165,7 +166,7 @@ def test_reading_a_uri_imports_no_engine():
     """Neither boto3 nor sqlite3 is loaded to look at a URI."""
     program = (
         "import sys\n"
-        "from mlflow_dynamodbstore.table.uri import parse\n"
+        "from mlflow_dynamodbstore.table.location import parse\n"
         "parse('dynamodb://us-east-1/mlflow')\n"
         "print([m for m in ('boto3', 'botocore', 'sqlite3') if m in sys.modules])\n"
     )

@@ -10,7 +10,7 @@ from mlflow_dynamodbstore.keys import runs as run_keys
 from tests.stores import open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
-SENTENCE = r"has version 7, and this release of \S+ knows versions up to \d: upgrade"
+SENTENCE = r"has version 7, but this release of \S+ knows versions up to \d: upgrade"
 
 CALLS = {
     "get_run": lambda s, run: s.get_run(run),

@@ -7,8 +7,7 @@ import pytest
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.table.contract import Put
-from mlflow_dynamodbstore.table.dynamodb.admin import TableState
+from mlflow_dynamodbstore.table.contract import Capabilities, Put, TableState
 from mlflow_dynamodbstore.table.errors import AccessDenied, SchemaMismatch
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -99,7 +98,7 @@ def test_a_late_answer_says_nothing_of_the_clock(store, time, monkeypatch, answe
         time.sleep(20)
         return TableState(True, True, True, began + answered)
 
-    monkeypatch.setattr(store.table.engine, "state", state, raising=False)
+    monkeypatch.setattr(store.table.engine, "capabilities", Capabilities(state=state))
     assert findings(store.table)["clock"].level == level
 
 

@@ -66,7 +66,7 @@ Values = dict[str, Any]
 
 
 def fill(tracking: DynamoDBTrackingStore, registry: DynamoDBRegistryStore) -> Values:
-    """Make one of everything in the active workspace; gives the values to name it by."""
+    """Make one of everything in the active workspace; returns the values that name it."""
     made: Values = {}
     for make in (_tracking, _traces, _genai, _gateway, _mcp):
         make(tracking, made)
@@ -205,7 +205,7 @@ PROMPT = "the-prompt"
 
 
 def _contents(made: Values) -> Values:
-    """What the other parameters are called with."""
+    """The values of the other parameters."""
     return {
         "name": NAME,
         "new_name": "another-name",
@@ -288,7 +288,7 @@ def _contents(made: Values) -> Values:
 
 
 def overrides(method: str, made: Values) -> Values:
-    """Where a method takes something else under a name that others use, too."""
+    """Values for parameters that mean something else in this method than in others."""
     found: Values = {}
     if "mcp" in method:
         found |= {"name": SERVER, "version": "1.0.0", "endpoint_id": made["mcp_endpoint_id"]}
@@ -334,7 +334,7 @@ def methods(store: type, private: frozenset[str]) -> Iterator[str]:
 
 
 def arguments(method: Callable[..., Any], made: Values) -> tuple[Values, list[str]]:
-    """The arguments of a method, and the names of those that nobody has told us."""
+    """The arguments of a method, and the names of those without a known value."""
     known = made | overrides(method.__name__, made)
     given: Values = {}
     unknown = []
@@ -355,7 +355,7 @@ CALLS = [
 
 
 class World:
-    """A table with one of everything in team-a, and what may not change about it."""
+    """A table with one of everything in team-a, which must not change."""
 
     def __init__(self, tracking: DynamoDBTrackingStore):
         self.tracking = tracking
@@ -378,14 +378,14 @@ class World:
         return {(str(item["PK"]), str(item["SK"])): item for item in found}
 
     def damage(self) -> list[Any]:
-        """What of team-a is not as it was at the last look, or has come to lie in its places."""
+        """The items of team-a that were changed, removed or added since the last call."""
         now = {key: item for key, item in self.items().items() if key[0] in self.places}
         before, self.theirs = self.theirs, now
         return sorted(key for key in before | now if before.get(key) != now.get(key))
 
 
 def called(method: Callable[..., Any], given: Values) -> Any:
-    """What a method gives, to the end, or why it refuses."""
+    """All that a method returns, or its error."""
     try:
         answer = method(**given)
         if isinstance(answer, RunOperations):

@@ -27,7 +27,7 @@ def text_of(value: Any, depth: int = 8) -> str:
     elif isinstance(value, (list, tuple, set, frozenset)):
         parts = list(value)
     else:
-        # Not its properties: some of MLflow's entities fetch things when they are looked at.
+        # Not its properties: some properties of MLflow's entities fetch things.
         parts = list(vars(value).values()) if hasattr(value, "__dict__") else [repr(value)]
     return " ".join(text_of(part, depth - 1) for part in parts)
 
@@ -53,7 +53,7 @@ def test_the_walk_would_notice(world):
                 answer = called(method, arguments(method, world.values)[0])
                 seen += MARK in text_of(answer)
     assert seen >= 30
-    world.damage()  # some of these make what they do not find
+    world.damage()  # some of these create what they do not find
 
 
 # --- names and tokens that somebody made up -----------------------------------------------------
@@ -72,7 +72,7 @@ CRAFTED = [
 
 @pytest.mark.parametrize(("store", "name"), CALLS, ids=lambda part: part)
 def test_no_crafted_name_reaches_anything(world, store, name):
-    """In place of each text that a method takes, one after the other."""
+    """A crafted name replaces each text argument of a method, one after the other."""
     method = getattr(getattr(world, store), name)
     given, _ = arguments(method, world.values)
     texts = [key for key, value in given.items() if type(value) is str]
@@ -108,7 +108,7 @@ TOKENS = [
         ),
     ),
 ]
-UNPAGED = {"query_trace_metrics"}  # MLflow gives no tokens out there
+UNPAGED = {"query_trace_metrics"}  # MLflow gives no tokens there
 PAGED = [
     (store, name)
     for store, name in CALLS

@@ -1,4 +1,4 @@
-"""Workspaces: created, listed and changed at once, and deleted with or without contents."""
+"""Workspaces: creating, listing and changing them, and deleting them with their contents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.workspaces import resources
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
-from tests.stores import everything_in, open_tracking_store, refused
+from tests.stores import everything_in, open_tracking_store, refused, settle_claims
 from tests.table.fakes import FakeTime
 
 RESTRICT = WorkspaceDeletionMode.RESTRICT
@@ -169,7 +169,7 @@ def add_model(store: DynamoDBWorkspaceStore, name: str, workspace: str) -> None:
 def add_webhook(store: DynamoDBWorkspaceStore, name: str, workspace: str) -> None:
     event = WebhookEvent(WebhookEntity.REGISTERED_MODEL, WebhookAction.CREATED)
     with WorkspaceContext(workspace):
-        # An address, so that no name need be looked up.
+        # An IP address, so that no name is looked up.
         DynamoDBRegistryStore("", table=store.table).create_webhook(
             name, "https://93.184.215.14/hook", [event]
         )
@@ -201,7 +201,7 @@ def test_a_workspace_that_holds_something_is_not_deleted_by_default(filled, trac
     before = everything_in(store.table)
     with refused("INVALID_STATE", "'registered_models' still contains 1 resource"):
         store.delete_workspace("team-a")
-    resources.Models().remove(store.table, "team-a", guard_of(store.table, "iris"))
+    resources.RegisteredModelKind().remove(store.table, "team-a", guard_of(store.table, "iris"))
     with refused("INVALID_STATE", "'experiments' still contains 1 resource"):
         store.delete_workspace("team-a", RESTRICT)
     assert len(everything_in(store.table)) < len(before)
@@ -267,7 +267,7 @@ def test_moving_brings_everything_to_the_default_workspace(filled, tracking):
     store, experiment_id, run_id = filled
     store.delete_workspace("team-a", SET_DEFAULT)
     assert names(store) == ["default"]
-    tracking._workspace_of.forget(experiment_id)
+    tracking.experiment_lookup._workspace_of.forget(experiment_id)
     with WorkspaceContext("default"):
         found = tracking.get_experiment_by_name("one")
         assert (found.experiment_id, found.workspace) == (experiment_id, "default")
@@ -303,13 +303,13 @@ def test_moving_is_refused_as_a_whole_where_names_are_taken(filled, tracking):
     assert everything_in(store.table) == before
 
 
-@pytest.mark.parametrize("kind", [resources.Models, resources.Experiments])
+@pytest.mark.parametrize("kind", [resources.RegisteredModelKind, resources.ExperimentKind])
 def test_a_name_taken_while_things_are_moved_is_a_conflict_too(filled, tracking, monkeypatch, kind):
     store, *_ = filled
     move = kind.move
 
-    def late(self: resources.Kind, *args: object) -> None:
-        if kind is resources.Models:
+    def late(self: resources.ResourceKind, *args: object) -> None:
+        if kind is resources.RegisteredModelKind:
             add_model(store, "iris", "default")
         else:
             add_experiment(tracking, "one", "default")
@@ -329,7 +329,7 @@ class Interruption(Exception):
 def test_a_deletion_interrupted_anywhere_is_finished_by_the_next_call(
     filled, tracking, time, monkeypatch, mode
 ):
-    """Each try gets one write further than the one before, until one gets to the end."""
+    """Each attempt is interrupted one write later than the one before, until one succeeds."""
     store, experiment_id, run_id = filled
     table = store.table
     for allowed in range(60):
@@ -355,10 +355,10 @@ def test_a_deletion_interrupted_anywhere_is_finished_by_the_next_call(
     assert allowed > 1
     assert names(store) == ["default"]
     time.sleep(claims.LEASE_SECONDS)
-    claims.sweep(table)
+    settle_claims(table)
     for pk in (access_keys.workspace_pk("team-a"), registry_keys.model_pk("iris", "team-a")):
         assert partition(table, pk) == []
-    tracking._workspace_of.forget(experiment_id)
+    tracking.experiment_lookup._workspace_of.forget(experiment_id)
     registry = DynamoDBRegistryStore("", table=table)
     with WorkspaceContext("default"):
         if mode == CASCADE:

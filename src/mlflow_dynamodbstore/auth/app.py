@@ -17,23 +17,23 @@ from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
 from mlflow.server import auth
 from mlflow.server.constants import BACKEND_STORE_URI_ENV_VAR
 
-from mlflow_dynamodbstore.auth.mlflow_patch import check_seat, take_seat
+from mlflow_dynamodbstore.auth.mlflow_patch import check_mlflow, install_store
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
-from mlflow_dynamodbstore.table.uri import SCHEME
+from mlflow_dynamodbstore.table.location import SCHEME
 
 DEFAULT_ADMIN = "admin"
 _TAKEN = ErrorCode.Name(RESOURCE_ALREADY_EXISTS)
 
-# `mlflow server` imports this module before it starts its processes. What is wrong is said there,
-# once; a process that cannot start is started again and again.
-check_seat(auth)
+# `mlflow server` imports this module before it starts its processes, so an error is reported once.
+# A process that fails at its start would be started again and again.
+check_mlflow(auth)
 
 
 def create_app(*arguments: Any) -> Any:
     """MLflow's auth app with our store. MLflow's server calls it once in each of its processes."""
     uri = table_uri(auth.auth_config.database_uri)
     store = DynamoDBAuthStore(uri)
-    take_seat(auth, store)
+    install_store(auth, store)
     admin = auth.auth_config.admin_username or DEFAULT_ADMIN
     auth.auth_config = auth.auth_config._replace(database_uri=uri, admin_username=admin)
     ensure_admin(store, admin)
@@ -43,7 +43,7 @@ def create_app(*arguments: Any) -> Any:
 
 
 def table_uri(configured: str) -> str:
-    """The table of users and grants: what the auth configuration says, or that of the server."""
+    """The table of users and grants: the configured one, or else that of the server."""
     for uri in (configured, os.environ.get(BACKEND_STORE_URI_ENV_VAR, "")):
         if uri.startswith(SCHEME):
             return uri
@@ -55,7 +55,7 @@ def table_uri(configured: str) -> str:
 
 
 def ensure_admin(store: DynamoDBAuthStore, name: str) -> None:
-    """Create the first user. Without a configured password one is made up, and shown once."""
+    """Create the first user. Without a configured password one is generated and shown once."""
     configured = auth.auth_config.admin_password
     if store.has_user(name):
         return
@@ -65,11 +65,11 @@ def ensure_admin(store: DynamoDBAuthStore, name: str) -> None:
     except MlflowException as error:
         if error.error_code != _TAKEN:
             raise
-        return  # another process was faster, and has shown its password
+        return  # another process created the user and showed the password
     if not configured:
         sys.stderr.write(
             f"\nCreated the user {name!r}, who may do everything, with the password\n\n"
-            f"    {password}\n\nIt is shown this once. Keep it, or change it.\n\n"
+            f"    {password}\n\nIt is shown only once. Keep it, or change it.\n\n"
         )
         sys.stderr.flush()
 

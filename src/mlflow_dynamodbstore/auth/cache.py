@@ -1,26 +1,21 @@
-"""Answers to permission checks, remembered for a moment.
+"""A cache of the answers to permission checks.
 
-Any write made through :class:`WatchedTable` empties the memory of this process, so a change holds
-here as soon as its call returns. Other processes follow when their answers have grown old.
+Every write through a ``CacheClearingTable`` clears the cache of this process, so a change holds
+here as soon as its call returns. Other processes see it when their answers are ``SECONDS`` old.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from boto3.dynamodb.conditions import ConditionBase
-
-from mlflow_dynamodbstore.table.contract import Query, Returns, TransactWrite, Write
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Key
 
 SECONDS = 2.0
 SIZE = 10_000
@@ -31,8 +26,8 @@ Question = tuple[object, ...]
 _fresh: ContextVar[bool] = ContextVar("fresh", default=False)
 
 
-class Recent:
-    """At most ``size`` answers, each at most ``seconds`` old."""
+class AnswerCache:
+    """At most ``size`` answers, each read less than ``seconds`` ago."""
 
     def __init__(
         self,
@@ -40,43 +35,35 @@ class Recent:
         size: int = SIZE,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self.seconds = seconds
-        self._size = size
+        self._seconds = seconds
         self._clock = clock
-        self._answers: OrderedDict[Question, tuple[float, object]] = OrderedDict()
+        self._answers: BoundedCache[Question, tuple[float, object]] = BoundedCache(size)
         self._generation = 0
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._answers)
 
-    def answer(
-        self, question: Question, read: Callable[[], T], keep: Callable[[T], bool] | None = None
-    ) -> T:
-        """The remembered answer, or what ``read`` gives. Callers do not change what they get.
+    def answer(self, question: Question, read: Callable[[], T]) -> T:
+        """The cached answer, or what ``read`` returns; callers must not change it.
 
-        With ``keep`` only some answers are remembered.
+        None is not cached: what is created elsewhere is found at once.
         """
         now = self._clock()
-        with self._lock:
-            known = self._answers.get(question)
-            generation = self._generation
-        if known is not None and now < known[0] and not _fresh.get():
-            return cast("T", known[1])
+        cached = None if _fresh.get() else self._answers.get(question)
+        if cached is not None and now < cached[0]:
+            return cast("T", cached[1])
+        generation = self._generation
         answer = read()
-        if keep is not None and not keep(answer):
-            return answer
-        with self._lock:
-            # What was read before a change was made is not to be remembered after it.
-            if generation == self._generation:
-                self._answers[question] = (now + self.seconds, answer)
-                self._answers.move_to_end(question)
-                while len(self._answers) > self._size:
-                    self._answers.popitem(last=False)
+        if answer is not None:
+            with self._lock:
+                # An answer that was read before a change must not be cached after it.
+                if generation == self._generation:
+                    self._answers.put(question, (now + self._seconds, answer))
         return answer
 
-    def forget(self) -> None:
-        """Remember nothing, not even what is being read right now."""
+    def clear(self) -> None:
+        """Drop all answers, also those that are being read right now."""
         with self._lock:
             self._generation += 1
             self._answers.clear()
@@ -84,7 +71,7 @@ class Recent:
 
 @contextmanager
 def fresh_answers() -> Iterator[None]:
-    """Let every answer within be read anew."""
+    """Read every answer from the table within this block."""
     token = _fresh.set(True)
     try:
         yield
@@ -92,61 +79,11 @@ def fresh_answers() -> Iterator[None]:
         _fresh.reset(token)
 
 
-_memories: WeakKeyDictionary[Table, Recent] = WeakKeyDictionary()
-_memories_lock = Lock()
+_caches: WeakKeyDictionary[Table, AnswerCache] = WeakKeyDictionary()
+_caches_lock = Lock()
 
 
-def memory_of(table: Table) -> Recent:
-    """The one memory that all auth stores of a table share in this process."""
-    with _memories_lock:
-        return _memories.setdefault(table, Recent())
-
-
-class WatchedTable:
-    """A table whose writes empty a memory, whatever became of them."""
-
-    def __init__(self, table: Table, memory: Recent):
-        self._table = table
-        self._memory = memory
-
-    def get(self, key: Key) -> Item | None:
-        return self._table.get(key)
-
-    def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        return self._table.get_many(keys)
-
-    def items(self, query: Query) -> Iterator[Item]:
-        return self._table.items(query)
-
-    def key_of(self, item: Item) -> Key:
-        return self._table.schema.key_of(item)
-
-    def put(self, item: Item) -> None:
-        with self._forgetting():
-            self._table.put(item)
-
-    def update(
-        self,
-        key: Key,
-        update: Update,
-        *,
-        condition: ConditionBase | None = None,
-        returns: Returns = "none",
-    ) -> Item | None:
-        with self._forgetting():
-            return self._table.update(key, update, condition=condition, returns=returns)
-
-    def write(self, writes: Sequence[Write]) -> None:
-        with self._forgetting():
-            self._table.write(writes)
-
-    def transact(self, writes: Sequence[TransactWrite]) -> None:
-        with self._forgetting():
-            self._table.transact(writes)
-
-    @contextmanager
-    def _forgetting(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self._memory.forget()
+def cache_of(table: Table) -> AnswerCache:
+    """The one cache that all auth stores of a table share in this process."""
+    with _caches_lock:
+        return _caches.setdefault(table, AnswerCache())

@@ -1,9 +1,9 @@
-"""Lists cut down to what a caller may see, page after page.
+"""Searches filtered to what the caller may see, page by page.
 
-MLflow's app filters a page of a search and fills it up from the next ones. To say where the next
-page begins it counts rows, since its own page tokens are counts; ours name positions and stay
-right while rows come and go. So its filters are called for one page at a time, and the pages are
-put together here.
+MLflow's app filters a page of a search and fills it from the next ones. It counts rows to make the
+token of the next page, because its page tokens are counts. Ours name positions, and stay right
+while rows are added and removed. So we call its filters for one page at a time and join the pages
+here.
 """
 
 from __future__ import annotations
@@ -103,53 +103,52 @@ LISTINGS = (
 
 
 def listing_of(auth: ModuleType, path: str, method: str) -> Listing | None:
-    """The search that a request asks for, if it is one of those whose pages are filled up."""
+    """The search that a request asks for, if it is one of those whose pages we fill."""
     handler = vars(auth)["AFTER_REQUEST_HANDLERS"].get((path, method))
     found = (listing for listing in LISTINGS if vars(auth)[listing.filter] is handler)
     return None if handler is None else next(found, None)
 
 
 def missing_filters(auth: ModuleType) -> list[str]:
-    """The filters that the app does not hang where we look for them."""
-    hung = list(getattr(auth, "AFTER_REQUEST_HANDLERS", {}).values())
+    """The filters that are not among the app's handlers."""
+    handlers = list(getattr(auth, "AFTER_REQUEST_HANDLERS", {}).values())
     return [
         listing.filter
         for listing in LISTINGS
-        if not any(handler is vars(auth).get(listing.filter) for handler in hung)
+        if not any(handler is vars(auth).get(listing.filter) for handler in handlers)
     ]
 
 
 def fill_page(listing: Listing, filter_page: Filter, response: Response) -> None:
-    """Filter a page of a search, and fill it up from the next ones."""
+    """Filter a page of a search, and fill it from the next ones."""
     body = _body(response)
     token = str(body.pop("next_page_token", ""))
-    seen = _seen(listing, filter_page, body.get(listing.rows, []))
+    readable = _readable(listing, filter_page, body.get(listing.rows, []))
     request = _get_request_message(listing.message())
     size = int(request.max_results)
-    while token and len(seen) < size:
+    while token and len(readable) < size:
         page = listing.fetch(request, size, token)
         rows = _rows(listing, page)
-        readable = _seen(listing, filter_page, rows)
-        room = size - len(seen)
-        if len(readable) > room:
-            # The last one there is room for ends the page, wherever it stood in the fetched.
-            last = listing.identity(readable[room - 1])
+        more = _readable(listing, filter_page, rows)
+        room = size - len(readable)
+        if len(more) > room:
+            # The page ends with the last row there is room for: fetch the token after that row.
+            last = listing.identity(more[room - 1])
             read = [listing.identity(row) for row in rows].index(last) + 1
             page = listing.fetch(request, read, token)
-        seen += readable[:room]
+        readable += more[:room]
         token = page.token or ""
-    body[listing.rows] = seen
+    body[listing.rows] = readable
     if token:
         body["next_page_token"] = token
     response.data = json.dumps(body)
 
 
-def _seen(listing: Listing, filter_page: Filter, rows: list[Row]) -> list[Row]:
-    """The rows that MLflow's filter leaves, as it leaves them."""
+def _readable(listing: Listing, filter_page: Filter, rows: list[Row]) -> list[Row]:
+    """The rows that MLflow's filter keeps."""
     part = Response(json.dumps({listing.rows: rows}), mimetype="application/json")
     filter_page(part)
-    left = _body(part).get(listing.rows, [])
-    return list(left)
+    return list(_body(part).get(listing.rows, []))
 
 
 def _rows(listing: Listing, page: Any) -> list[Row]:

@@ -1,9 +1,13 @@
-"""Users, roles and grants as they lie in the table, and as MLflow shows them."""
+"""Users, roles and grants as they lie in the table, and as MLflow shows them.
+
+The fields of a record are attributes of its item.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from mlflow.server.auth.entities import Role, RolePermission, User
 
@@ -11,6 +15,8 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.values import Item, Key
 
+ALL = "*"
+"""The pattern of a grant for all resources of its type."""
 OWN_ROLE_PREFIX = "__user_"
 _OWN_ROLE = re.compile(r"__user_\d+__")
 
@@ -26,12 +32,12 @@ class UserRecord:
 
     @classmethod
     def read(cls, item: Item) -> UserRecord:
-        return cls(
-            int(item["id"]),
-            str(item["username"]),
-            str(item["password_hash"]),
-            bool(item["is_admin"]),
-        )
+        is_admin = bool(item["is_admin"])  # an import may write 0, 1 or None
+        return cls(item["id"], item["username"], item["password_hash"], is_admin)
+
+    def to_item(self) -> Item:
+        key = access_keys.user_key(self.username)
+        return {"PK": key.pk, "SK": key.sk, **asdict(self)}
 
     def to_entity(self) -> User:
         return User(self.id, self.username, self.password_hash, self.is_admin)
@@ -39,7 +45,7 @@ class UserRecord:
 
 @dataclass(frozen=True)
 class RoleRecord:
-    """A role. One that holds a user's own grants in a workspace names that user."""
+    """A role; if it holds a user's own grants, ``owner`` is that user."""
 
     id: int
     name: str
@@ -50,28 +56,12 @@ class RoleRecord:
 
     @classmethod
     def read(cls, item: Item) -> RoleRecord:
-        owner, owner_id = item.get("owner"), item.get("owner_id")
-        return cls(
-            int(item["id"]),
-            str(item["name"]),
-            str(item["workspace"]),
-            None if item.get("description") is None else str(item["description"]),
-            None if owner is None else str(owner),
-            None if owner_id is None else int(owner_id),
-        )
+        values: dict[str, Any] = {field.name: item.get(field.name) for field in fields(cls)}
+        return cls(**values)
 
     def to_item(self) -> Item:
         key = grant_keys.role_key(self.id)
-        return {
-            "PK": key.pk,
-            "SK": key.sk,
-            "id": self.id,
-            "name": self.name,
-            "workspace": self.workspace,
-            "description": self.description,
-            "owner": self.owner,
-            "owner_id": self.owner_id,
-        }
+        return {"PK": key.pk, "SK": key.sk, **asdict(self)}
 
     def grant_key(self, resource_type: str, pattern: str) -> Key:
         """Where a grant of this role lies."""
@@ -99,10 +89,5 @@ def is_own_role_name(name: str) -> bool:
 
 def permission_entity(grant: Item) -> RolePermission:
     """A grant as MLflow shows it."""
-    return RolePermission(
-        grant["id"],
-        grant["role_id"],
-        grant["resource_type"],
-        grant["resource_pattern"],
-        grant["permission"],
-    )
+    named = ("id", "role_id", "resource_type", "resource_pattern", "permission")
+    return RolePermission(*(grant[name] for name in named))

@@ -1,94 +1,202 @@
-"""A user's permission for one thing: what the older calls for each type of thing have in common."""
+"""A user's own permission for one resource: MLflow's older calls, alike for each resource type."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any
+from urllib.parse import quote, unquote
 
+from mlflow.server.auth import entities
+from mlflow.server.auth import permissions as mlflow_permissions
 from mlflow.server.auth.permissions import _validate_permission_for_resource_type
 
-from mlflow_dynamodbstore.auth.base import already_exists, not_found
-from mlflow_dynamodbstore.auth.granting import GrantExistsError, Granting
+from mlflow_dynamodbstore.auth.checks import already_exists, not_found
+from mlflow_dynamodbstore.auth.context import AuthContext
+from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
+from mlflow_dynamodbstore.auth.own_roles import OwnRoles
+from mlflow_dynamodbstore.auth.reader import AuthReader, by_number
 from mlflow_dynamodbstore.auth.records import UserRecord
+from mlflow_dynamodbstore.shared.mlflow_errors import translated
 from mlflow_dynamodbstore.table.values import Item
 
-E = TypeVar("E")
+
+def scorer_pattern(experiment_id: str, scorer_name: str) -> str:
+    """How grants name a scorer."""
+    return f"{experiment_id}/{quote(scorer_name, safe='')}"
 
 
 @dataclass(frozen=True)
-class Subject(Generic[E]):
-    """What a permission is for: its type, how grants name it, and what MLflow's messages say."""
+class ResourceType:
+    """A type of resource: how MLflow's calls, messages and entities name its resources.
 
-    resource_type: str
-    pattern: str
-    exists: str
-    missing: str
-    entity: Callable[[UserRecord, Item], E]
+    ``arguments`` are those of MLflow's calls that name a resource, ``pattern`` turns them into the
+    name that grants use, and ``entity`` shows a grant as MLflow does.
+    """
 
-    @classmethod
-    def named(
-        cls,
-        resource_type: str,
-        label: str,
-        argument: str,
-        pattern: str,
-        username: str,
-        entity: Callable[[UserRecord, Item], E],
-    ) -> Subject[E]:
-        """Something that one argument of MLflow's calls names."""
-        which = f"{argument}={pattern}"
-        exists = f"{label} permission ({which}, username={username}) already exists."
-        missing = f"{label} permission with {which} and username={username} not found"
-        return cls(resource_type, pattern, exists, missing, entity)
+    name: str
+    label: str
+    arguments: tuple[str, ...]
+    entity: Callable[[Item, int], Any]
+    pattern: Callable[..., str] = lambda resource_id: resource_id
+    exists: str = "{label} permission ({resource}, username={username}) already exists."
+    missing: str = "{label} permission with {resource} and username={username} not found"
 
 
-class ResourcePermissions(Granting):
-    """Creating, reading, changing and deleting one permission of one user."""
+def _shown_as(entity: Callable[[str, int, str], Any]) -> Callable[[Item, int], Any]:
+    return lambda grant, user_id: entity(grant["resource_pattern"], user_id, grant["permission"])
 
-    def _create_permission(self, subject: Subject[E], username: str, permission: str) -> E:
-        _validate_permission_for_resource_type(permission, subject.resource_type)
-        user = self._user(username)
-        role = self._own_role(user, self._active_workspace())
+
+def _scorer_permission(grant: Item, user_id: int) -> entities.ScorerPermission:
+    experiment_id, _, name = str(grant["resource_pattern"]).partition("/")
+    return entities.ScorerPermission(experiment_id, unquote(name), user_id, grant["permission"])
+
+
+def _model_permission(grant: Item, user_id: int) -> entities.RegisteredModelPermission:
+    return entities.RegisteredModelPermission(
+        grant["resource_pattern"], user_id, grant["permission"], grant["workspace"]
+    )
+
+
+_MODEL = "{label} permission with workspace={workspace}, {resource} and username={username}"
+
+EXPERIMENT = ResourceType(
+    mlflow_permissions.RESOURCE_TYPE_EXPERIMENT,
+    "Experiment",
+    ("experiment_id",),
+    _shown_as(entities.ExperimentPermission),
+)
+REGISTERED_MODEL = ResourceType(
+    mlflow_permissions.RESOURCE_TYPE_REGISTERED_MODEL,
+    "Registered model",
+    ("name",),
+    _model_permission,
+    exists=f"{_MODEL} already exists.",
+    missing=f"{_MODEL} not found",
+)
+SCORER = ResourceType(
+    mlflow_permissions.RESOURCE_TYPE_SCORER,
+    "Scorer",
+    ("experiment_id", "scorer_name"),
+    _scorer_permission,
+    pattern=scorer_pattern,
+    missing="{label} permission with {resource}, and username={username} not found",
+)
+GATEWAY_SECRET = ResourceType(
+    mlflow_permissions.RESOURCE_TYPE_GATEWAY_SECRET,
+    "Gateway secret",
+    ("secret_id",),
+    _shown_as(entities.GatewaySecretPermission),
+)
+GATEWAY_ENDPOINT = ResourceType(
+    mlflow_permissions.RESOURCE_TYPE_GATEWAY_ENDPOINT,
+    "Gateway endpoint",
+    ("endpoint_id",),
+    _shown_as(entities.GatewayEndpointPermission),
+)
+GATEWAY_MODEL_DEFINITION = ResourceType(
+    mlflow_permissions.RESOURCE_TYPE_GATEWAY_MODEL_DEFINITION,
+    "Gateway model definition",
+    ("model_definition_id",),
+    _shown_as(entities.GatewayModelDefinitionPermission),
+)
+MCP_SERVER = ResourceType(
+    mlflow_permissions.RESOURCE_TYPE_MCP_SERVER,
+    "MCP server",
+    ("name",),
+    _shown_as(entities.MCPServerPermission),
+)
+
+
+class ResourcePermissions:
+    """Creating, reading, changing and deleting a user's own permission for one resource."""
+
+    def __init__(
+        self, context: AuthContext, reader: AuthReader, grants: GrantWriter, own_roles: OwnRoles
+    ) -> None:
+        self.context = context
+        self.reader = reader
+        self.grants = grants
+        self.own_roles = own_roles
+
+    def create(self, kind: ResourceType, ids: Sequence[str], username: str, permission: str) -> Any:
+        _validate_permission_for_resource_type(permission, kind.name)
+        user = self.reader.existing_user(username)
+        role = self.own_roles.own_role(user, self.context.workspace())
         try:
-            grant = self._add_grant(role, subject.resource_type, subject.pattern, permission)
+            grant = self.grants.add_grant(role, kind.name, kind.pattern(*ids), permission)
         except GrantExistsError as error:
-            raise already_exists(subject.exists) from error
-        return subject.entity(user, grant)
+            raise already_exists(self._message(kind.exists, kind, ids, username)) from error
+        return kind.entity(grant, user.id)
 
-    def _get_permission(self, subject: Subject[E], username: str) -> E:
-        return subject.entity(*self._permission(subject, username))
+    def get(self, kind: ResourceType, ids: Sequence[str], username: str) -> Any:
+        user, grant = self._existing_grant(kind, ids, username)
+        return kind.entity(grant, user.id)
 
-    def _update_permission(self, subject: Subject[E], username: str, permission: str) -> E:
-        _validate_permission_for_resource_type(permission, subject.resource_type)
-        user, grant = self._permission(subject, username)
-        changed = self._set_permission(grant, permission)
-        return subject.entity(user, changed or not_found(subject.missing))
+    def list_in_workspace(self, kind: ResourceType, username: str) -> list[Any]:
+        return self._list(kind, username, self.context.workspace())
 
-    def _delete_permission(self, subject: Subject[E], username: str) -> None:
-        _, grant = self._permission(subject, username)
-        if not self._remove_grant(grant):
-            not_found(subject.missing)
+    def list_in_all_workspaces(self, kind: ResourceType, username: str) -> list[Any]:
+        return self._list(kind, username, None)
 
-    def _permission(self, subject: Subject[E], username: str) -> tuple[UserRecord, Item]:
-        user = self._user(username)
-        role = self._find_own_role(user, self._active_workspace())
-        grant = (
-            None if role is None else self._find_grant(role, subject.resource_type, subject.pattern)
-        )
-        return user, grant or not_found(subject.missing)
+    def update(self, kind: ResourceType, ids: Sequence[str], username: str, permission: str) -> Any:
+        _validate_permission_for_resource_type(permission, kind.name)
+        user, grant = self._existing_grant(kind, ids, username)
+        changed = self.grants.set_permission(grant, permission)
+        if changed is None:
+            not_found(self._message(kind.missing, kind, ids, username))
+        return kind.entity(changed, user.id)
 
-    def _permissions(
-        self, username: str, resource_type: str, *, everywhere: bool = False
-    ) -> tuple[UserRecord, list[Item]]:
-        """A user and the user's own grants for a type, here or in all workspaces."""
-        workspace = None if everywhere else self._active_workspace()
-        user = self._user(username)
-        grants = [
+    def delete(self, kind: ResourceType, ids: Sequence[str], username: str) -> None:
+        _, grant = self._existing_grant(kind, ids, username)
+        if not self.grants.remove_grant(grant):
+            not_found(self._message(kind.missing, kind, ids, username))
+
+    def _existing_grant(
+        self, kind: ResourceType, ids: Sequence[str], username: str
+    ) -> tuple[UserRecord, Item]:
+        user, workspace = self.reader.existing_user(username), self.context.workspace()
+        grant = self.reader.find_own_grant(user, workspace, kind.name, kind.pattern(*ids))
+        return user, grant or not_found(self._message(kind.missing, kind, ids, username))
+
+    def _list(self, kind: ResourceType, username: str, workspace: str | None) -> list[Any]:
+        user = self.reader.existing_user(username)
+        grants = by_number(
             grant
-            for grant in self._own_grants(user.username, resource_type, workspace)
+            for grant in self.reader.own_grants(user.username, kind.name, workspace)
             if grant["user_id"] == user.id
-            and grant["resource_type"] == resource_type
+            and grant["resource_type"] == kind.name
             and workspace in (None, grant["workspace"])
-        ]
-        return user, sorted(grants, key=lambda grant: int(grant["id"]))
+        )
+        return [kind.entity(grant, user.id) for grant in grants]
+
+    def _message(self, template: str, kind: ResourceType, ids: Sequence[str], username: str) -> str:
+        resource = ", ".join(f"{name}={one}" for name, one in zip(kind.arguments, ids, strict=True))
+        return template.format(
+            label=kind.label,
+            resource=resource,
+            username=username,
+            workspace=self.context.workspace(),
+        )
+
+
+def answered_for(kind: ResourceType, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A store's method that a method of its :class:`ResourcePermissions` answers for one type.
+
+    Its arguments are named as MLflow names them: ``ids`` becomes the arguments of the type.
+    """
+    itself, _, *others = inspect.signature(method).parameters.values()
+    names = kind.arguments if others[0].name == "ids" else ()
+    ids = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    signature = inspect.Signature([itself, *ids, *others[bool(ids) :]])
+
+    @translated
+    def answer(store: Any, *args: Any, **kwargs: Any) -> Any:
+        _, *given = signature.bind(store, *args, **kwargs).args
+        if ids:
+            given = [given[: len(ids)], *given[len(ids) :]]
+        return method(store.resource_permissions, kind, *given)
+
+    vars(answer)["__signature__"] = signature
+    return answer

@@ -1,4 +1,4 @@
-"""A user's own grants, for things of any type."""
+"""Users' own grants, for resources of any type."""
 
 from __future__ import annotations
 
@@ -10,24 +10,31 @@ from mlflow.server.auth.permissions import (
     _validate_resource_type,
 )
 
-from mlflow_dynamodbstore.auth.base import already_exists, not_found
-from mlflow_dynamodbstore.auth.granting import GrantExistsError, Granting
+from mlflow_dynamodbstore.auth.checks import already_exists, not_found
+from mlflow_dynamodbstore.auth.context import AuthContext
+from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
+from mlflow_dynamodbstore.auth.own_roles import OwnRoles
+from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import RoleRecord
-from mlflow_dynamodbstore.keys import grants as grant_keys
-from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import Item
 
 
-class UserGrants(Granting):
-    """Granting to and revoking from single users, and following what happens to things."""
+class UserGrants:
+    """Granting to single users, and following resources that are renamed or deleted."""
+
+    def __init__(
+        self, context: AuthContext, reader: AuthReader, grants: GrantWriter, own_roles: OwnRoles
+    ) -> None:
+        self.context = context
+        self.reader = reader
+        self.grants = grants
+        self.own_roles = own_roles
 
     def grant_user_permission(
         self, username: str, resource_type: str, resource_pattern: str, permission: str
     ) -> None:
         _validate_resource_pattern(resource_pattern, resource_type)
         _validate_permission_for_resource_type(permission, resource_type)
-        role = self._own_role(self._user(username), self._active_workspace())
-        self._put_grant(role, resource_type, resource_pattern, permission)
+        self.grants.put_grant(self._own_role(username), resource_type, resource_pattern, permission)
 
     def grant_user_resource_permission(
         self, username: str, resource_type: str, resource_pattern: str, permission: str
@@ -35,9 +42,9 @@ class UserGrants(Granting):
         _refuse_workspaces(resource_type)
         _validate_resource_pattern(resource_pattern, resource_type)
         _validate_permission_for_resource_type(permission, resource_type)
-        role = self._own_role(self._user(username), self._active_workspace())
+        role = self._own_role(username)
         try:
-            self._add_grant(role, resource_type, resource_pattern, permission)
+            self.grants.add_grant(role, resource_type, resource_pattern, permission)
         except GrantExistsError as error:
             raise already_exists(
                 f"Permission for user={username} on resource_type={resource_type}, "
@@ -49,9 +56,13 @@ class UserGrants(Granting):
     ) -> None:
         _refuse_workspaces(resource_type)
         _validate_resource_type(resource_type)
-        role = self._find_own_role(self._user(username), self._active_workspace())
-        grant = None if role is None else self._find_grant(role, resource_type, resource_pattern)
-        if grant is None or not self._remove_grant(grant):
+        grant = self.reader.find_own_grant(
+            self.reader.existing_user(username),
+            self.context.workspace(),
+            resource_type,
+            resource_pattern,
+        )
+        if grant is None or not self.grants.remove_grant(grant):
             not_found(
                 f"Permission for user={username} on resource_type={resource_type}, "
                 f"resource_id={resource_pattern} not found."
@@ -60,9 +71,9 @@ class UserGrants(Granting):
     def delete_grants_for_resource(
         self, resource_type: str, resource_pattern: str, *, workspace_scoped: bool = False
     ) -> None:
-        workspace = self._active_workspace() if workspace_scoped else None
-        for grant in self._grants_for(resource_type, resource_pattern, workspace):
-            self._remove_grant(grant)
+        workspace = self.context.workspace() if workspace_scoped else None
+        for grant in self.reader.grants_on(resource_type, resource_pattern, workspace):
+            self.grants.remove_grant(grant)
 
     def rename_grants_for_resource(
         self,
@@ -72,33 +83,21 @@ class UserGrants(Granting):
         *,
         workspace_scoped: bool = False,
     ) -> None:
-        workspace = self._active_workspace() if workspace_scoped else None
+        workspace = self.context.workspace() if workspace_scoped else None
         if old_pattern == new_pattern:
             return
-        for grant in self._grants_for(resource_type, old_pattern, workspace):
-            role = self._find_role(int(grant["role_id"]))
+        for grant in self.reader.grants_on(resource_type, old_pattern, workspace):
+            role = self.reader.find_role(int(grant["role_id"]))
             if role is not None:
-                # The new one first: whoever may use the thing may use it all the while.
-                self._put_grant(role, resource_type, new_pattern, str(grant["permission"]))
-            self._remove_grant(grant)
+                # The new grant is written before the old one goes: nobody loses access in between.
+                permission = str(grant["permission"])
+                self.grants.put_grant(role, resource_type, new_pattern, permission)
+            self.grants.remove_grant(grant)
 
-    def _grants_for(
-        self, resource_type: str, pattern: str, workspace: str | None = None
-    ) -> list[Item]:
-        """All users' own grants for one thing, by consistent reads."""
-        place = grant_keys.resource_grants_pk(resource_type, pattern)
-        query = Query(place, where=grant_keys.resource_grants(workspace).on())
-        wanted = [
-            RoleRecord(
-                id=int(mirror["role_id"]),
-                name="",
-                workspace=str(mirror["workspace"]),
-                owner=str(mirror["username"]),
-            ).grant_key(resource_type, pattern)
-            for mirror in self.table.items(query)
-        ]
-        found = self.table.get_many(wanted)
-        return [found[key] for key in wanted if key in found]
+    def _own_role(self, username: str) -> RoleRecord:
+        return self.own_roles.own_role(
+            self.reader.existing_user(username), self.context.workspace()
+        )
 
 
 def _refuse_workspaces(resource_type: str) -> None:

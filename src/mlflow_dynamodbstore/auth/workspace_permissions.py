@@ -8,85 +8,90 @@ from mlflow.server.auth.permissions import (
     Permission,
     _validate_permission_for_resource_type,
     get_permission,
-    max_permission,
 )
 
-from mlflow_dynamodbstore.auth.base import not_found
-from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord
-from mlflow_dynamodbstore.auth.user_grants import UserGrants
+from mlflow_dynamodbstore.auth.checks import not_found
+from mlflow_dynamodbstore.auth.context import AuthContext
+from mlflow_dynamodbstore.auth.grant_writer import GrantWriter
+from mlflow_dynamodbstore.auth.own_roles import OwnRoles
+from mlflow_dynamodbstore.auth.permission_checks import best_permission
+from mlflow_dynamodbstore.auth.reader import AuthReader
+from mlflow_dynamodbstore.auth.records import ALL, RoleRecord, UserRecord
 from mlflow_dynamodbstore.table.values import Item
 
-ALL = "*"
 
+class WorkspacePermissions:
+    """Permissions for workspaces: a user has at most one in each, for the whole workspace."""
 
-class WorkspacePermissions(UserGrants):
-    """Permissions for workspaces: one slot in each, for the whole of it."""
+    def __init__(
+        self, context: AuthContext, reader: AuthReader, grants: GrantWriter, own_roles: OwnRoles
+    ) -> None:
+        self.answers = context.answers
+        self.reader = reader
+        self.grants = grants
+        self.own_roles = own_roles
+
+    def delete_workspace_permissions_for_workspace(self, workspace_name: str) -> None:
+        for grant in self.reader.grants_on(RESOURCE_TYPE_WORKSPACE, ALL, workspace_name):
+            self.grants.remove_grant(grant)
 
     def list_workspace_permissions(self, workspace_name: str) -> list[WorkspacePermission]:
-        grants = self._grants_for(RESOURCE_TYPE_WORKSPACE, ALL, workspace_name)
+        grants = self.reader.grants_on(RESOURCE_TYPE_WORKSPACE, ALL, workspace_name)
         return [_entity(grant) for grant in grants]
 
     def list_user_workspace_permissions(self, username: str) -> list[WorkspacePermission]:
-        user = self._user(username)
-        grants = [
-            grant
-            for role in self._roles_of(user)
+        user = self.reader.existing_user(username)
+        return [
+            _entity(grant)
+            for role in self.reader.roles_of(user)
             if role.owner_id == user.id
             for grant in self._workspace_grants(role)
         ]
-        return [_entity(grant) for grant in grants]
 
     def set_workspace_permission(
         self, workspace_name: str, username: str, permission: str
     ) -> WorkspacePermission:
         _validate_permission_for_resource_type(permission, RESOURCE_TYPE_WORKSPACE)
-        user = self._user(username)
-        role = self._own_role(user, workspace_name)
-        self._put_grant(role, RESOURCE_TYPE_WORKSPACE, ALL, permission)
+        user = self.reader.existing_user(username)
+        role = self.own_roles.own_role(user, workspace_name)
+        self.grants.put_grant(role, RESOURCE_TYPE_WORKSPACE, ALL, permission)
         return WorkspacePermission(workspace_name, user.id, permission)
 
     def delete_workspace_permission(self, workspace_name: str, username: str) -> None:
-        grant = self._own_workspace_grant(self._user(username), workspace_name)
-        if grant is None or not self._remove_grant(grant):
+        grant = self._own_workspace_grant(username, workspace_name)
+        if grant is None or not self.grants.remove_grant(grant):
             not_found(
                 "Workspace permission does not exist for "
                 f"workspace='{workspace_name}', username='{username}'"
             )
 
-    def delete_workspace_permissions_for_workspace(self, workspace_name: str) -> None:
-        for grant in self._grants_for(RESOURCE_TYPE_WORKSPACE, ALL, workspace_name):
-            self._remove_grant(grant)
-
     def list_accessible_workspace_names(self, username: str | None) -> set[str]:
         if username is None:
             return set()
-        user = self._user_lately(username)
-        names = self.recent.answer(("accessible", user.id), lambda: self._accessible(user))
-        return set(names)
+        user = self.reader.cached_user(username)
+        return set(self.answers.answer(("accessible", user.id), lambda: self._accessible(user)))
 
     def get_workspace_permission(self, workspace_name: str, username: str) -> Permission | None:
-        grant = self._own_workspace_grant(self._user(username), workspace_name)
+        grant = self._own_workspace_grant(username, workspace_name)
         return None if grant is None else get_permission(str(grant["permission"]))
 
     def get_role_workspace_permission(
         self, workspace_name: str, username: str
     ) -> Permission | None:
-        best: str | None = None
-        for role in self._roles_of(self._user(username), workspace_name):
-            for grant in self._workspace_grants(role):
-                permission = str(grant["permission"])
-                best = permission if best is None else max_permission(best, permission)
-        return None if best is None else get_permission(best)
+        roles = self.reader.roles_of(self.reader.existing_user(username), workspace_name)
+        return best_permission(
+            [str(grant["permission"]) for role in roles for grant in self._workspace_grants(role)]
+        )
 
     def _accessible(self, user: UserRecord) -> frozenset[str]:
         """The workspaces a user can see.
 
-        Any role shows its workspace, except the role of somebody's own grants: that one shows it
-        only if it allows to read the workspace.
+        A role shows its workspace. The role of a user's own grants shows it only if it allows
+        reading the workspace.
         """
         return frozenset(
             role.workspace
-            for role in self._roles_of(user)
+            for role in self.reader.roles_of(user)
             if role.owner is None
             or any(
                 get_permission(str(grant["permission"])).can_read
@@ -95,12 +100,12 @@ class WorkspacePermissions(UserGrants):
         )
 
     def _workspace_grants(self, role: RoleRecord) -> list[Item]:
-        grants = self._grants_of(role, RESOURCE_TYPE_WORKSPACE)
+        grants = self.reader.grants_of(role, RESOURCE_TYPE_WORKSPACE)
         return [grant for grant in grants if grant["resource_pattern"] == ALL]
 
-    def _own_workspace_grant(self, user: UserRecord, workspace: str) -> Item | None:
-        role = self._find_own_role(user, workspace)
-        return None if role is None else self._find_grant(role, RESOURCE_TYPE_WORKSPACE, ALL)
+    def _own_workspace_grant(self, username: str, workspace: str) -> Item | None:
+        user = self.reader.existing_user(username)
+        return self.reader.find_own_grant(user, workspace, RESOURCE_TYPE_WORKSPACE, ALL)
 
 
 def _entity(grant: Item) -> WorkspacePermission:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -19,6 +19,8 @@ from mlflow_dynamodbstore.registry.alias_routing import chosen_version, routing_
 from mlflow_dynamodbstore.registry.aliases import MAX_WEIGHT
 from mlflow_dynamodbstore.registry.items import Target
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.policies import Policies
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -168,23 +170,23 @@ def delete(place: Place, model: str, name: str, workspace: str, yes: bool, json:
     _tell(model, name, None, json=json)
 
 
-class _Registry(DynamoDBRegistryStore):
-    """The registry as one workspace sees it, whatever the environment of this process says."""
+@dataclass(frozen=True)
+class _InWorkspace(Context):
+    """One workspace, whatever the environment of this process says."""
 
-    def __init__(self, place: Place, workspace: str):
-        self._workspace = workspace
-        super().__init__("", table=place.table())
+    name: str = DEFAULT_WORKSPACE
 
-    @staticmethod
-    def _workspaces_enabled() -> bool:
+    def workspace(self) -> str:
+        return self.name
+
+    def has_workspaces(self) -> bool:
         return True
-
-    def _get_active_workspace(self) -> str:  # type: ignore[override]  # MLflow's is of the class
-        return self._workspace
 
 
 def _registry(place: Place, workspace: str) -> DynamoDBRegistryStore:
-    return _Registry(place, workspace)
+    table = place.table()
+    context = _InWorkspace(table, Policies(table), name=workspace)
+    return DynamoDBRegistryStore("", context=context)
 
 
 # --- what is printed ----------------------------------------------------------------------------

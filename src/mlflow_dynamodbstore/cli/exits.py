@@ -10,6 +10,7 @@ import click
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.table import errors
+from mlflow_dynamodbstore.table.contract import IncompleteWrite
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +38,7 @@ MEANINGS = {
 _CODES: tuple[tuple[tuple[type[errors.TableError], ...], int], ...] = (
     ((errors.TableMissing, errors.SchemaMismatch), NO_TABLE),
     ((errors.AccessDenied,), DENIED),
-    ((errors.Throttled, errors.Unavailable, errors.IncompleteWrite), UNAVAILABLE),
+    ((errors.Throttled, errors.Unavailable, IncompleteWrite), UNAVAILABLE),
     ((errors.BadTableURI, errors.InvalidRequest), USAGE),
 )
 

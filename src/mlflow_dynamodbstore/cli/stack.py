@@ -16,8 +16,9 @@ from mlflow_dynamodbstore.deploy.stacks import Event, Stack
 from mlflow_dynamodbstore.deploy.template import template
 from mlflow_dynamodbstore.table.dynamodb import DynamoDBEngine
 from mlflow_dynamodbstore.table.errors import TableMissing
+from mlflow_dynamodbstore.table.location import Location
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
-from mlflow_dynamodbstore.table.uri import Location, open_engine
+from mlflow_dynamodbstore.table.uri import open_engine
 
 stack_option = click.option("--stack", help="Name of the stack. [default: the table's name]")
 

@@ -9,8 +9,9 @@ import click
 
 from mlflow_dynamodbstore.cli.exits import USAGE, Failure
 from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.table.location import SCHEME, Location, parse
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import SCHEME, Location, open_engine, parse
+from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 
 _HINT = (
@@ -66,7 +67,7 @@ class Place:
 
     def segments(self) -> int:
         """How many parts of the table to read at once: several gain where there is a network."""
-        return 4 if getattr(self.table().engine, "waits_on_network", False) else 1
+        return 4 if self.table().engine.capabilities.waits_on_network else 1
 
     def policies(self) -> Policies:
         return Policies(self.table())

@@ -15,10 +15,11 @@ from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.target import Place, pass_place
 from mlflow_dynamodbstore.cli.transfer_report import Report, Side
 from mlflow_dynamodbstore.table.errors import AccessDenied, TableMissing, Unavailable
+from mlflow_dynamodbstore.table.location import SCHEME, parse
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import SCHEME, open_engine, parse
+from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.transfer.archive import comparing
 from mlflow_dynamodbstore.transfer.archive.comparing import Comparison
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate, estimate

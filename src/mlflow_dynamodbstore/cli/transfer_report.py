@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.table.uri import parse
+from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.transfer.archive.comparing import Comparison, Difference
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
 from mlflow_dynamodbstore.transfer.archive.file import Dumped

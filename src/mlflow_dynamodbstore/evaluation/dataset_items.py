@@ -1,8 +1,8 @@
-"""The items that make up an evaluation dataset, but for its records, built and read in one place.
+"""The items of an evaluation dataset, except its records, built and read in one place.
 
-META, the dataset's own item, stays small: it is read for every dataset that a search looks at, and
-changes with every batch of records. The schema, which grows with the fields of the records, is an
-item beside it. Tags are attributes of META, as those of an experiment are; long ones are items.
+META, the dataset's own item, stays small: a search reads it for every dataset, and every batch of
+records changes it. The schema grows with the fields of the records and is an item of its own. Tags
+are attributes of META, as those of an experiment are; long ones are items.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from mlflow.entities import EvaluationDataset
 
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.shared import large_values
@@ -27,11 +28,7 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
 RECORDS = "records"
-"""Attribute of META: how many records there are."""
-REVISION = "rev"
-"""Attribute of items that are replaced as a whole: counts their changes."""
-CONTENTS = "contents"
-"""Attribute with a value that may be large."""
+"""Attribute of META: the number of records."""
 
 _ATTRIBUTES = {
     "name": "name",
@@ -43,7 +40,7 @@ _ATTRIBUTES = {
 
 
 def dataset_digest(name: str, updated: int) -> str:
-    """What tells one state of a dataset from the next."""
+    """A digest that changes whenever the dataset does."""
     return hashlib.sha256(f"{name}:{updated}".encode()).hexdigest()[:8]
 
 
@@ -58,12 +55,12 @@ def dataset_id_of(meta: Item) -> str:
 
 
 def inline_attributes(tags: Tags) -> Item:
-    """The tags that META is to hold, and whether there are others."""
+    """The attributes of META that hold tags, and the mark that there are longer ones."""
     return inline(tags, lambda _: True)
 
 
 def tags_change(meta: Item, tags: Tags) -> tuple[Update, list[Item]]:
-    """The change of META that sets some tags, and the long ones as items of their own."""
+    """The update of META that sets tags, and the items of the long ones."""
     after = inline_attributes({**inline_tags(meta), **tags})
     changes = {name: value for name, value in after.items() if meta.get(name, meta) != value}
     kept = inline_tags(after)
@@ -99,12 +96,26 @@ def _tag_name(item: Item) -> str:
     return str(item[NAME]) if key is None else key
 
 
-# --- as a search sees it ------------------------------------------------------------------------
+# --- links to experiments -----------------------------------------------------------------------
+
+
+def link_items(dataset_id: str, experiment_ids: Iterable[str], now: int) -> list[Item]:
+    """The items that link a dataset to experiments: two for each, one on either side."""
+    items: list[Item] = []
+    for experiment_id in dict.fromkeys(map(str, experiment_ids)):
+        link = evaluation_keys.dataset_link_key(dataset_id, experiment_id)
+        use = evaluation_keys.dataset_experiment(experiment_id)
+        items.append({"PK": evaluation_keys.dataset_pk(dataset_id), "SK": use, "created": now})
+        items.append({"PK": link.pk, "SK": link.sk})
+    return items
+
+
+# --- datasets as searched and shown -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A dataset as filters and sort keys see it."""
+class TaggedDataset:
+    """A dataset with its tags, as filters and sort keys see it."""
 
     meta: Item
     tags: Tags
@@ -124,17 +135,17 @@ class Candidate:
         return () if value is None else (value,)
 
 
-def dataset_entity(candidate: Candidate, schema: str | None) -> EvaluationDataset:
+def dataset_entity(dataset: TaggedDataset, schema: str | None) -> EvaluationDataset:
     """The dataset as MLflow shows it."""
-    meta = candidate.meta
+    meta = dataset.meta
     count = meta[RECORDS]
     return EvaluationDataset(
-        dataset_id=candidate.dataset_id,
+        dataset_id=dataset.dataset_id,
         name=meta["name"],
         digest=meta["digest"],
         created_time=meta["created"],
         last_update_time=meta["updated"],
-        tags=dict(candidate.tags),
+        tags=dict(dataset.tags),
         schema=schema,
         profile=json.dumps({"num_records": count}) if count else None,
         created_by=meta["created_by"],
@@ -147,7 +158,7 @@ def dataset_entity(candidate: Candidate, schema: str | None) -> EvaluationDatase
 Schema = dict[str, Any]
 
 _TYPES: tuple[tuple[type, str], ...] = (
-    (bool, "boolean"),  # before int, which it is as well
+    (bool, "boolean"),  # before int, because a bool is an int
     (int, "integer"),
     (float, "float"),
     (str, "string"),
@@ -157,17 +168,17 @@ _TYPES: tuple[tuple[type, str], ...] = (
 
 
 def schema_text(table: Table, item: Item | None) -> str | None:
-    """The schema of a dataset as MLflow keeps it, or None before there are records."""
+    """The schema of a dataset as MLflow stores it, or None before there are records."""
     return None if item is None else str(large_values.load(table, item, CONTENTS))
 
 
 def schema_key(meta: Item) -> Key:
-    """Where the schema of a dataset lies."""
+    """The key of a dataset's schema."""
     return Key(str(meta["PK"]), evaluation_keys.DATASET_SCHEMA)
 
 
 def grown_schema(text: str | None, records: Iterable[Mapping[str, Any]]) -> str:
-    """A schema with the fields of further records; what is known of a field stays."""
+    """A schema extended by the fields of more records; types that it has already stay."""
     schema: Schema = (
         json.loads(text)
         if text
@@ -187,13 +198,13 @@ def grown_schema(text: str | None, records: Iterable[Mapping[str, Any]]) -> str:
 def _add_fields(schema: Schema, part: str, fields: Mapping[str, Any]) -> None:
     known = schema[part]
     if isinstance(known, str):
-        return  # outputs that were no fields at first
+        return  # the first outputs were one value without fields
     for key, value in fields.items():
         known.setdefault(key, field_type(value))
 
 
 def field_type(value: Any) -> str:
-    """What MLflow calls the type of a value."""
+    """MLflow's name for the type of a value."""
     if value is None:
         return "null"
     return next((name for kind, name in _TYPES if isinstance(value, kind)), "unknown")

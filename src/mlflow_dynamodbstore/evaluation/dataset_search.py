@@ -1,8 +1,8 @@
 """Searching evaluation datasets.
 
-Their ids sort by the time they were made, and so do the entries of a workspace and the links of an
-experiment. Datasets from the newest to the oldest, which is what the UI lists, are therefore read
-only as far as a page needs. Any other order reads all, and sorts.
+Ids of datasets sort by creation time, and so do the entries of a workspace and the links of an
+experiment. A search with the newest first, which is what the UI lists, therefore reads only as far
+as the page needs. Any other order reads all datasets and sorts them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.search_utils import SearchEvaluationDatasetsUtils as Utils
 from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
-from mlflow_dynamodbstore.evaluation.dataset_items import Candidate
+from mlflow_dynamodbstore.evaluation.dataset_items import TaggedDataset
+from mlflow_dynamodbstore.evaluation.dataset_reader import DatasetReader
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import Range
@@ -42,7 +42,7 @@ _TEXT_COMPARATORS = ("=", "!=", "LIKE", "ILIKE")
 
 
 class DatasetSearch:
-    """Finding evaluation datasets."""
+    """The search of evaluation datasets."""
 
     def __init__(
         self, context: Context, experiment_lookup: ExperimentLookup, dataset_reader: DatasetReader
@@ -65,45 +65,42 @@ class DatasetSearch:
         ordering = _ordering(order_by)
         after = ordering.after(page_token)
         newest_first = ordering == _NEWEST_FIRST
-        ids = self._dataset_ids(experiment_ids, after if newest_first else None)
-        rows: Iterator[Candidate] = filter(holds, self._read_datasets(ids))
+        ids = self._ids(experiment_ids, after if newest_first else None)
+        rows: Iterator[TaggedDataset] = filter(holds, self._read(ids))
         if not newest_first:
             rows = iter(in_order(list(rows), ordering))
         found, token = page(rows, ordering, after, max_results)
-        return PagedList(self.dataset_reader.dataset_entities(found), token)
+        return PagedList(self.dataset_reader.to_entities(found), token)
 
-    def _dataset_ids(
-        self, experiment_ids: Sequence[str] | None, after: Position | None
-    ) -> Iterator[str]:
-        """The ids of datasets, the newest first."""
+    def _ids(self, experiment_ids: Sequence[str] | None, after: Position | None) -> Iterator[str]:
+        """The ids of datasets, newest first."""
         entries = evaluation_keys.DATASETS
         if after is not None:
             entries = evaluation_keys.dataset_entries_before(str(after[-1][1]))
         if not experiment_ids:
-            return self._datasets_listed_in(workspace_pk(self.context.workspace()), entries)
+            return self._listed_in(workspace_pk(self.context.workspace()), entries)
         numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
-        places = [
-            str(number) for number in numbers if self.experiment_lookup.is_in_workspace(str(number))
+        streams = [
+            self._listed_in(experiment_pk(str(number)), entries)
+            for number in numbers
+            if self.experiment_lookup.is_in_workspace(str(number))
         ]
-        streams = [self._datasets_listed_in(experiment_pk(place), entries) for place in places]
         return (one for one, _ in groupby(heapq.merge(*streams, reverse=True)))
 
-    def _datasets_listed_in(self, pk: str, entries: Range) -> Iterator[str]:
+    def _listed_in(self, pk: str, entries: Range) -> Iterator[str]:
         query = Query(pk, where=entries.on(), descending=True, limit=MAX_BATCH_GET, keys_only=True)
         return (
             str(evaluation_keys.dataset_entry_of(str(item["SK"])))
             for item in self.table.items(query)
         )
 
-    def _read_datasets(self, dataset_ids: Iterator[str]) -> Iterator[Candidate]:
+    def _read(self, dataset_ids: Iterator[str]) -> Iterator[TaggedDataset]:
         for some in batched(dataset_ids, MAX_BATCH_GET):
-            yield from self.dataset_reader.dataset_candidates(
-                self.dataset_reader.own_datasets(some)
-            )
+            yield from self.dataset_reader.with_tags(self.dataset_reader.find_many(some))
 
 
 def _comparisons(filter_string: str | None) -> list[Comparison]:
-    """A filter in MLflow's words, with MLflow's own parser and its errors."""
+    """The comparisons of a filter, read by MLflow's own parser with its errors."""
     terms = Utils.parse_search_filter(filter_string) if filter_string else []
     return [_comparison(**term) for term in terms]
 
@@ -116,7 +113,7 @@ def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:
         _check("numeric attribute", comparator, allowed)
         value = _whole_number(key, value)
     else:
-        # MLflow lets texts be compared by order as well.
+        # MLflow does not refuse order comparisons of texts.
         listed = key == "name" and comparator == "IN"
         known = comparator in Utils.VALID_STRING_ATTRIBUTE_COMPARATORS
         allowed = comparator in _TEXT_COMPARATORS or listed or not known

@@ -5,32 +5,33 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from boto3.dynamodb.conditions import Attr
 from mlflow.entities import EvaluationDataset
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import MLFLOW_USER
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_experiments import DatasetExperiments
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     RECORDS,
-    Candidate,
+    TaggedDataset,
     dataset_digest,
     dataset_entity,
     inline_attributes,
+    link_items,
     long_tags,
     tags_change,
 )
-from mlflow_dynamodbstore.evaluation.dataset_places import link_items, remove_dataset
+from mlflow_dynamodbstore.evaluation.dataset_reader import DatasetReader, dataset_not_found
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import LONG_TAGS, inline_tags
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
-from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -64,7 +65,7 @@ class EvaluationDatasets:
         now = get_current_time_millis()
         dataset_id = ID_PREFIX + ids.new_id(now_ms=now)
         workspace = self.context.workspace()
-        self.dataset_experiments.check_are_not_elsewhere(experiment_ids or [])
+        self.dataset_experiments.refuse_other_workspaces(experiment_ids or [])
         self.workspaces_in_use.note(workspace)
         key, user = evaluation_keys.dataset_key(dataset_id), (tags or {}).get(MLFLOW_USER)
         meta: Item = {
@@ -82,7 +83,7 @@ class EvaluationDatasets:
         }
         inside = inline_tags(meta)
         long = {key: value for key, value in (tags or {}).items() if key not in inside}
-        # What lies around the dataset first: until the dataset is there, nobody sees it.
+        # Tags and links first: nobody sees them before the dataset's own item exists.
         self.table.write(
             [
                 *(Put(item) for item in long_tags(key.pk, long)),
@@ -96,20 +97,16 @@ class EvaluationDatasets:
                 Put({"PK": entry.pk, "SK": entry.sk, "name": name}),
             ]
         )
-        created = dataset_entity(Candidate(meta, tags or {}), None)
+        created = dataset_entity(TaggedDataset(meta, tags or {}), None)
         created.experiment_ids = experiment_ids or []
         return created
 
     def get_dataset(self, dataset_id: str) -> EvaluationDataset:
-        meta = self.dataset_reader.find_dataset(dataset_id)
-        if meta is None:
-            raise MlflowException(
-                f"Evaluation dataset with id '{dataset_id}' not found", RESOURCE_DOES_NOT_EXIST
-            )
-        return self.dataset_reader.dataset_entity(meta)
+        message = "Evaluation dataset with id '{}' not found"
+        return self.dataset_reader.to_entity(self.dataset_reader.get(dataset_id, message))
 
     def delete_dataset(self, dataset_id: str) -> None:
-        meta = self.dataset_reader.find_dataset(dataset_id)
+        meta = self.dataset_reader.find(dataset_id)
         if meta is None:
             _logger.warning("Evaluation dataset with id '%s' not found.", dataset_id)
             return
@@ -118,24 +115,23 @@ class EvaluationDatasets:
     # --- tags -----------------------------------------------------------------------------------
 
     def set_dataset_tags(self, dataset_id: str, tags: dict[str, Any]) -> None:
-        meta = self.dataset_reader.find_dataset(dataset_id)
-        if meta is None:
-            raise _cannot_be_found(dataset_id)
+        message = "Could not find evaluation dataset with ID {}"
+        meta = self.dataset_reader.get(dataset_id, message)
         texts = {key: str(value) for key, value in tags.items() if value is not None}
         change, long = tags_change(meta, texts)
         self.table.write([Put(item) for item in long])
         try:
             self.table.update(evaluation_keys.dataset_key(dataset_id), change, condition=PRESENT)
         except ConditionFailed as error:
-            raise _cannot_be_found(dataset_id) from error
+            raise dataset_not_found(dataset_id, message) from error
 
     def delete_dataset_tag(self, dataset_id: str, key: str) -> None:
-        meta = self.dataset_reader.find_dataset(dataset_id)
+        meta = self.dataset_reader.find(dataset_id)
         if meta is None:
             _logger.debug("Dataset %s not found; it may have been deleted.", dataset_id)
             return
         if LONG_TAGS in meta:
-            # First, so that an earlier, longer value does not come to light.
+            # First: otherwise an earlier, longer value would show again.
             self.table.delete(Key(str(meta["PK"]), evaluation_keys.dataset_tag(key)))
         if key in inline_tags(meta):
             (name,) = inline_attributes({key: ""})
@@ -146,10 +142,36 @@ class EvaluationDatasets:
                     condition=PRESENT,
                 )
             except ConditionFailed:
-                _logger.debug("Dataset %s was deleted meanwhile.", dataset_id)
+                _logger.debug("Dataset %s was deleted at the same time.", dataset_id)
 
 
-def _cannot_be_found(dataset_id: str) -> MlflowException:
-    return MlflowException(
-        f"Could not find evaluation dataset with ID {dataset_id}", RESOURCE_DOES_NOT_EXIST
+def remove_dataset(table: Table, dataset_id: str, workspace: str) -> None:
+    """Remove a dataset with all its items; its own first, so that nobody finds half of it."""
+    pk = evaluation_keys.dataset_pk(dataset_id)
+    uses = table.items(Query(pk, where=evaluation_keys.DATASET_EXPERIMENTS.on(), keys_only=True))
+    users = [str(evaluation_keys.dataset_experiment_of(str(use["SK"]))) for use in uses]
+    own = ABSENT | Attr("workspace").eq(workspace)
+    table.transact(
+        [
+            Delete(evaluation_keys.dataset_key(dataset_id), condition=own),
+            Delete(evaluation_keys.dataset_entry_key(dataset_id, workspace)),
+        ]
+    )
+    table.write([Delete(evaluation_keys.dataset_link_key(dataset_id, user)) for user in users])
+    empty_partition(table, pk)
+
+
+def move_dataset(table: Table, dataset_id: str, entry: Item, workspace: str) -> None:
+    """Move a dataset to another workspace; ``entry`` lists it in the one it leaves."""
+    there = evaluation_keys.dataset_entry_key(dataset_id, workspace)
+    table.transact(
+        [
+            Patch(
+                evaluation_keys.dataset_key(dataset_id),
+                Update(set={"workspace": workspace}),
+                condition=PRESENT,
+            ),
+            Put({**entry, "PK": there.pk, "SK": there.sk}),
+            Delete(table.schema.key_of(entry)),
+        ]
     )

@@ -1,7 +1,7 @@
-"""Lists of the experiments that have something, so that nobody asks all the others for it.
+"""Lists of the experiments that have issues or scorers, so that the others are not asked for them.
 
-An experiment is listed from its first issue or scorer on, for as long as it is there. Workspaces
-are not mentioned, so that nothing has to follow when an experiment moves to another.
+An experiment is listed from its first issue or scorer until it is removed. The lists do not name
+workspaces, so they stay true when an experiment moves to another one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,6 @@ from mlflow_dynamodbstore.table.table import Table
 
 
 def listed_experiments(table: Table, pk: str) -> list[str]:
-    """The experiments of the whole table that a list names."""
+    """The experiments that a list names, of all workspaces."""
     found = table.items(Query(pk, where=evaluation_keys.LISTED_EXPERIMENTS.on()))
     return [str(evaluation_keys.listed_experiment_of(str(item["SK"]))) for item in found]

@@ -1,4 +1,4 @@
-"""The items that make up an issue, built and read in one place."""
+"""The items of an issue, built and read in one place."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from typing import Any
 
 from mlflow.entities import Issue, IssueSeverity, IssueStatus
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.values import Item, Value
 
 INLINE = 16 * 1024
-"""Bytes of an issue's texts that stay in its item, which is read for every search."""
-RANK, TRACES, CREATED, ID = "severity", "trace_count", "created_timestamp", "issue_id"
+"""Bytes of texts that may stay in an issue's own item, which every search reads."""
+SEVERITY, TRACE_COUNT, CREATED, ISSUE_ID = (
+    "severity",
+    "trace_count",
+    "created_timestamp",
+    "issue_id",
+)
 """What issues are sorted by."""
 
-_RANKS = {severity.value: rank for rank, severity in enumerate(IssueSeverity)}
+_SEVERITIES = {severity.value: n for n, severity in enumerate(IssueSeverity)}
 
 
 @dataclass(frozen=True)
 class Texts:
-    """The parts of an issue that may be long."""
+    """The texts of an issue, which may be long."""
 
     description: str
     root_causes: list[str] | None
@@ -36,15 +41,15 @@ class Texts:
         return cls(*contents)
 
     def stored(self, experiment_id: str, issue_id: str) -> large_values.Stored:
-        """These texts, ready to be written."""
+        """How these texts are stored in an issue."""
         key = evaluation_keys.issue_key(experiment_id, issue_id)
         contents: Value = [self.description, self.root_causes, self.categories]
         return large_values.store(key, CONTENTS, contents, inline=INLINE)
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """An issue as filters and sort keys see it."""
+class IssueRow:
+    """An issue as filters and sort keys see it, with the count of its traces if asked for."""
 
     item: Item
     trace_count: int | None = None
@@ -62,11 +67,11 @@ class Candidate:
         return () if value is None else (value,)
 
     def _value(self, name: str) -> Any:
-        if name == RANK:
-            return _RANKS.get(str(self.item["severity"]), -1)
-        if name == TRACES:
+        if name == SEVERITY:
+            return _SEVERITIES.get(str(self.item["severity"]), -1)
+        if name == TRACE_COUNT:
             return self.trace_count
-        if name == ID:
+        if name == ISSUE_ID:
             return self.issue_id
         return self.item["created" if name == CREATED else name]
 
@@ -92,7 +97,7 @@ class Candidate:
 
 
 def new_issue(experiment_id: str, issue_id: str, now: int, attributes: Item) -> Item:
-    """An issue's own item, but for its texts."""
+    """A new issue's own item."""
     key = evaluation_keys.issue_key(experiment_id, issue_id)
     times: Item = {"created": now, "updated": now}
     return {"PK": key.pk, "SK": key.sk, **attributes, **times, REVISION: 1}

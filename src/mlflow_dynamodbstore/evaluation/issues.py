@@ -1,12 +1,12 @@
 """Issues: problems that were found in traces.
 
-A trace refers to an issue by an assessment, and leaves a note of it in LSI5: how many traces an
-issue concerns is counted without reading a trace.
+A trace refers to an issue by an assessment, which leaves a note in LSI5. The traces of an issue are
+counted by these notes, without reading a trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Issue, IssueSeverity, IssueStatus
@@ -19,14 +19,14 @@ from mlflow.utils.search_utils import SearchIssuesUtils
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _parse_experiment_id
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.evaluation.issue_items import (
     CREATED,
-    ID,
-    RANK,
-    TRACES,
-    Candidate,
+    ISSUE_ID,
+    SEVERITY,
+    TRACE_COUNT,
+    IssueRow,
     Texts,
     new_issue,
 )
@@ -37,6 +37,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison, all_hold
@@ -72,13 +73,14 @@ class Issues:
         categories: list[str] | None = None,
         created_by: str | None = None,
     ) -> Issue:
-        home = experiment_id_of(self.experiment_lookup.get(experiment_id, {LifecycleStage.ACTIVE}))
+        meta = self.experiment_lookup.get(experiment_id, {LifecycleStage.ACTIVE})
+        experiment_id = experiment_id_of(meta)
         if source_run_id is not None and self.run_lookup.find(source_run_id) is None:
             raise run_not_found(source_run_id)
         now = get_current_time_millis()
-        issue_id = ID_PREFIX + ids.new_id(home, now)
+        issue_id = ID_PREFIX + ids.new_id(experiment_id, now)
         texts = Texts(description, root_causes or None, categories or None)
-        stored = texts.stored(home, issue_id)
+        stored = texts.stored(experiment_id, issue_id)
         attributes: Item = {
             "name": name,
             "status": status.value,
@@ -87,28 +89,26 @@ class Issues:
             "created_by": created_by,
             **stored.attributes,
         }
-        item = new_issue(home, issue_id, now, attributes)
-        located, listed = (
-            evaluation_keys.issue_locator_key(issue_id),
-            evaluation_keys.with_issues_key(home),
-        )
+        item = new_issue(experiment_id, issue_id, now, attributes)
+        locator = evaluation_keys.issue_locator_key(issue_id)
+        listed = evaluation_keys.with_issues_key(experiment_id)
         self.table.write(stored.parts)
         self.table.transact(
             [
                 Put(item, condition=ABSENT),
-                Put({"PK": located.pk, "SK": located.sk, "experiment_id": home}),
+                Put({"PK": locator.pk, "SK": locator.sk, "experiment_id": experiment_id}),
                 Put({"PK": listed.pk, "SK": listed.sk}),
             ]
         )
         if source_run_id is not None and self.run_lookup.find(source_run_id) is None:
-            # Removed for good meanwhile, by somebody who may have looked for issues before.
-            self._without_run([item], source_run_id)
+            # The run was removed at the same time, and its removal may have missed this issue.
+            self._clear_run([item], source_run_id)
             item["source_run_id"] = None
-        return Candidate(item).to_entity(texts)
+        return IssueRow(item).to_entity(texts)
 
     def get_issue(self, issue_id: str) -> Issue:
-        item = self._issue_item(issue_id)
-        return Candidate(item).to_entity(Texts.of(large_values.load(self.table, item, CONTENTS)))
+        item = self._get_item(issue_id)
+        return IssueRow(item).to_entity(Texts.of(large_values.load(self.table, item, CONTENTS)))
 
     def update_issue(
         self,
@@ -124,11 +124,10 @@ class Issues:
             "severity": None if severity is None else severity.value,
         }
         changes = {key: value for key, value in changes.items() if value is not None}
-        while True:
-            item = self._issue_item(issue_id)
-            updated = self._update_issue(item, changes, description)
-            if updated is not None:
-                return updated
+        return optimistically(
+            f"Issue '{issue_id}'",
+            lambda: self._update(self._get_item(issue_id), changes, description),
+        )
 
     def search_issues(
         self,
@@ -142,8 +141,8 @@ class Issues:
         holds = all_hold(_comparisons(filter_string))
         ordering = _ordering(include_trace_count)
         after = ordering.after(page_token)
-        homes = self._with_issues(experiment_id)
-        found = self.table.map(lambda home: self._issues_in(home, include_trace_count), homes)
+        wanted = self._experiments_with_issues(experiment_id)
+        found = self.table.map(lambda one: self._issues_in(one, include_trace_count), wanted)
         rows = in_order([row for some in found for row in some if holds(row)], ordering)
         size = SEARCH_ISSUES_DEFAULT_MAX_RESULTS if max_results is None else max_results
         shown, token = page(iter(rows), ordering, after, size)
@@ -153,42 +152,43 @@ class Issues:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _issue_item(self, issue_id: str) -> Item:
-        located = self.table.get(evaluation_keys.issue_locator_key(issue_id))
-        if located is not None:
-            home = str(located["experiment_id"])
-            key = evaluation_keys.issue_key(home, issue_id)
-            found = self.table.get_many([experiment_key(home), key])
-            if key in found and self._has_experiment(found.get(experiment_key(home))):
+    def _get_item(self, issue_id: str) -> Item:
+        locator = self.table.get(evaluation_keys.issue_locator_key(issue_id))
+        if locator is not None:
+            experiment_id = str(locator["experiment_id"])
+            experiment = experiment_key(experiment_id)
+            key = evaluation_keys.issue_key(experiment_id, issue_id)
+            found = self.table.get_many([experiment, key])
+            if key in found and self._is_accessible(found.get(experiment)):
                 return found[key]
         raise MlflowException(f"Issue with ID '{issue_id}' not found", RESOURCE_DOES_NOT_EXIST)
 
-    def _has_experiment(self, meta: Item | None) -> bool:
+    def _is_accessible(self, meta: Item | None) -> bool:
         return meta is not None and meta["workspace"] == self.context.workspace()
 
-    def _with_issues(self, experiment_id: str | None) -> list[str]:
-        """One experiment, or all that have issues, as far as the active workspace has them."""
+    def _experiments_with_issues(self, experiment_id: str | None) -> list[str]:
+        """This experiment, or all that have issues; only those of the active workspace."""
         if experiment_id is not None:
             wanted: Iterable[str] = [str(_parse_experiment_id(experiment_id))]
         else:
             wanted = listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK)
-        metas = {experiment_key(home): home for home in wanted}
+        metas = {experiment_key(one): one for one in wanted}
         found = self.table.get_many(metas)
-        return [home for key, home in metas.items() if self._has_experiment(found.get(key))]
+        return [one for key, one in metas.items() if self._is_accessible(found.get(key))]
 
-    def _issues_in(self, experiment_id: str, with_counts: bool) -> list[Candidate]:
+    def _issues_in(self, experiment_id: str, with_counts: bool) -> list[IssueRow]:
         query = Query(experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on())
         items = [
             item for item in self.table.items(query) if evaluation_keys.is_issue(str(item["SK"]))
         ]
         if not with_counts:
-            return [Candidate(item) for item in items]
+            return [IssueRow(item) for item in items]
         counts = self._traces_by_issue(experiment_id)
-        return [Candidate(item, len(counts.get(str(item["SK"]), ()))) for item in items]
+        return [IssueRow(item, len(counts.get(str(item["SK"]), ()))) for item in items]
 
     def _traces_by_issue(self, experiment_id: str) -> dict[str, set[str]]:
-        """The traces of an experiment that refer to issues, by the keys of these."""
-        # Whole items, since a key alone does not tell that its trace has expired.
+        """The traces of an experiment that refer to issues, by the sort keys of the issues."""
+        # Whole items: a key alone does not say whether its trace has expired.
         query = Query(
             experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on("lsi5sk"), index="LSI5"
         )
@@ -200,22 +200,22 @@ class Issues:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def let_go_of_run(self, run_id: str) -> None:
-        """Let no issue name a run that is removed for good, as MLflow's databases see to it."""
-        for home in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):
-            query = Query(experiment_pk(home), where=evaluation_keys.ISSUES.on())
+    def forget_run(self, run_id: str) -> None:
+        """Clear the source of issues that name a removed run, as MLflow's databases do."""
+        for experiment_id in listed_experiments(self.table, evaluation_keys.WITH_ISSUES_PK):
+            query = Query(experiment_pk(experiment_id), where=evaluation_keys.ISSUES.on())
             named = (item for item in self.table.items(query) if _source(item) == run_id)
-            self._without_run(named, run_id)
+            self._clear_run(named, run_id)
 
-    def _without_run(self, issues: Iterable[Item], run_id: str) -> None:
-        nameless = Update(set={"source_run_id": None}, add={REVISION: 1})
+    def _clear_run(self, issues: Iterable[Item], run_id: str) -> None:
+        cleared = Update(set={"source_run_id": None}, add={REVISION: 1})
         named = Attr("source_run_id").eq(run_id)
         key_of = self.table.schema.key_of
-        self.table.write([Patch(key_of(item), nameless, condition=named) for item in issues])
+        self.table.write([Patch(key_of(item), cleared, condition=named) for item in issues])
 
-    def _update_issue(self, item: Item, changes: Item, description: str | None) -> Issue | None:
-        """Change an issue as it was read; None when it has changed since."""
-        row = Candidate(item)
+    def _update(self, item: Item, changes: Item, description: str | None) -> Issue:
+        """Change an issue as it was read. Raises ``Outdated`` when it has changed since."""
+        row = IssueRow(item)
         texts = Texts.of(large_values.load(self.table, item, CONTENTS))
         stored = large_values.Stored({})
         if description is not None and description != texts.description:
@@ -225,7 +225,7 @@ class Issues:
             **item,
             **changes,
             **stored.attributes,
-            # Later than before, also within a millisecond: callers tell versions apart by it.
+            # It grows even within a millisecond: callers tell versions of an issue apart by it.
             "updated": max(get_current_time_millis(), item["updated"] + 1),
             REVISION: item[REVISION] + 1,
         }
@@ -234,24 +234,24 @@ class Issues:
         replaced = bool(stored.attributes)
         if outcome.status != "applied":
             self.table.write(large_values.removal(after, CONTENTS) if replaced else [])
-            return None
+            raise Outdated
         self.table.write(large_values.removal(item, CONTENTS) if replaced else [])
-        return Candidate(after).to_entity(texts)
+        return IssueRow(after).to_entity(texts)
 
 
 def _source(item: Item) -> str | None:
-    """The run that an issue was found by; parts of issues and other items have none."""
+    """The run that found an issue; parts of issues and other items have none."""
     run_id: str | None = item.get("source_run_id")
     return run_id
 
 
 def _comparisons(filter_string: str | None) -> list[Comparison]:
-    """A filter in MLflow's words, with MLflow's own parser and its errors."""
+    """The comparisons of a filter, read by MLflow's own parser with its errors."""
     terms = SearchIssuesUtils.parse_search_filter(filter_string) if filter_string else []
     return [Comparison(t["type"], t["key"], t["comparator"], t["value"]) for t in terms]
 
 
 def _ordering(with_counts: bool) -> Ordering:
-    """The worst first, then those that concern most traces, then the newest."""
-    names: Sequence[str] = (RANK, TRACES, CREATED, ID) if with_counts else (RANK, CREATED, ID)
+    """The most severe first, then those with most traces, then the newest."""
+    names = [SEVERITY, *([TRACE_COUNT] if with_counts else []), CREATED, ISSUE_ID]
     return Ordering(tuple(SortKey(ATTRIBUTE, name, ascending=False) for name in names))

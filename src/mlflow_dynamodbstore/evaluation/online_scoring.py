@@ -1,7 +1,7 @@
-"""Scoring traces as they come: which scorers do it, and how many of the traces they look at.
+"""Online scoring: which scorers score new traces, and what share of them.
 
-What is configured stands on the scorer itself. Those that are at work are listed in one place for
-the whole table, since whoever runs them asks for all at once.
+The configuration is an attribute of the scorer. The active scorers of the whole table are listed in
+one partition, because the server asks for all of them at once.
 """
 
 from __future__ import annotations
@@ -21,28 +21,33 @@ from mlflow.genai.scorers.scorer_utils import (
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.search_utils import SearchTraceUtils
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
-from mlflow_dynamodbstore.evaluation.endpoints import ScorerEndpoints, endpoint_ref, with_endpoint
-from mlflow_dynamodbstore.evaluation.scorers import (
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
+from mlflow_dynamodbstore.evaluation.scorer_endpoints import (
+    ScorerEndpoints,
+    endpoint_ref,
+    with_endpoint,
+)
+from mlflow_dynamodbstore.evaluation.scorer_items import (
     LATEST,
     ScorerPlace,
-    Scorers,
-    changed_scorer,
+    scorer_change,
     version_key,
 )
+from mlflow_dynamodbstore.evaluation.scorers import Scorers
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import Item
 
 ONLINE = "online"
-"""Attribute of a scorer: how it scores traces as they come."""
+"""Attribute of a scorer: its online scoring configuration."""
 
 
 class OnlineScoring:
-    """Scorers that work on their own."""
+    """The online scoring configurations of scorers."""
 
     def __init__(
         self, context: Context, scorer_endpoints: ScorerEndpoints, scorers: Scorers
@@ -59,9 +64,10 @@ class OnlineScoring:
         filter_string: str | None = None,
     ) -> OnlineScoringConfig:
         _check_config(sample_rate, filter_string)
-        place = self.scorers.scorer_place(experiment_id, scorer_name)
-        while True:
-            scorer = self.scorers.scorer_item(place, experiment_id)
+        place = self.scorers.place(experiment_id, scorer_name)
+
+        def attempt() -> OnlineScoringConfig:
+            scorer = self.scorers.get_item(place, experiment_id)
             if sample_rate > 0 and scorer[LATEST]:
                 self._check_online_scorer(scorer)
             config: Item = {
@@ -69,13 +75,15 @@ class OnlineScoring:
                 "sample_rate": float(sample_rate),
                 "filter_string": filter_string or None,
             }
-            if self.scorers.scorer_written(
-                [changed_scorer(scorer, {ONLINE: config}), online_entry(place, sample_rate)]
-            ):
-                return _config({**scorer, ONLINE: config})
+            self.table.transact(
+                [scorer_change(scorer, {ONLINE: config}), online_entry(place, sample_rate)]
+            )
+            return _config({**scorer, ONLINE: config})
+
+        return optimistically(f"Scorer '{scorer_name}'", attempt)
 
     def get_online_scoring_configs(self, scorer_ids: list[str]) -> list[OnlineScoringConfig]:
-        scorers = self.scorers.scorers_by_id(scorer_ids) if scorer_ids else []
+        scorers = self.scorers.find_by_ids(scorer_ids) if scorer_ids else []
         return [_config(scorer) for scorer in scorers if ONLINE in scorer]
 
     def get_active_online_scorers(self) -> list[OnlineScorer]:
@@ -83,15 +91,13 @@ class OnlineScoring:
             Query(evaluation_keys.ONLINE_PK, where=evaluation_keys.ONLINE_SCORERS.on())
         )
         places = [ScorerPlace(str(one["experiment_id"]), str(one["name"])) for one in entries]
-        scorers = {
-            version_key(scorer): scorer
-            for scorer in self.scorers.scorers_at(places)
+        latest = self.scorers.latest_versions(
+            scorer
+            for scorer in self.scorers.find_at(places)
             if ONLINE in scorer and scorer[ONLINE]["sample_rate"] > 0
-        }
-        versions = self.table.get_many(scorers)
-        latest = [(scorer, versions[key]) for key, scorer in scorers.items() if key in versions]
+        )
         texts = large_values.load_many(self.table, [version for _, version in latest], CONTENTS)
-        name_of = self.scorer_endpoints.scorer_endpoint_names()
+        name_of = self.scorer_endpoints.endpoint_names()
         active = []
         for (scorer, version), text in zip(latest, texts, strict=True):
             endpoint = endpoint_ref(str(text))
@@ -107,10 +113,10 @@ class OnlineScoring:
         return active
 
     def _check_online_scorer(self, scorer: Item) -> None:
-        """Refuse a scorer that cannot work without people, in MLflow's words."""
+        """Refuse a scorer that cannot score traces automatically, with MLflow's errors."""
         version = self.table.get(version_key(scorer))
         if version is None:
-            return  # deleted meanwhile: the write finds that the scorer has changed
+            return  # deleted since: the write will be refused
         serialized = str(large_values.load(self.table, version, CONTENTS))
         if not is_gateway_model(extract_model_from_serialized_scorer(json.loads(serialized))):
             raise MlflowException(
@@ -146,18 +152,18 @@ def _check_config(sample_rate: Any, filter_string: Any) -> None:
 def _needs_expectations(serialized: str) -> bool:
     try:
         scorer = Scorer.model_validate_json(serialized)
-    except Exception:  # noqa: BLE001 - whatever a scorer of another release or package raises
-        return False  # as MLflow: what cannot be looked into is let through
+    except Exception:  # noqa: BLE001 - scorers of other packages may raise anything
+        return False  # as in MLflow, a scorer that cannot be read is accepted
     return isinstance(scorer, InstructionsJudge) and EXPECTATIONS_FIELD in scorer.get_input_fields()
 
 
 def online_entry(place: ScorerPlace, sample_rate: float) -> TransactWrite:
-    """The change of the list of scorers at work."""
-    key = place.online
+    """The write that lists a scorer as active, or removes it from the list."""
+    key = place.online_key
     if sample_rate <= 0:
         return Delete(key)
-    home = {"experiment_id": place.experiment_id, "name": place.name}
-    return Put({"PK": key.pk, "SK": key.sk, **home})
+    entry: Item = {"experiment_id": place.experiment_id, "name": place.name}
+    return Put({"PK": key.pk, "SK": key.sk, **entry})
 
 
 def _config(scorer: Item) -> OnlineScoringConfig:

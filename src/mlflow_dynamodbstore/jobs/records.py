@@ -1,7 +1,6 @@
 """Jobs as they lie in the table, and as MLflow shows them.
 
-Params, result and details may be of any length, so they are kept as large values. They are JSON
-texts already, and stay so.
+Params, result and details are JSON texts of any length, so they are stored as large values.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 PARAMS, RESULT, DETAILS = "params", "result", "details"
 LARGE = (PARAMS, RESULT, DETAILS)
-INLINE = 16 * 1024  # lists read whole items, so longer texts lie beside them
+INLINE = 16 * 1024  # lists read whole items, so longer texts have items of their own
 FINAL = tuple(status for status in JobStatus if JobStatus.is_finalized(status))
 OPEN = tuple(status for status in JobStatus if not JobStatus.is_finalized(status))
 
 
 def stored(key: Key, name: str, text: str) -> large_values.Stored:
-    """How a text of any length is written to a job."""
+    """A text of any length, as it is written to a job."""
     return large_values.store(key, name, text, inline=INLINE)
 
 
@@ -41,7 +40,7 @@ def status_of(item: Item) -> JobStatus:
 
 
 def details_of(table: Table, item: Item) -> dict[str, Any] | None:
-    """What a job told of itself while it ran."""
+    """The status details that a job reported."""
     text = large_values.load(table, item, DETAILS)
     return None if text is None else json.loads(text)
 

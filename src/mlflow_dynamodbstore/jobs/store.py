@@ -1,207 +1,53 @@
-"""The job store that MLflow sees."""
+"""The job store that MLflow sees: which part answers which call."""
 
 from __future__ import annotations
 
-import heapq
-import json
-from collections.abc import Iterator
-from itertools import groupby
-from typing import Any
-from uuid import UUID
+from mlflow.store.jobs.abstract_store import AbstractJobStore
 
-from boto3.dynamodb.conditions import Attr
-from mlflow.entities._job import Job, JobProgress
-from mlflow.entities._job_status import JobStatus
-from mlflow.store.jobs.abstract_store import AbstractJobStore, JobTerminalStateUpdateException
-from mlflow.utils.time import get_current_time_millis
-
-from mlflow_dynamodbstore.jobs.base import status_then
-from mlflow_dynamodbstore.jobs.records import (
-    DETAILS,
-    FINAL,
-    OPEN,
-    PARAMS,
-    details_of,
-    in_status,
-    removals,
-    status_of,
-    stored,
-)
-from mlflow_dynamodbstore.jobs.running import Running
-from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.keys import jobs as job_keys
-from mlflow_dynamodbstore.shared import large_values
-from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.mlflow_errors import translated, translates_errors
+from mlflow_dynamodbstore.jobs.job_runs import JobRuns
+from mlflow_dynamodbstore.jobs.jobs import Jobs
+from mlflow_dynamodbstore.jobs.status_changes import StatusChanges
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.face import answered_by
 from mlflow_dynamodbstore.shared.open_tables import open_table
-from mlflow_dynamodbstore.table.contract import Delete, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Value
-
-PAGE = 100
 
 
-@translates_errors
-class DynamoDBJobStore(Running, AbstractJobStore):
+class DynamoDBJobStore(AbstractJobStore):
     """MLflow's background jobs on one DynamoDB table, or on a file of the embedded engine."""
 
+    supports_workspaces = True
+
     def __init__(self, store_uri: str, *, table: Table | None = None):
-        super().__init__()
         self.table = table or open_table(store_uri)
+        context = Context.on(self.table)
+        self.status_changes = StatusChanges(context)
+        self.job_runs = JobRuns(context, self.status_changes)
+        self.jobs = Jobs(context, self.status_changes)
 
-    def create_job(
-        self,
-        job_name: str,
-        params: str,
-        timeout: float | None = None,
-        creator: str | None = None,
-        executor_backend: str | None = None,
-    ) -> Job:
-        now = get_current_time_millis()
-        job_id = str(UUID(ids.new_id(now_ms=now)))
-        key = self._key(job_id)
-        long_params = stored(key, PARAMS, params)
-        given = {"timeout": timeout, "creator": creator, "backend": executor_backend}
-        item: Item = {
-            "PK": key.pk,
-            "SK": key.sk,
-            "job_id": job_id,
-            "name": job_name,
-            "created": now,
-            "updated": now,
-            "retries": 0,
-            **in_status(job_id, JobStatus.PENDING),
-            **long_params.attributes,
-            **{name: value for name, value in given.items() if value is not None},
-        }
-        self.table.write(long_params.parts)
-        self.table.put(item, condition=Attr("PK").not_exists())
-        return self._job(item)
+    create_job = answered_by(Jobs.create_job)
 
-    def get_job(self, job_id: str) -> Job:
-        return self._job(self._job_item(job_id))
+    # --- running --------------------------------------------------------------------------------
 
-    # --- what a job tells of itself -------------------------------------------------------------
+    claim_job = answered_by(JobRuns.claim_job)
+    renew_job_lease = answered_by(JobRuns.renew_job_lease)
+    retry_job = answered_by(JobRuns.retry_job)
+    mark_job_needs_recovery = answered_by(JobRuns.mark_job_needs_recovery)
+    reattach_job = answered_by(JobRuns.reattach_job)
+    requeue_job = answered_by(JobRuns.requeue_job)
+    report_job_result = answered_by(JobRuns.report_job_result)
+    start_job = answered_by(JobRuns.start_job)
+    reset_job = answered_by(JobRuns.reset_job)
+    finish_job = answered_by(JobRuns.finish_job)
+    mark_job_timed_out = answered_by(JobRuns.mark_job_timed_out)
+    fail_job = answered_by(JobRuns.fail_job)
+    retry_or_fail_job = answered_by(JobRuns.retry_or_fail_job)
 
-    def update_status_details(self, job_id: str, status_details: dict[str, Any]) -> None:
-        while True:
-            before = self._job_item(job_id)
-            merged = {**(details_of(self.table, before) or {}), **status_details}
-            details = stored(self._key(job_id), DETAILS, json.dumps(merged))
-            self.table.write(details.parts)
-            seen = before.get("details_count")
-            unchanged = (
-                Attr("details_count").not_exists()
-                if seen is None
-                else Attr("details_count").eq(seen)
-            )
-            update = Update(set=details.attributes, add={"details_count": 1})
-            try:
-                self._change(job_id, OPEN, update, unchanged)
-            except ConditionFailed as refused:
-                self.table.write([Delete(self.table.schema.key_of(p.item)) for p in details.parts])
-                _check_is_open(job_id, refused)
-            else:
-                self.table.write(large_values.removal(before, DETAILS))
-                return
+    # --- reading, cancelling, reporting, deleting -----------------------------------------------
 
-    def update_job_progress(
-        self, job_id: str, message: str | None = None, progress: JobProgress | None = None
-    ) -> None:
-        if message is None and progress is None:
-            return
-        changes: dict[str, Value] = {"progress_at": get_current_time_millis()}
-        if message is not None:
-            changes["message"] = message
-        if progress is not None:
-            changes["progress"] = progress.to_dict()
-        try:
-            self._change(job_id, OPEN, Update(set=changes))
-        except ConditionFailed as refused:
-            _check_is_open(job_id, refused)
-
-    # --- lists ----------------------------------------------------------------------------------
-
-    def list_jobs(
-        self,
-        job_name: str | None = None,
-        statuses: list[JobStatus] | None = None,
-        begin_timestamp: int | None = None,
-        end_timestamp: int | None = None,
-        params: dict[str, Any] | None = None,
-    ) -> Iterator[Job]:
-        items = self._items(statuses, begin_timestamp, end_timestamp)
-        found = (
-            job
-            for item in items
-            if job_name in (None, item["name"])
-            if _has_params(job := self._job(item), params)
-        )
-        # Errors of later pages are raised while the caller goes on, outside of this method.
-        step = translated(lambda: next(found, None))
-        return iter(step, None)  # None ends it
-
-    def _items(
-        self, statuses: list[JobStatus] | None, since: int | None, until: int | None
-    ) -> Iterator[Item]:
-        """Jobs in the order they were created."""
-        pk = job_keys.jobs_pk(self._get_active_workspace())
-        if not statuses:
-            where = job_keys.jobs_made(since, until).on()
-            # Parts of long texts lie between the jobs.
-            whole = self.table.items(Query(pk, where=where, limit=PAGE))
-            return (item for item in whole if "job_id" in item)
-        streams = [
-            self.table.items(
-                Query(
-                    pk,
-                    where=job_keys.jobs_of_status(status.value, since, until).on("lsi1sk"),
-                    index="LSI1",
-                    limit=PAGE,
-                )
-            )
-            for status in dict.fromkeys(statuses)
-        ]
-        merged = heapq.merge(*streams, key=_job_id)
-        # One that changed its status in the meantime may have come twice.
-        return (next(same) for _, same in groupby(merged, key=_job_id))
-
-    def delete_jobs(self, older_than: int = 0, job_ids: list[str] | None = None) -> list[str]:
-        until = get_current_time_millis() - older_than - 1 if older_than > 0 else None
-        deleted: list[str] = []
-        for ended in batched(self._deletable(until, job_ids), PAGE):
-            # An ended job does not change, so nothing is lost between reading and deleting it.
-            self.table.write([Delete(self.table.schema.key_of(item)) for item in ended])
-            self.table.write([delete for item in ended for delete in removals(item)])
-            deleted += map(_job_id, ended)
-        return deleted
-
-    def _deletable(self, until: int | None, job_ids: list[str] | None) -> Iterator[Item]:
-        if not job_ids:
-            return self._items(list(FINAL), None, until)
-        wanted = self.table.get_many(self._key(job_id) for job_id in job_ids)
-        return (
-            item
-            for item in wanted.values()
-            if status_of(item) in FINAL and (until is None or int(item["created"]) <= until)
-        )
-
-
-def _job_id(item: Item) -> str:
-    return str(item["job_id"])
-
-
-def _has_params(job: Job, wanted: dict[str, Any] | None) -> bool:
-    if not wanted:
-        return True
-    known = json.loads(job.params)
-    return all(name in known and known[name] == value for name, value in wanted.items())
-
-
-def _check_is_open(job_id: str, refused: ConditionFailed) -> None:
-    """Refuse what comes after the end of a job, in MLflow's words."""
-    status = status_then(refused)
-    if JobStatus.is_finalized(status):
-        raise JobTerminalStateUpdateException(job_id, status) from refused
+    list_jobs = answered_by(Jobs.list_jobs)
+    get_job = answered_by(Jobs.get_job)
+    cancel_job = answered_by(JobRuns.cancel_job)
+    update_status_details = answered_by(Jobs.update_status_details)
+    update_job_progress = answered_by(Jobs.update_job_progress)
+    delete_jobs = answered_by(Jobs.delete_jobs)

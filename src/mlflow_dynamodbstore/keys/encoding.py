@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import struct
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
+
+from mlflow_dynamodbstore.table.binary import double_of, ordered_bits
 
 CUT = "%~"
 """Stands between the readable head of a text that was too long and its hash."""
@@ -30,7 +31,6 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 _INT64 = 1 << 63
 _ALL_ONES = (1 << 64) - 1
-_DOUBLE, _BITS = struct.Struct(">d"), struct.Struct(">Q")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -146,23 +146,6 @@ def _from_hex(text: str) -> int:
 
 
 # --- doubles ------------------------------------------------------------------------------------
-
-
-def ordered_bits(number: float) -> int:
-    """A double's 64 bits, arranged so that they compare as unsigned numbers.
-
-    Nothing is lost: -0.0 stands just below 0.0, a NaN keeps its payload and stands above
-    infinity (below minus infinity when its sign bit is set).
-    """
-    bits: int = _BITS.unpack(_DOUBLE.pack(number))[0]
-    return bits ^ _ALL_ONES if bits >> 63 else bits | _INT64
-
-
-def double_of(bits: int) -> float:
-    """The double, bit for bit, that :func:`ordered_bits` arranged."""
-    raw = bits ^ _INT64 if bits >> 63 else bits ^ _ALL_ONES
-    number: float = struct.unpack(">d", struct.pack(">Q", raw))[0]
-    return number
 
 
 NAN = "nan"

@@ -9,7 +9,7 @@ from mlflow.entities.mcp_server_version import MCPServerVersion
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.mcp.contents import content_of, part_keys
-from mlflow_dynamodbstore.mcp.errors import server_not_found, too_busy, version_not_found
+from mlflow_dynamodbstore.mcp.errors import server_not_found, version_not_found
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence
@@ -24,14 +24,14 @@ class ServerReader:
     """The ground the entity modules stand on.
 
     Every change of a server, and of anything that belongs to it, raises the revision in META:
-    see ``registry.revisions``. A decision may therefore read versions, too: it holds only if
+    see ``names.revisions``. A decision may therefore read versions, too: it holds only if
     nothing of the server has changed since.
     """
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.table = context.table
-        self.servers: Revisions[ServerPlace, Server] = Revisions(self.table, Server, too_busy)
+        self.servers: Revisions[ServerPlace, Server] = Revisions(self.table, Server, "MCP server")
 
     def place(self, name: str) -> ServerPlace:
         return ServerPlace(name, self.context.workspace())

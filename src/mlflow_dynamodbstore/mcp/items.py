@@ -20,7 +20,7 @@ from mlflow.entities.mcp_server import MCPStatus
 
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.semver import precedence
-from mlflow_dynamodbstore.registry.items import NAME, REVISION, UID
+from mlflow_dynamodbstore.shared.names.attributes import NAME, REVISION, UID
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 

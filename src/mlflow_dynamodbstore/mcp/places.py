@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.mcp.semver import precedence
-from mlflow_dynamodbstore.registry.items import NAME, REVISION, TagStore, named
+from mlflow_dynamodbstore.shared.names.attributes import NAME, REVISION, named
+from mlflow_dynamodbstore.shared.names.tags import TagStore
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -16,7 +17,7 @@ MAX_VERSION_TAGS = 64 * 1024
 
 
 class ServerPlace(NamedTuple):
-    """The partition of a server, and how it is listed: see ``registry.claims.Holder``."""
+    """The partition of a server, and how it is listed: see ``claims.NamedPartition``."""
 
     name: str
     workspace: str
@@ -75,12 +76,12 @@ class ServerPlace(NamedTuple):
             if item["SK"] in mcp_keys.SERVER_ENDPOINTS
         ]
 
-    def words(self, table: Table) -> list[Item]:
+    def text_entries(self, table: Table) -> list[Item]:
         """None: names of servers are not indexed."""
         del table
         return []
 
-    def words_left(self, table: Table) -> list[Key]:
+    def stored_text_entries(self, table: Table) -> list[Key]:
         """None, then."""
         del table
         return []

@@ -30,7 +30,8 @@ from mlflow_dynamodbstore.mcp.items import (
 )
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.semver import precedence
-from mlflow_dynamodbstore.registry.items import LONG_TAG, REVISION, TAG, Tags
+from mlflow_dynamodbstore.shared.names.attributes import REVISION
+from mlflow_dynamodbstore.shared.names.tags import LONG_TAG, TAG, Tags
 from mlflow_dynamodbstore.shared.search import filters
 from mlflow_dynamodbstore.table.values import Item, Key
 

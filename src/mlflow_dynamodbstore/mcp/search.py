@@ -43,11 +43,11 @@ from mlflow_dynamodbstore.mcp.search_terms import (
 )
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.mcp.servers import Servers
-from mlflow_dynamodbstore.registry.search_terms import Filter, Names, position_after
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.names.search import Filter, Names
 from mlflow_dynamodbstore.shared.search.filters import Searchable, all_hold
-from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, position_after
 from mlflow_dynamodbstore.shared.search.pages import in_order, page, sort_groups
 from mlflow_dynamodbstore.table.contract import Query
 

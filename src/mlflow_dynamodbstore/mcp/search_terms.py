@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mcp.places import name_of_guard
 from mlflow_dynamodbstore.mcp.records import CREATED, PRECEDENCE, UPDATED
 from mlflow_dynamodbstore.mcp.semver import precedence
-from mlflow_dynamodbstore.registry.search_terms import PARSED_KEPT, Filter, Guards
+from mlflow_dynamodbstore.shared.names.search import PARSED_KEPT, Filter, Guards
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 

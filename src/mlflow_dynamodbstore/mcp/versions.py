@@ -44,8 +44,9 @@ from mlflow_dynamodbstore.mcp.latest import LatestVersions
 from mlflow_dynamodbstore.mcp.records import Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence, precedence
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.names.claims import NameTakenError, is_refused, nothing_there
+from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
@@ -113,7 +114,7 @@ class ServerVersions:
         def decide(server: Server) -> Change:
             self.table.write(parts)
             change = self.latest_versions.status_change(server, None, version.latest())
-            change.writes.insert(0, Put(version.item, condition=nothing_there()))
+            change.writes.insert(0, Put(version.item, condition=ABSENT))
             return change
 
         for _ in self.table.retry.attempts():
@@ -122,7 +123,7 @@ class ServerVersions:
             except NoServerError:
                 change = Change() if parts else decide(Server(version.place, new_server))
             except TransactionCancelled as cancelled:
-                if is_refused(cancelled, 1):
+                if cancelled.refused(1):
                     raise version_exists(version.place.name, version.version) from cancelled
                 raise
             meta = {**new_server, **change.set}

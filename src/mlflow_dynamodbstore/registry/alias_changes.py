@@ -1,7 +1,7 @@
-"""Every change of an alias, whoever makes it, is recorded.
+"""The recorded changes of aliases.
 
-META is written with every change, and carries the last few. When they are too many, they become
-one item for each alias.
+META is written with every change, and carries the last few changes of aliases. When there are too
+many, they become items, one for each alias.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.registry.base import RegistryBase
-from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, Place, Target
+from mlflow_dynamodbstore.registry.current_user import current_user
+from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, RegisteredModelPlace, Target
 from mlflow_dynamodbstore.registry.records import Model
-from mlflow_dynamodbstore.registry.who import current_user
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -21,15 +20,15 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 CHANGE_DIGITS = 12
 MOST_RECENT = 4
-"""Changes that META carries, where they cost nothing; more become items of their own at once."""
+"""How many changes META carries, where they cost nothing."""
 
 
 @dataclass(frozen=True)
 class AliasChange:
-    """A recorded change of an alias; None stands for an alias that is not there.
+    """A recorded change of an alias; ``before`` or ``after`` is None where there is no alias.
 
-    ``change_id`` counts the changes of the model, so that it tells which of two came first
-    whatever the clocks of their authors said.
+    ``change_id`` counts the changes of the model, so it tells the order of two changes even where
+    the clocks of their authors differ.
     """
 
     change_id: str
@@ -51,48 +50,45 @@ class AliasChange:
         return cls(change_id, alias, timestamp, user, _target(before), _target(after))
 
 
-class AliasChanges(RegistryBase):
-    """What changing an alias writes."""
+def redirect(model: Model, alias: str, after: Target | None, change: Change, now: int) -> None:
+    """Make an alias lead somewhere else, or nowhere, as part of a change."""
+    place, before = model.place, model.aliases.get(alias)
+    if after is None:
+        change.remove.append(ALIAS + alias)
+        change.writes.append(Delete(Key(place.pk, registry_keys.model_alias(alias))))
+    else:
+        change.set[ALIAS + alias] = after.stored()
+        change.writes.append(Put(alias_item(place, alias, after)))
+    made = AliasChange(
+        f"{model.revision + 1:0{CHANGE_DIGITS}d}", alias, now, current_user(), before, after
+    )
+    if sum(name.startswith(CHANGE) for name in change.set) >= MOST_RECENT:
+        change.writes.append(Put(_history_item(place, [made])))
+        return
+    change.set[f"{CHANGE}{model.revision + 1}:{alias}"] = made.stored()
+    _make_room_for_changes(model, change)
 
-    def _redirect(
-        self, model: Model, alias: str, after: Target | None, change: Change, now: int
-    ) -> None:
-        """Let an alias lead somewhere else, or nowhere, as part of a change."""
-        place, before = model.place, model.aliases.get(alias)
-        if after is None:
-            change.remove.append(ALIAS + alias)
-            change.writes.append(Delete(Key(place.pk, registry_keys.model_alias(alias))))
-        else:
-            change.set[ALIAS + alias] = after.stored()
-            change.writes.append(Put(alias_item(place, alias, after)))
-        made = AliasChange(
-            f"{model.revision + 1:0{CHANGE_DIGITS}d}", alias, now, current_user(), before, after
-        )
-        if sum(name.startswith(CHANGE) for name in change.set) >= MOST_RECENT:
-            change.writes.append(Put(_history_item(place, [made])))
-            return
-        change.set[f"{CHANGE}{model.revision + 1}:{alias}"] = made.stored()
-        self._make_room_for_changes(model, change)
 
-    def _make_room_for_changes(self, model: Model, change: Change) -> None:
-        """Move the changes that META has to items of their own when they are too many."""
-        names = [CHANGE + name for name in model.recent_changes]
-        new = sum(name.startswith(CHANGE) for name in change.set)
-        if not names or len(names) + new <= MOST_RECENT or names[0] in change.remove:
-            return
-        change.remove += names
-        by_alias: dict[str, list[AliasChange]] = {}
-        for made in recent_changes(model):
-            by_alias.setdefault(made.alias, []).append(made)
-        change.writes += [Put(_history_item(model.place, some)) for some in by_alias.values()]
+def _make_room_for_changes(model: Model, change: Change) -> None:
+    """Move the changes that META has to items when there are too many."""
+    names = [CHANGE + name for name in model.recent_changes]
+    new = sum(name.startswith(CHANGE) for name in change.set)
+    if not names or len(names) + new <= MOST_RECENT or names[0] in change.remove:
+        return
+    change.remove += names
+    by_alias: dict[str, list[AliasChange]] = {}
+    for made in recent_changes(model):
+        by_alias.setdefault(made.alias, []).append(made)
+    change.writes += [Put(_history_item(model.place, some)) for some in by_alias.values()]
 
-    def _forget_in_aliases(self, model: Model, number: int, change: Change, now: int) -> None:
-        """Let no alias lead to a version that is being deleted."""
-        for alias, target in model.aliases.items():
-            if target.version == number:
-                self._redirect(model, alias, None, change, now)
-            elif target.secondary == number:
-                self._redirect(model, alias, Target(target.version), change, now)
+
+def forget_version(model: Model, number: int, change: Change, now: int) -> None:
+    """Redirect the aliases that lead to a version which is being deleted."""
+    for alias, target in model.aliases.items():
+        if target.version == number:
+            redirect(model, alias, None, change, now)
+        elif target.secondary == number:
+            redirect(model, alias, Target(target.version), change, now)
 
 
 def recorded_changes(table: Table, model: Model, alias: str | None) -> list[AliasChange]:
@@ -104,9 +100,9 @@ def recorded_changes(table: Table, model: Model, alias: str | None) -> list[Alia
         for change_id, stored in item["changes"]
     )
     recent = (made for made in recent_changes(model) if alias in (None, made.alias))
-    # What META had when it was read may have become an item since.
+    # A change that META had when it was read may have become an item since.
     found = {(made.change_id, made.alias): made for made in (*recent, *older)}
-    return [found[place] for place in sorted(found, reverse=True)]
+    return [found[which] for which in sorted(found, reverse=True)]
 
 
 def recent_changes(model: Model) -> Iterator[AliasChange]:
@@ -116,7 +112,7 @@ def recent_changes(model: Model) -> Iterator[AliasChange]:
         yield AliasChange.of(revision.zfill(CHANGE_DIGITS), alias, stored)
 
 
-def _history_item(place: Place, changes: list[AliasChange]) -> Item:
+def _history_item(place: RegisteredModelPlace, changes: list[AliasChange]) -> Item:
     """Changes of one alias as an item."""
     first = changes[0]
     return {
@@ -131,7 +127,7 @@ def _target(stored: Value) -> Target | None:
     return None if stored is None else Target.of(stored)
 
 
-def alias_item(place: Place, alias: str, target: Target) -> Item:
+def alias_item(place: RegisteredModelPlace, alias: str, target: Target) -> Item:
     """The item of an alias."""
     item: Item = {"PK": place.pk, "SK": registry_keys.model_alias(alias), "version": target.version}
     if target.secondary is not None:

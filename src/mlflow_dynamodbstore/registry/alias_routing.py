@@ -1,8 +1,8 @@
-"""Which of its two versions a weighted alias gives to whom.
+"""Which of its two versions a weighted alias leads to.
 
-With a routing key the answer depends on the key alone: whoever comes again with it gets the same
-version, and raising the weight only moves further keys over to the second version. Without a key
-each question is answered by chance.
+With a routing key the answer depends on the key alone: the same key gets the same version, and
+raising the weight only moves further keys to the second version. Without a key each answer is
+random.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextvars import ContextVar
 from mlflow_dynamodbstore.registry.items import Target
 
 ROUTING = "MLFLOW_ALIAS_ROUTING"
-"""Environment variable: ``off`` gives everybody the first version."""
+"""Environment variable: with ``off``, every alias leads to its first version."""
 OFF = ("off", "false", "no", "0")
 ROUTING_KEY = "MLFLOW_ALIAS_ROUTING_KEY"
-"""Environment variable: the routing key where no other is set."""
+"""Environment variable: the routing key where :func:`routing_key` sets none."""
 
 _key: ContextVar[str | None] = ContextVar("alias routing key", default=None)
 
 
 @contextmanager
 def routing_key(key: str | None) -> Iterator[None]:
-    """Let weighted aliases be answered for this key inside the block, in this thread or task."""
+    """Route weighted aliases by this key inside the block, in this thread or task."""
     token = _key.set(key)
     try:
         yield
@@ -40,11 +40,11 @@ def chosen_version(target: Target, name: str, alias: str) -> int:
     if target.secondary is None or os.environ.get(ROUTING, "").strip().lower() in OFF:
         return target.version
     key = _key.get() or os.environ.get(ROUTING_KEY) or None
-    place = random.randrange(100) if key is None else place_of_key(key, name, alias)
-    return target.secondary if place < target.weight else target.version
+    bucket = random.randrange(100) if key is None else bucket_of(key, name, alias)
+    return target.secondary if bucket < target.weight else target.version
 
 
-def place_of_key(key: str, name: str, alias: str) -> int:
-    """Where a key stands among 100; keys below the weight get the second version."""
+def bucket_of(key: str, name: str, alias: str) -> int:
+    """Which of 100 buckets a key is in; those below the weight get the second version."""
     digest = hashlib.sha256(f"{name}\0{alias}\0{key}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % 100

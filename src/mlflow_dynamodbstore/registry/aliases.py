@@ -1,4 +1,4 @@
-"""Aliases of versions, as MLflow has them; with weights, history and rollback beside that."""
+"""Aliases of versions, as MLflow has them, and beyond that weights, history and rollback."""
 
 from __future__ import annotations
 
@@ -15,93 +15,103 @@ from mlflow.utils.validation import (
     _validate_model_version,
 )
 
-from mlflow_dynamodbstore.registry.alias_changes import AliasChange, recorded_changes
+from mlflow_dynamodbstore.registry.alias_changes import AliasChange, recorded_changes, redirect
 from mlflow_dynamodbstore.registry.alias_routing import chosen_version
-from mlflow_dynamodbstore.registry.base import Decision
-from mlflow_dynamodbstore.registry.errors import alias_not_found, version_not_found
-from mlflow_dynamodbstore.registry.items import Target
-from mlflow_dynamodbstore.registry.model_versions import ModelVersions
+from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, Target
+from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.registered_models import RegisteredModels
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
 
 MAX_WEIGHT = 99
 
 
-class Aliases(RegisteredModels, ModelVersions):
+class Aliases:
     """The aliases of a model."""
 
+    def __init__(
+        self, context: Context, reader: ModelReader, registered_models: RegisteredModels
+    ) -> None:
+        self.table = context.table
+        self.reader = reader
+        self.models = reader.models
+        self.registered_models = registered_models
+
     def set_registered_model_alias(self, name: str, alias: str, version: str | int) -> None:
-        place = self._place(name)
+        place = self.reader.place(name)
         _validate_model_alias_name(alias)
         _validate_model_alias_name_reserved(alias)
         number = _validate_model_version(version)
-        decide = self._redirection(alias, lambda _: Target(number))
-        self._change(place, decide, lambda _: version_not_found(name, version))
+        self._redirected(
+            place, alias, lambda _: Target(number), lambda _: version_not_found(name, version)
+        )
 
     def delete_registered_model_alias(self, name: str, alias: str) -> None:
-        place = self._place(name)
+        place = self.reader.place(name)
         _validate_model_alias_name(alias)
-        self._change(place, self._redirection(alias, lambda _: None))
+        self._redirected(place, alias, lambda _: None)
 
     def get_model_version_by_alias(self, name: str, alias: str) -> ModelVersion:
-        place = self._place(name)
+        self.reader.place(name)  # raises for a wrong name before a wrong alias
         _validate_model_alias_name(alias)
         if alias.lower() == _REGISTERED_MODEL_ALIAS_LATEST:
             return self._newest(name)
-        model = self._model(place.name)
-        target = model.aliases.get(alias)
-        if target is None:
-            raise alias_not_found(alias)
-        version = self._version(model, chosen_version(target, name, alias))
+        model = self.reader.model(name)
+        target = model.target_of(alias)
+        version = self.reader.version(model, chosen_version(target, name, alias))
         return version.entity(model.aliases_of(version.number))
 
     def _newest(self, name: str) -> ModelVersion:
-        versions = self.get_latest_versions(name)
+        versions = self.registered_models.get_latest_versions(name)
         if not versions:
             raise MlflowException(
                 f"Latest version not found for model {name}.", RESOURCE_DOES_NOT_EXIST
             )
         return max(versions, key=lambda version: int(version.version))
 
-    def _redirection(self, alias: str, choose: Callable[[Model], Target | None]) -> Decision:
-        """The decision to let an alias lead where ``choose`` says."""
+    def _redirected(
+        self,
+        place: RegisteredModelPlace,
+        alias: str,
+        choose: Callable[[Model], Target | None],
+        missing: Callable[[str], MlflowException] = model_not_found,
+    ) -> Model:
+        """Make an alias lead where ``choose`` says; returns the model as it is then."""
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change | None:
             target = choose(model)
             numbers = (target.version, target.secondary) if target else ()
-            known = {n: self._version(model, n).item for n in numbers if n is not None}
+            known = {n: self.reader.version(model, n).item for n in numbers if n is not None}
             if target == model.aliases.get(alias):
                 return None
             change = Change(known=known)
-            self._redirect(model, alias, target, change, now)
+            redirect(model, alias, target, change, now)
             return change
 
-        return decide
+        return self.models.change(place, decide, missing)
 
     # --- beyond MLflow --------------------------------------------------------------------------
 
     def get_registered_model_alias(self, name: str, alias: str) -> Target:
-        """Where an alias leads: its version, and the second one with its weight if there is one."""
-        target = self._model(name).aliases.get(alias)
-        if target is None:
-            raise alias_not_found(alias)
-        return target
+        """Where an alias leads: its version, and its second one and the weight if it has one."""
+        return self.reader.model(name).target_of(alias)
 
     def list_registered_model_aliases(self, name: str) -> dict[str, Target]:
         """Where each alias of a model leads, by its name."""
-        return self._model(name).aliases
+        return self.reader.model(name).aliases
 
     def split_registered_model_alias(
         self, name: str, alias: str, version: str | int, weight: int
     ) -> Target:
-        """Let an alias answer with a second version for a share of those who ask.
+        """Make an alias lead to a second version for a share of requests.
 
-        ``weight`` is that share in percent, 0 to 99. Setting the alias in the ordinary way, to
-        either version, ends it.
+        ``weight`` is that share in percent, 0 to 99. Setting the alias to one version, either of
+        them, ends the split.
         """
-        place = self._place(name)
+        place = self.reader.place(name)
         _validate_model_alias_name(alias)
         number = _validate_model_version(version)
         if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
@@ -110,9 +120,7 @@ class Aliases(RegisteredModels, ModelVersions):
             )
 
         def choose(model: Model) -> Target:
-            target = model.aliases.get(alias)
-            if target is None:
-                raise alias_not_found(alias)
+            target = model.target_of(alias)
             if target.version == number:
                 raise MlflowException.invalid_parameter_value(
                     f"Alias {alias} leads to version {number} already; "
@@ -120,23 +128,23 @@ class Aliases(RegisteredModels, ModelVersions):
                 )
             return Target(target.version, number, weight)
 
-        return self._change(place, self._redirection(alias, choose)).aliases[alias]
+        return self._redirected(place, alias, choose).aliases[alias]
 
     def list_registered_model_alias_changes(
         self, name: str, alias: str | None = None
     ) -> list[AliasChange]:
         """The recorded changes of an alias, or of all aliases of a model, the newest first."""
-        return recorded_changes(self.table, self._model(name), alias)
+        return recorded_changes(self.table, self.reader.model(name), alias)
 
     def rollback_registered_model_alias(
         self, name: str, alias: str, change_id: str | None = None
     ) -> Target | None:
-        """Take back the last change of an alias, or return to what a recorded change had made.
+        """Undo the last change of an alias, or return to what a recorded change had made.
 
-        Returns where the alias leads then; None when that is nowhere. The return is recorded as
-        a change itself, so that it can be taken back too.
+        Returns where the alias leads then; None when that is nowhere. A rollback is recorded as
+        a change itself, so it can be undone too.
         """
-        place = self._place(name)
+        place = self.reader.place(name)
         _validate_model_alias_name(alias)
 
         def choose(model: Model) -> Target | None:
@@ -151,4 +159,4 @@ class Aliases(RegisteredModels, ModelVersions):
                 f"There is no recorded change{which} of alias {alias}.", RESOURCE_DOES_NOT_EXIST
             )
 
-        return self._change(place, self._redirection(alias, choose)).aliases.get(alias)
+        return self._redirected(place, alias, choose).aliases.get(alias)

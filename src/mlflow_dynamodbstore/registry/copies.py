@@ -1,9 +1,9 @@
-"""Copies of versions in META: one read then answers what takes two.
+"""Copies of versions in META, which save a second read.
 
-META is read for every question about a model. Where it leaves room in the write units that it
-takes anyway, it carries the versions that are asked for most: those that aliases lead to, the
-latest of each stage, and the newest. Whatever is written to a version changes META in the same
-transaction, and the copy with it, so a copy is what the version is.
+META is read for every question about a model. Where the write units that it takes anyway leave
+room, it carries the versions that are asked for most: those that aliases lead to, the latest of
+each stage, and the newest. Every write to a version changes META in the same transaction, and the
+copy with it, so a copy always equals the version.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from mlflow_dynamodbstore.table.values import Item
 
 WRITE_UNIT = 1024
 SURELY_TOGETHER = MAX_TRANSACTION - 2
-"""Writes that go into one transaction with those of META and its guard."""
+"""How many writes always fit into one transaction with those of META and its guard."""
 
 
 def copying(
     before: Model, after: Model, writes: Sequence[Write], known: Mapping[int, Item]
 ) -> Update:
-    """What becomes of the copies in META when a model changes.
+    """What a change of a model does to the copies in META.
 
-    ``writes`` is what is written beside META; ``known`` has versions that are at hand, as they
-    were before it. Of a version that is written after META, there is no copy.
+    ``writes`` is what is written beside META; ``known`` has versions that were read before it.
+    A version that is written after META has no copy.
     """
     contents = {**before.copies, **{n: _contents(item) for n, item in known.items()}}
     for write in writes[:SURELY_TOGETHER]:
@@ -51,7 +51,7 @@ def copying(
 
 
 def _mirror(contents: dict[int, Item], write: Write) -> None:
-    """Do to a copy what a write does to its version."""
+    """Change a copy as a write changes its version."""
     number = _version_of(write)
     if number is None:
         return
@@ -64,7 +64,7 @@ def _mirror(contents: dict[int, Item], write: Write) -> None:
 
 
 def _version_of(write: Write) -> int | None:
-    """The version whose own item is written."""
+    """The version whose own item is written, if it is one."""
     sk = str(write.item["SK"]) if isinstance(write, Put) else write.key.sk
     number = registry_keys.model_version_of(sk) if sk in registry_keys.MODEL_VERSIONS else 0
     return number if number and sk == registry_keys.model_version(number) else None
@@ -75,7 +75,7 @@ def _contents(version: Item) -> Item:
 
 
 def _by_use(model: Model, available: Mapping[int, Item]) -> Iterator[int]:
-    """The versions that there is something to copy of, the most wanted first."""
+    """The versions whose contents are available, the most wanted first."""
     targets = model.aliases.values()
     led_to = [n for to in targets for n in (to.version, to.secondary) if n is not None]
     order = [*led_to, *model.latest.values(), *sorted(available, reverse=True)]

@@ -1,4 +1,4 @@
-"""What the registry says when something is not there, in MLflow's words."""
+"""The errors of the registry, in MLflow's words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from mlflow.protos.databricks_pb2 import (
     INVALID_PARAMETER_VALUE,
     RESOURCE_ALREADY_EXISTS,
     RESOURCE_DOES_NOT_EXIST,
-    TEMPORARILY_UNAVAILABLE,
 )
 
 
@@ -32,12 +31,4 @@ def name_taken(name: str) -> MlflowException:
     """A model cannot get a name that another one has."""
     return MlflowException(
         f"Registered Model (name={name}) already exists.", RESOURCE_ALREADY_EXISTS
-    )
-
-
-def too_busy(name: str) -> MlflowException:
-    """Somebody else was faster each time."""
-    return MlflowException(
-        f"Registered Model (name={name}) is being changed by others all the time; try again.",
-        TEMPORARILY_UNAVAILABLE,
     )

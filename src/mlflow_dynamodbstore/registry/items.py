@@ -1,14 +1,14 @@
 """The items that make up a registered model, built and read in one place.
 
-A model's own item (META) says everything a listing shows: times, description, short tags, aliases,
-and which version is the latest in each stage. A version's item holds its fields and short tags.
+A model's own item (META) has everything that a listing shows: times, description, short tags,
+aliases, and the latest version in each stage. A version's item has its fields and short tags.
 Attributes with user text in their name have a prefix:
 
 - ``t:<key>``: a tag whose value is short;
-- ``T:<key>``: a tag that is an item of its own only, being long or one too many;
+- ``T:<key>``: a tag that is an item only, because it is long or there are many;
 - ``a:<alias>``: where an alias leads (META);
 - ``l:<stage>``: the latest version in a stage (META);
-- ``c:<version>``: what the item of a version says, where META has room for it (META);
+- ``c:<version>``: a copy of the item of a version, where META has room for it (META);
 - ``h:<revision>:<alias>``: a change of an alias, while it is one of the last few (META).
 """
 
@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mlflow.entities.model_registry.model_version_stages import STAGE_NONE
@@ -26,44 +25,39 @@ from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.shared.names.attributes import (
+    NAME,
+    REVISION,
+    UID,
+    VERSIONS_REVISION,
+    named,
+)
+from mlflow_dynamodbstore.shared.names.tags import LONG_TAG, TAG, Tags, TagStore
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex, entries_left
-from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("RM/M")
 
-TAG = "t:"
-LONG_TAG = "T:"
 ALIAS = "a:"
 LATEST = "l:"
 COPY = "c:"
 CHANGE = "h:"
 _PREFIXES = (TAG, LONG_TAG, ALIAS, LATEST, COPY, CHANGE)
 
-NAME = "name"
-UID = "uid"
-"""Attribute of META: told apart from a model of the same name that was there before."""
-REVISION = "rev"
-"""Attribute of META: counts the changes of the model and of everything below it."""
-VERSIONS_REVISION = "vrev"
-"""Attribute of META: the revision in which one of the versions last changed."""
 LAST_VERSION = "last_version"
 PROMPT_VERSIONS = "prompt_versions"
 """Attribute of META: how many versions were ever marked as prompts."""
 
-MAX_INLINE_TAG = 1024
 # META is written with every change of the model, so it should stay small.
 MAX_INLINE_MODEL_TAGS = 16 * 1024
 MAX_INLINE_VERSION_TAGS = 128 * 1024
 
-Tags = Mapping[str, "str | None"]
 
-
-class Place(NamedTuple):
+class RegisteredModelPlace(NamedTuple):
     """Where a registered model lies."""
 
     name: str
@@ -80,11 +74,11 @@ class Place(NamedTuple):
 
     @property
     def guard(self) -> Item:
-        """The item by which the model is listed in its workspace, with its name alone."""
+        """The guard of the name, by which the workspace lists the model, without facts."""
         return named(access_keys.model_name_guard(self.name, self.workspace), NAME, self.name)
 
     def listing(self, meta: Item) -> Item:
-        """The guard of the model, with what it repeats of META."""
+        """The guard with what it repeats of META."""
         facts = listed_facts(meta)
         return self.guard if facts is None else {**self.guard, FACTS: facts}
 
@@ -100,7 +94,7 @@ class Place(NamedTuple):
     def tagging(self, number: int | None = None) -> TagStore:
         """How the tags of the model, or of one of its versions, are laid out.
 
-        A model's tags are items of their own beside being attributes of META. Of a version only
+        All tags of a model are items, beside those that are attributes of META. Of a version only
         the long ones are, so that listing versions does not read each tag twice.
         """
         limit = MAX_INLINE_MODEL_TAGS if number is None else MAX_INLINE_VERSION_TAGS
@@ -114,7 +108,7 @@ class Place(NamedTuple):
         )
         return named(key, NAME, self.name)
 
-    # What claims need to know: see ``claims.Holder``.
+    # --- what ``claims.NamedPartition`` asks for -----------------------------------------------
 
     def links(self, items: Iterable[Item]) -> list[Item]:
         """The items by which the versions among these are found by their runs."""
@@ -124,12 +118,12 @@ class Place(NamedTuple):
             if _is_version(item) and "run_id" in item
         ]
 
-    def words(self, table: Table) -> list[Item]:
-        """The full-text entries of the name, where names of models are indexed."""
+    def text_entries(self, table: Table) -> list[Item]:
+        """The full-text entries of the name; none where names of models are not indexed."""
         index = NameIndex(table, Policies(table), MODEL_NAME)
         return [*index.entries(self.workspace, self.name, self.name).values()]
 
-    def words_left(self, table: Table) -> list[Key]:
+    def stored_text_entries(self, table: Table) -> list[Key]:
         return entries_left(table, MODEL_NAME, self.workspace, self.name)
 
     def moved(self, item: Item, now: int | None) -> Item:
@@ -154,7 +148,7 @@ class Place(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where an alias leads: to a version, or for a share of those who ask to a second one."""
+    """Where an alias leads: to a version, and for a share of requests to a second one."""
 
     version: int
     secondary: int | None = None
@@ -168,64 +162,7 @@ class Target(NamedTuple):
         return cls(stored) if isinstance(stored, int) else cls(*stored)
 
 
-@dataclass
-class TagChange:
-    """What setting or removing tags does to an item and beside it."""
-
-    set: Item = field(default_factory=dict)
-    remove: list[str] = field(default_factory=list)
-    writes: list[Put | Delete] = field(default_factory=list)
-
-
-class TagStore(NamedTuple):
-    """How the tags of one item are laid out: as its attributes, and as items of their own.
-
-    ``limit`` is how many bytes of tags may be attributes. What is long or beyond it is an item;
-    with ``all_apart`` the others are, too.
-    """
-
-    key_of: Callable[[str], Key]
-    limit: int
-    all_apart: bool
-
-    def setting(self, item: Item, tags: Tags) -> TagChange:
-        """What it takes to set tags on an item as it stands."""
-        change = TagChange()
-        size = sum(_size(n, v) for n, v in item.items() if n.startswith(TAG) and n[2:] not in tags)
-        for key, value in tags.items():
-            own = _size(TAG + key, value)
-            # Whether something is a prompt must be known without another read.
-            has_room = size + own <= self.limit or key == IS_PROMPT_TAG_KEY
-            inline = has_room and _size("", value) <= MAX_INLINE_TAG
-            if inline:
-                size += own
-                change.set[TAG + key] = value
-            else:
-                change.set[LONG_TAG + key] = True
-            other = (LONG_TAG if inline else TAG) + key
-            if other in item:
-                change.remove.append(other)
-            if not inline or self.all_apart:
-                change.writes.append(Put(self._item(key, value)))
-            elif other in item:
-                change.writes.append(Delete(self.key_of(key)))
-        return change
-
-    def removing(self, item: Item, key: str) -> TagChange | None:
-        """What it takes to remove a tag, or None when there is none."""
-        found = [name for name in (TAG + key, LONG_TAG + key) if name in item]
-        if not found:
-            return None
-        change = TagChange(remove=found)
-        if self.all_apart or LONG_TAG + key in found:
-            change.writes.append(Delete(self.key_of(key)))
-        return change
-
-    def _item(self, key: str, value: str | None) -> Item:
-        return {**named(self.key_of(key), "key", key), "value": value}
-
-
-def new_meta(place: Place, now: int, description: str | None) -> Item:
+def new_meta(place: RegisteredModelPlace, now: int, description: str | None) -> Item:
     """The own item of a new model, without its tags."""
     item: Item = {
         "PK": place.pk,
@@ -246,7 +183,7 @@ def new_meta(place: Place, now: int, description: str | None) -> Item:
 
 
 def new_version(
-    place: Place,
+    place: RegisteredModelPlace,
     number: int,
     now: int,
     *,
@@ -276,8 +213,15 @@ def new_version(
     }
 
 
+def described(description: str | None, now: int) -> Update:
+    """The update that gives a model or version another description; None removes it."""
+    if description is None:
+        return Update(set={"updated": now}, remove=("description",))
+    return Update(set={"updated": now, "description": description})
+
+
 def by_prefix(item: Item) -> dict[str, dict[str, Value]]:
-    """The attributes with user text in their name, without the prefix that parts them here."""
+    """The attributes with user text in their name, by prefix and then by that text."""
     parts: dict[str, dict[str, Value]] = {prefix: {} for prefix in _PREFIXES}
     for name, value in item.items():
         if name[1:2] == ":":
@@ -286,27 +230,27 @@ def by_prefix(item: Item) -> dict[str, dict[str, Value]]:
 
 
 def marks_prompt(tags: Tags) -> bool:
-    """Whether tags say that what has them is a prompt."""
+    """Whether tags mark a prompt."""
     return tags.get(IS_PROMPT_TAG_KEY) == "true"
 
 
 # --- the list of a workspace's models -----------------------------------------------------------
 #
-# The guard of a name is written with META whenever META changes, and repeats what META says as
-# long as that is short. One query then reads many models at the price of their bytes, where reading
-# each META by itself costs a whole unit.
+# The guard of a name is written whenever META changes, and repeats META as long as that is short.
+# One query then reads many models at the price of their bytes, where reading each META costs a
+# whole unit.
 
 FACTS = "m"
-"""Attribute of a guard: what META says, as JSON."""
+"""Attribute of a guard: the facts of META, as JSON."""
 MOST_FACTS = 256
-"""Bytes. Every search by a part of a name reads all of the list, so it must not grow long."""
+"""In bytes. A search by a part of a name reads the whole list, so it must stay short."""
 _ALWAYS = ("v", UID, REVISION, VERSIONS_REVISION, LAST_VERSION, "created", "updated")
 _NOT_LISTED = {"PK", "SK", NAME, *_ALWAYS}
 _ONLY_IN_META = (COPY, CHANGE, "gsi")
 
 
 def listed_facts(meta: Item) -> str | None:
-    """What a guard repeats of META; None where that would be too long."""
+    """The facts that a guard repeats of META; None where they are too long."""
     more = {
         name: value
         for name, value in meta.items()
@@ -318,7 +262,7 @@ def listed_facts(meta: Item) -> str | None:
 
 
 def listed_meta(guard: Item, name: str) -> Item | None:
-    """META as a guard repeats it; None where it has to be read."""
+    """META as a guard repeats it; None where META must be read."""
     facts = json.loads(guard.get(FACTS, "[]"))
     if facts[:1] != [SCHEMA_VERSION]:
         return None
@@ -327,33 +271,16 @@ def listed_meta(guard: Item, name: str) -> Item | None:
 
 
 def name_of_guard(guard: Item) -> str:
-    """The name of the model that a guard stands for."""
+    """The name that a guard guards."""
     name = access_keys.guarded_name_of(guard["SK"])
     return str(guard[NAME]) if name is None else name
 
 
 def linked_version(link: Item) -> tuple[str, int]:
-    """The model and version that a run's link leads to."""
+    """The name of the model, and the version, that a run's link leads to."""
     name, number = registry_keys.model_run_link_of(link["SK"])
     return (str(link[NAME]) if name is None else name), number
 
 
-def as_texts(tags: Iterable[tuple[str, object]]) -> dict[str, str | None]:
-    """Tags by key, the last of equal ones; values that are no text are written as such."""
-    return {key: None if value is None else str(value) for key, value in tags}
-
-
 def _is_version(item: Item) -> bool:
     return item["SK"] in registry_keys.MODEL_VERSIONS and "stage" in item
-
-
-def named(key: Key, attribute: str, text: str) -> Item:
-    """An item at a key; a text too long for the key stands in an attribute."""
-    item: Item = {"PK": key.pk, "SK": key.sk}
-    if is_cut(key.sk):
-        item[attribute] = text
-    return item
-
-
-def _size(name: str, value: Value) -> int:
-    return len(name.encode()) + (0 if value is None else len(value.encode()))

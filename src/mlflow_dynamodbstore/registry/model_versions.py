@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 from urllib.parse import urlparse
 
@@ -21,37 +21,43 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import _validate_model_version, _validate_model_version_tag
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.registry.alias_changes import AliasChanges
-from mlflow_dynamodbstore.registry.base import Decision
-from mlflow_dynamodbstore.registry.errors import version_not_found
+from mlflow_dynamodbstore.registry.alias_changes import forget_version
+from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
 from mlflow_dynamodbstore.registry.items import (
     LAST_VERSION,
     LATEST,
     PROMPT_VERSIONS,
-    Place,
-    as_texts,
+    RegisteredModelPlace,
+    described,
     marks_prompt,
     new_version,
 )
+from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model, Version
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.names.tags import as_texts
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
-class Move(NamedTuple):
-    """A version that goes from one stage to another; None is nowhere."""
+class StageChange(NamedTuple):
+    """A version that moves from one stage to another; None stands for a deleted version."""
 
     number: int
     source: str
     target: str | None
 
 
-class ModelVersions(AliasChanges):
+class ModelVersions:
     """The versions of a model."""
 
-    tracking_uri: str | None
+    def __init__(self, context: Context, reader: ModelReader, tracking_uri: str | None) -> None:
+        self.table = context.table
+        self.reader = reader
+        self.models = reader.models
+        self.tracking_uri = tracking_uri
 
     # --- creating -------------------------------------------------------------------------------
 
@@ -66,7 +72,7 @@ class ModelVersions(AliasChanges):
         local_model_path: str | None = None,  # noqa: ARG002 - used by remote registries only
         model_id: str | None = None,
     ) -> ModelVersion:
-        place = self._place(name)
+        place = self.reader.place(name)
         for tag in tags or []:
             _validate_model_version_tag(tag.key, tag.value)
         values = as_texts((tag.key, tag.value) for tag in tags or [])
@@ -101,9 +107,9 @@ class ModelVersions(AliasChanges):
                 change.set[PROMPT_VERSIONS] = model.prompt_versions + 1
             return change
 
-        model = self._change(place, decide)
+        model = self.models.change(place, decide, model_not_found)
         version = Version(place, model.last_version, item, values)
-        self._know(model, version)
+        self.reader.remember_version(model, version)
         return version.entity()
 
     def _origin(self, source: str, run_id: str | None) -> tuple[str | None, str | None]:
@@ -124,11 +130,8 @@ class ModelVersions(AliasChanges):
         return model.artifact_location, run_id or model.source_run_id
 
     def _client(self) -> MlflowClient:
-        """A client of the tracking store that goes with this registry."""
+        """A client of the tracking server that belongs to this registry."""
         return MlflowClient(tracking_uri=self.tracking_uri)
-
-    def _await_model_version_creation(self, mv: ModelVersion, await_creation_for: int) -> None:
-        """Nothing to wait for: a version is ready once it is there."""
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -141,28 +144,24 @@ class ModelVersions(AliasChanges):
         return found.storage_location
 
     def _model_and_version(self, name: str, version: str | int) -> tuple[Model, Version]:
-        place = self._place(name)
+        place = self.reader.place(name)
         number = _validate_model_version(version)
-        model = self._models.find(place)
+        model = self.models.find(place)
         if model is None:
             raise version_not_found(name, version)
-        return model, self._version(model, number)
+        return model, self.reader.version(model, number)
 
     # --- changing -------------------------------------------------------------------------------
 
     def update_model_version(
         self, name: str, version: str | int, description: str | None = None
     ) -> ModelVersion:
-        now = get_current_time_millis()
-        if description is None:
-            update = Update(set={"updated": now}, remove=("description",))
-        else:
-            update = Update(set={"updated": now, "description": description})
-        place = self._place(name)
+        update = described(description, get_current_time_millis())
+        place = self.reader.place(name)
         number = _validate_model_version(version)
 
         def decide(model: Model) -> Change:
-            self._version(model, number)
+            self.reader.version(model, number)
             return Change(writes=[Patch(place.version(number), update)], touches_versions=True)
 
         return self._changed_version(place, number, decide)
@@ -177,15 +176,15 @@ class ModelVersions(AliasChanges):
                 f"because '{stage}' is not an Active stage. Valid stages are "
                 f"{DEFAULT_STAGES_FOR_GET_LATEST_VERSIONS}"
             )
-        place = self._place(name)
+        place = self.reader.place(name)
         number = _validate_model_version(version)
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change:
-            moves = [Move(number, self._version(model, number).stage, target)]
+            moves = [StageChange(number, self.reader.version(model, number).stage, target)]
             if archive_existing_versions:
-                others = self._numbers_in(place, target)
-                moves += [Move(n, target, STAGE_ARCHIVED) for n in others if n != number]
+                others = self._versions_in_stage(place, target)
+                moves += [StageChange(n, target, STAGE_ARCHIVED) for n in others if n != number]
             change = self._latest_after(model, moves)
             change.set["updated"] = now
             change.writes += [
@@ -197,33 +196,35 @@ class ModelVersions(AliasChanges):
         return self._changed_version(place, number, decide)
 
     def delete_model_version(self, name: str, version: str | int) -> None:
-        place = self._place(name)
+        place = self.reader.place(name)
         number = _validate_model_version(version)
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change:
-            gone = self._version(model, number)
-            change = self._latest_after(model, [Move(number, gone.stage, None)])
+            gone = self.reader.version(model, number)
+            change = self._latest_after(model, [StageChange(number, gone.stage, None)])
             change.set["updated"] = now
             change.writes.append(Delete(place.version(number)))
             if gone.run_id:
                 link = place.run_link(gone.run_id, number)
                 change.writes.append(Delete(Key(link["PK"], link["SK"])))
-            self._forget_in_aliases(model, number, change, now)
+            forget_version(model, number, change, now)
             change.writes += [Delete(key) for key in gone.long_tag_keys]
             return change
 
-        self._change(place, decide, lambda _: version_not_found(name, version))
+        self.models.change(place, decide, lambda _: version_not_found(name, version))
 
-    def _changed_version(self, place: Place, number: int, decide: Decision) -> ModelVersion:
-        """Do a change of a version, and return it as it is then."""
-        model = self._change(place, decide, lambda name: version_not_found(name, number))
-        return self._version(model, number).entity(model.aliases_of(number))
+    def _changed_version(
+        self, place: RegisteredModelPlace, number: int, decide: Callable[[Model], Change]
+    ) -> ModelVersion:
+        """Change a version, and return it as it is then."""
+        model = self.models.change(place, decide, lambda name: version_not_found(name, number))
+        return self.reader.version(model, number).entity(model.aliases_of(number))
 
     # --- the latest version in each stage -------------------------------------------------------
 
-    def _latest_after(self, model: Model, moves: list[Move]) -> Change:
-        """What becomes of the latest versions of the stages when versions move."""
+    def _latest_after(self, model: Model, moves: list[StageChange]) -> Change:
+        """The change of the latest version in each stage when versions move."""
         change = Change(touches_versions=True)
         moves = [move for move in moves if move.source != move.target]
         stages = {stage for move in moves for stage in (move.source, move.target) if stage}
@@ -238,15 +239,15 @@ class ModelVersions(AliasChanges):
         return change
 
     def _latest_without(self, model: Model, stage: str, leaving: Collection[int]) -> int:
-        """The latest version in a stage but for some; 0 when there is none."""
+        """The latest version in a stage without those that leave it; 0 when there is none."""
         latest = model.latest.get(stage, 0)
         if latest not in leaving:
             return latest
-        others = (n for n in self._numbers_in(model.place, stage) if n not in leaving)
+        others = (n for n in self._versions_in_stage(model.place, stage) if n not in leaving)
         return next(others, 0)
 
-    def _numbers_in(self, place: Place, stage: str) -> Iterable[int]:
-        """The versions in a stage, the newest first."""
+    def _versions_in_stage(self, place: RegisteredModelPlace, stage: str) -> Iterable[int]:
+        """The numbers of the versions in a stage, the newest first."""
         query = Query(
             place.pk,
             where=registry_keys.MODEL_VERSIONS.on(),

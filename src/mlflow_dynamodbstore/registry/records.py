@@ -1,4 +1,4 @@
-"""Models and versions as read from the table, and as MLflow shows them."""
+"""Models and versions as the table has them, and as MLflow shows them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,22 @@ from mlflow.entities.model_registry import (
 from mlflow.entities.model_registry.model_version_status import ModelVersionStatus
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
+from mlflow_dynamodbstore.registry.errors import alias_not_found
 from mlflow_dynamodbstore.registry.items import (
     ALIAS,
     CHANGE,
     COPY,
     LAST_VERSION,
     LATEST,
-    LONG_TAG,
     PROMPT_VERSIONS,
-    REVISION,
     SCHEMA_VERSION,
-    TAG,
-    UID,
-    VERSIONS_REVISION,
-    Place,
-    Tags,
+    RegisteredModelPlace,
     Target,
     by_prefix,
     marks_prompt,
 )
+from mlflow_dynamodbstore.shared.names.attributes import REVISION, UID, VERSIONS_REVISION
+from mlflow_dynamodbstore.shared.names.tags import LONG_TAG, TAG, Tags
 from mlflow_dynamodbstore.shared.search import filters
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -48,26 +45,23 @@ READY = ModelVersionStatus.to_string(ModelVersionStatus.READY)
 class Model:
     """A registered model, as its META says."""
 
-    place: Place
+    place: RegisteredModelPlace
     item: Item
     long_tags: Tags = field(default_factory=dict)
-    """Values of the tags that META only names, once they have been read."""
+    """Values of the tags that META only names, where they have been read."""
 
     @property
     def name(self) -> str:
         return self.place.name
 
     @property
-    def uid(self) -> str:
-        return str(self.item[UID])
-
-    @property
     def revision(self) -> int:
         return int(self.item[REVISION])
 
     @property
-    def versions_revision(self) -> int:
-        return int(self.item[VERSIONS_REVISION])
+    def versions_state(self) -> tuple[str, int]:
+        """Versions that were read in this state of the model have not changed since."""
+        return self.item[UID], self.item[VERSIONS_REVISION]
 
     @property
     def last_version(self) -> int:
@@ -88,7 +82,7 @@ class Model:
 
     @cached_property
     def copies(self) -> dict[int, Item]:
-        """What the items of some versions say."""
+        """META's copies of versions, by number."""
         found = self._parts[COPY].items()
         return {int(number): copy for number, copy in found if copy["v"] == SCHEMA_VERSION}
 
@@ -101,6 +95,12 @@ class Model:
     def aliases(self) -> dict[str, Target]:
         found = self._parts[ALIAS]
         return {alias: Target.of(found[alias]) for alias in sorted(found)}
+
+    def target_of(self, alias: str) -> Target:
+        """Where an alias leads. Raises when there is no such alias."""
+        if alias not in self.aliases:
+            raise alias_not_found(alias)
+        return self.aliases[alias]
 
     @cached_property
     def tags(self) -> Tags:
@@ -119,7 +119,7 @@ class Model:
         return [alias for alias, target in self.aliases.items() if target.version == number]
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
-        """What a search finds under a name: see ``search.filters.Searchable``."""
+        """The values that a search compares: see ``search.filters.Searchable``."""
         if kind == filters.TAG:
             value = self.tags.get(name)
             return () if value is None else (value,)
@@ -143,7 +143,7 @@ class Model:
 class Version:
     """A version of a registered model."""
 
-    place: Place
+    place: RegisteredModelPlace
     number: int
     item: Item
     long_tags: Tags = field(default_factory=dict)
@@ -174,7 +174,7 @@ class Version:
         return self.item.get("storage") or self.item.get("source")
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
-        """What a search finds under a name: see ``search.filters.Searchable``."""
+        """The values that a search compares: see ``search.filters.Searchable``."""
         if kind == filters.TAG:
             value = self.tags.get(name)
         elif name == "name":
@@ -215,7 +215,9 @@ _ATTRIBUTES = {
 }
 
 
-def read_with_versions(table: Table, place: Place) -> tuple[Item | None, list[Version]]:
+def read_with_versions(
+    table: Table, place: RegisteredModelPlace
+) -> tuple[Item | None, list[Version]]:
     """A model's META and all of its versions, in one query."""
     query = Query(place.pk, where=registry_keys.MODEL_AND_VERSIONS.on())
     meta: Item | None = None
@@ -231,11 +233,11 @@ def read_with_versions(table: Table, place: Place) -> tuple[Item | None, list[Ve
                 found[number] = item
             else:
                 long_tags.setdefault(number, {})[tag_key(item)] = item["value"]
-    versions = [
-        Version(place, number, item, _named_by(item, long_tags.get(number, {})))
+    named = {
+        number: {k: v for k, v in long_tags.get(number, {}).items() if LONG_TAG + k in item}
         for number, item in found.items()
-    ]
-    return meta, versions
+    }
+    return meta, [Version(place, number, item, named[number]) for number, item in found.items()]
 
 
 def tag_key(item: Item) -> str:
@@ -247,8 +249,3 @@ def tag_key(item: Item) -> str:
         else registry_keys.model_version_tag_key(sk)
     )
     return str(item["key"]) if key is None else key
-
-
-def _named_by(item: Item, long_tags: Tags) -> Tags:
-    """The long tags that an item says it has."""
-    return {key: value for key, value in long_tags.items() if LONG_TAG + key in item}

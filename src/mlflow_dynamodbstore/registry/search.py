@@ -2,22 +2,21 @@
 
 Candidates come from consistent reads only: names from the guards of the workspace, a model from
 its META, versions from the partition of their model or, by run, from the links of that run. The
-filter is judged here, on what was read. An order by name is streamed: a page costs what it shows.
-Any other order needs all candidates first.
+filter is applied here to what was read. An order by name is streamed: a page costs what it shows.
+Any other order reads all candidates first.
 
-A model that is renamed while a search is under way may be listed under its old name, and be gone
-when it is read. Then the search begins again.
+A model that is renamed during a search may be listed under its old name and gone when it is read.
+Then the search starts again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import TypeVar
 
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.model_registry import (
     SEARCH_MODEL_VERSION_MAX_RESULTS_DEFAULT,
@@ -27,23 +26,25 @@ from mlflow.store.model_registry import (
 )
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.registry.base import RegistryBase
-from mlflow_dynamodbstore.registry.items import Place, linked_version, listed_meta
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, linked_version, listed_meta
+from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model, Version, read_with_versions
 from mlflow_dynamodbstore.registry.search_terms import (
-    NAME,
+    MODELS,
     RUN_ID,
-    Filter,
-    Listed,
-    Names,
+    ModelFilter,
     model_filter,
     model_ordering,
-    position_after,
     version_filter,
     version_ordering,
 )
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.names.attributes import NAME
+from mlflow_dynamodbstore.shared.names.search import Listed, Names
 from mlflow_dynamodbstore.shared.search.filters import all_hold
-from mlflow_dynamodbstore.shared.search.ordering import Ordering
+from mlflow_dynamodbstore.shared.search.name_index import NameIndex
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, position_after
 from mlflow_dynamodbstore.shared.search.pages import in_order, page
 from mlflow_dynamodbstore.table.contract import Query
 
@@ -52,17 +53,26 @@ Row = TypeVar("Row", Model, Version)
 
 MODELS_AT_ONCE = 500
 PARTITIONS_AT_ONCE = 16
-MOST_BY_WORDS = 50
-"""Reading a model by its name costs as much as listing dozens of them."""
+MOST_BY_INDEX = 50
+"""More names than this are listed: reading one model costs as much as listing dozens."""
 TRIES = 5
+LEAST_GUARDS = 50
+"""Prompts are listed among the models, so a page of fewer might show nothing."""
 
 
-class VanishedError(Exception):
-    """Something that was listed is not there any more."""
+class Vanished(Exception):
+    """A model or version that was listed is gone."""
 
 
-class RegistrySearch(RegistryBase):
+class RegistrySearch:
     """Finding models and versions by filters."""
+
+    def __init__(self, context: Context, reader: ModelReader, name_index: NameIndex) -> None:
+        self.context = context
+        self.table = context.table
+        self.reader = reader
+        self.models = reader.models
+        self.name_index = name_index
 
     def search_registered_models(
         self,
@@ -78,45 +88,45 @@ class RegistrySearch(RegistryBase):
         if max_results < 1:
             return PagedList([], None)
 
-        def search(strict: bool, by_words: bool) -> PagedList[RegisteredModel]:
+        def search(strict: bool, by_index: bool) -> PagedList[RegisteredModel]:
             size = min(max_results + 1, MODELS_AT_ONCE)
             by_name = ordering.keys[0].name == NAME
-            names = self._names(wanted, by_words, size if by_name else None)
-            chunks = _batched(names.entries(ordering, after), size)
+            names = self._names(wanted, by_index, max(size, LEAST_GUARDS) if by_name else None)
+            chunks = batched(names.entries(ordering, after), size)
             groups = (self._matching(chunk, wanted, strict) for chunk in chunks)
             found, token = page(_in_order(groups, ordering), ordering, after, max_results)
             return PagedList(self._entities(found, strict), token)
 
-        return _settled(search)
+        return _found_by(search)
 
-    def _matching(self, names: list[Listed], wanted: Filter, strict: bool) -> list[Model]:
+    def _matching(self, names: list[Listed], wanted: ModelFilter, strict: bool) -> list[Model]:
         """The models of these names that satisfy a filter."""
-        workspace = self._get_active_workspace()
-        places = {Place(name, workspace): guard for name, guard in names}
-        told = {
+        workspace = self.context.workspace()
+        places = {RegisteredModelPlace(name, workspace): guard for name, guard in names}
+        repeated = {
             place: Model(place, meta)
             for place, guard in places.items()
             if guard is not None and (meta := listed_meta(guard, place.name)) is not None
         }
-        metas = self.table.get_many(place.key for place in places if place not in told)
+        metas = self.table.get_many(place.key for place in places if place not in repeated)
         found = [
-            told.get(place) or self._models.seen(place, metas.get(place.key)) for place in places
+            repeated.get(place) or self.models.seen(place, metas.get(place.key)) for place in places
         ]
         if strict and None in found and wanted.exact(NAME) is None:
-            raise VanishedError
+            raise Vanished
         models = [m for m in found if m is not None and (wanted.prompts or not m.is_prompt)]
         if wanted.has_tags:
-            models = self._with_long_tags(models)
+            models = self.reader.with_long_tags(models)
         return list(filter(all_hold(wanted.terms), models))
 
     def _entities(self, models: list[Model], strict: bool) -> list[RegisteredModel]:
-        versions = self._versions_of_many((model, model.latest.values()) for model in models)
+        versions = self.reader.versions_of_many((model, model.latest.values()) for model in models)
         if strict and len(versions) < sum(len({*model.latest.values()}) for model in models):
-            raise VanishedError
-        latest: dict[Place, list[Version]] = {}
+            raise Vanished
+        latest: dict[RegisteredModelPlace, list[Version]] = {}
         for (place, _), version in versions.items():
             latest.setdefault(place, []).append(version)
-        return [m.entity(latest.get(m.place, [])) for m in self._with_long_tags(models)]
+        return [m.entity(latest.get(m.place, [])) for m in self.reader.with_long_tags(models)]
 
     # --- versions -------------------------------------------------------------------------------
 
@@ -128,103 +138,98 @@ class RegistrySearch(RegistryBase):
         page_token: str | None = None,
     ) -> PagedList[ModelVersion]:
         if not isinstance(max_results, int) or max_results < 1:
-            raise MlflowException(
+            raise MlflowException.invalid_parameter_value(
                 "Invalid value for max_results. It must be a positive integer, "
-                f"but got {max_results}",
-                INVALID_PARAMETER_VALUE,
+                f"but got {max_results}"
             )
         _check_at_most(SEARCH_MODEL_VERSION_MAX_RESULTS_THRESHOLD, max_results)
         wanted = version_filter(filter_string)
         ordering = version_ordering(tuple(order_by or ()))
         after = position_after(ordering, page_token)
 
-        def search(strict: bool, by_words: bool) -> PagedList[ModelVersion]:
+        def search(strict: bool, by_index: bool) -> PagedList[ModelVersion]:
             run_ids = wanted.exact(RUN_ID)
             if run_ids is not None:
                 groups: Iterable[list[Version]] = [self._versions_of_runs(run_ids, wanted, strict)]
             else:
-                names = self._names(wanted, by_words).listed(ordering, after)
+                names = self._names(wanted, by_index).listed(ordering, after)
                 groups = self._versions_by_model(names, wanted, strict)
             holds = all_hold(wanted.terms)
             matching = (list(filter(holds, group)) for group in groups)
             found, token = page(_in_order(matching, ordering), ordering, after, max_results)
             return PagedList([version.entity() for version in found], token)
 
-        return _settled(search)
+        return _found_by(search)
 
     def _versions_by_model(
-        self, names: Iterator[str], wanted: Filter, strict: bool
+        self, names: Iterator[str], wanted: ModelFilter, strict: bool
     ) -> Iterator[list[Version]]:
         """The versions of models of these names, model by model."""
-        workspace = self._get_active_workspace()
-        for chunk in _batched(names, PARTITIONS_AT_ONCE):
-            places = [Place(name, workspace) for name in chunk]
+        workspace = self.context.workspace()
+        for chunk in batched(names, PARTITIONS_AT_ONCE):
+            places = [RegisteredModelPlace(name, workspace) for name in chunk]
             read = self.table.map(lambda place: read_with_versions(self.table, place), places)
             for place, (meta, versions) in zip(places, read, strict=True):
-                model = self._models.seen(place, meta)
+                model = self.models.seen(place, meta)
                 if model is not None:
                     yield versions if wanted.prompts or not model.prompt_versions else []
                 elif strict and wanted.exact(NAME) is None:
-                    raise VanishedError
+                    raise Vanished
 
-    def _versions_of_runs(self, run_ids: list[str], wanted: Filter, strict: bool) -> list[Version]:
+    def _versions_of_runs(
+        self, run_ids: list[str], wanted: ModelFilter, strict: bool
+    ) -> list[Version]:
         """The versions that runs produced."""
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         partitions = [registry_keys.model_run_pk(run_id, workspace) for run_id in run_ids]
         links = self.table.map(lambda pk: list(self.table.items(Query(pk))), partitions)
-        numbers: dict[Place, list[int]] = {}
+        numbers: dict[RegisteredModelPlace, list[int]] = {}
         for name, number in map(linked_version, chain.from_iterable(links)):
-            numbers.setdefault(Place(name, workspace), []).append(number)
+            numbers.setdefault(RegisteredModelPlace(name, workspace), []).append(number)
         metas = self.table.get_many(place.key for place in numbers)
-        models = [self._models.seen(place, metas.get(place.key)) for place in numbers]
+        models = [self.models.seen(place, metas.get(place.key)) for place in numbers]
         found = [m for m in models if m and (wanted.prompts or not m.prompt_versions)]
-        versions = self._versions_of_many((model, numbers[model.place]) for model in found)
+        versions = self.reader.versions_of_many((model, numbers[model.place]) for model in found)
         if strict and (None in models or len(versions) < sum(len(numbers[m.place]) for m in found)):
-            raise VanishedError
+            raise Vanished
         return list(versions.values())
 
-    def _names(self, wanted: Filter, by_words: bool, shown: int | None = None) -> Names:
-        """The names to look at: by the words in them, where those are indexed and say enough.
+    def _names(self, wanted: ModelFilter, by_index: bool, shown: int | None = None) -> Names:
+        """The names to look at, from the name index where it lists few enough.
 
-        ``shown`` is how many of them will do where they come in order and none is left out.
+        ``shown`` is how many names suffice where they come in order and none is left out.
         """
-        workspace, known = self._get_active_workspace(), None
-        if by_words and wanted.needs_list_of_names:
-            known = self._words.ids_having(workspace, wanted.on(NAME))
-        few = known if known is not None and len(known) <= MOST_BY_WORDS else None
-        return Names(self.table, workspace, wanted, known=few, shown=shown)
+        workspace, known = self.context.workspace(), None
+        if by_index and wanted.needs_list_of_names:
+            known = self.name_index.ids_having(workspace, wanted.on(NAME))
+        few = known if known is not None and len(known) <= MOST_BY_INDEX else None
+        return Names(self.table, workspace, wanted, MODELS, few, shown)
 
 
-def _settled(search: Callable[[bool, bool], T]) -> T:
-    """What a search finds while nothing vanishes under it; the last try takes what there is.
+def _found_by(search: Callable[[bool, bool], T]) -> T:
+    """What a search finds when nothing vanishes during it; the last try takes what there is.
 
-    Words may lead to a model that is gone. They are not asked again.
+    The name index may list a model that is gone, so it is used for the first try only.
     """
-    by_words = True
+    by_index = True
     for _ in range(TRIES - 1):
         try:
-            return search(True, by_words)
-        except VanishedError:
-            by_words = False
-    return search(False, by_words)
+            return search(True, by_index)
+        except Vanished:
+            by_index = False
+    return search(False, by_index)
 
 
 def _in_order(groups: Iterable[list[Row]], ordering: Ordering) -> Iterator[Row]:
-    """Rows in order. Where that begins with the name, the groups already come by name."""
+    """Rows in order. Where the order begins with the name, the groups come by name already."""
     if ordering.keys[0].name == NAME:
         return chain.from_iterable(in_order(group, ordering) for group in groups)
     return iter(in_order(list(chain.from_iterable(groups)), ordering))
 
 
-def _batched(values: Iterator[T], size: int) -> Iterator[list[T]]:
-    while chunk := list(islice(values, size)):
-        yield chunk
-
-
 def _check_at_most(limit: int, max_results: int) -> None:
     if max_results > limit:
-        raise MlflowException(
+        raise MlflowException.invalid_parameter_value(
             "Invalid value for request parameter max_results. It must be at most "
-            f"{limit}, but got value {max_results}",
-            INVALID_PARAMETER_VALUE,
+            f"{limit}, but got value {max_results}"
         )

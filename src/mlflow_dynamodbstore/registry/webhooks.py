@@ -1,13 +1,12 @@
-"""Webhooks of a workspace; their secrets are encrypted as MLflow does it."""
+"""Webhooks of a workspace; MLflow's own code encrypts their secrets."""
 
 from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from boto3.dynamodb.conditions import Attr
 from cryptography.fernet import InvalidToken
 from mlflow.entities.webhook import (
     Webhook,
@@ -18,11 +17,7 @@ from mlflow.entities.webhook import (
     WebhookTestResult,
 )
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import (
-    INVALID_PARAMETER_VALUE,
-    INVALID_STATE,
-    RESOURCE_DOES_NOT_EXIST,
-)
+from mlflow.protos.databricks_pb2 import INVALID_STATE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.validation import (
@@ -33,13 +28,14 @@ from mlflow.utils.validation import (
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.registry.base import RegistryBase
-from mlflow_dynamodbstore.registry.search_terms import position_after
 from mlflow_dynamodbstore.registry.webhook_key import WEBHOOK
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import remember_key
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
-from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.shared.search.pages import page
+from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey, position_after
+from mlflow_dynamodbstore.shared.search.pages import in_order, page
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -54,7 +50,7 @@ NEWEST_FIRST = Ordering(
 
 
 class Row:
-    """A webhook as a listing sorts it."""
+    """A webhook in a listing: see ``search.filters.Searchable``."""
 
     def __init__(self, item: Item):
         self.item = item
@@ -63,8 +59,13 @@ class Row:
         return (self.item[name],)
 
 
-class Webhooks(RegistryBase):
+class Webhooks:
     """The webhooks of a workspace."""
+
+    def __init__(self, context: Context, workspaces: WorkspacesInUse) -> None:
+        self.context = context
+        self.table = context.table
+        self.workspaces = workspaces
 
     def create_webhook(
         self,
@@ -78,7 +79,7 @@ class Webhooks(RegistryBase):
         _validate_webhook_name(name)
         _validate_webhook_url(url)
         _validate_webhook_events(events)
-        workspace = self._get_active_workspace()
+        workspace = self.context.workspace()
         webhook_id = str(uuid.UUID(ids.new_id()))
         key = access_keys.webhook_key(webhook_id, workspace)
         now = get_current_time_millis()
@@ -90,10 +91,10 @@ class Webhooks(RegistryBase):
             "updated": now,
             **_fields(name, url, events, description, secret, status or WebhookStatus.ACTIVE),
         }
-        self._note_workspace(workspace)
+        self.workspaces.note(workspace)
         if secret is not None:
             remember_key(self.table, WEBHOOK)
-        self.table.put(item, condition=Attr("PK").not_exists())
+        self.table.put(item, condition=ABSENT)
         return self._webhook(item)
 
     def get_webhook(self, webhook_id: str) -> Webhook:
@@ -129,13 +130,13 @@ class Webhooks(RegistryBase):
             _validate_webhook_events(events)
         if secret is not None:
             remember_key(self.table, WEBHOOK)
-        # Later than the last change even when both fall into one millisecond.
+        # Later than the last change even in the same millisecond.
         now = max(get_current_time_millis(), before["updated"] + 1)
         fields = _fields(name, url, events, description, secret, status)
         key = self._webhook_key(webhook_id)
         update = Update(set={**fields, "updated": now})
         try:
-            item = self.table.update(key, update, condition=Attr("PK").exists(), returns="new")
+            item = self.table.update(key, update, condition=PRESENT, returns="new")
         except ConditionFailed as refused:
             raise _webhook_not_found(webhook_id) from refused
         assert item is not None
@@ -143,12 +144,12 @@ class Webhooks(RegistryBase):
 
     def delete_webhook(self, webhook_id: str) -> None:
         try:
-            self.table.delete(self._webhook_key(webhook_id), condition=Attr("PK").exists())
+            self.table.delete(self._webhook_key(webhook_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise _webhook_not_found(webhook_id) from refused
 
     def test_webhook(self, webhook_id: str, event: WebhookEvent | None = None) -> WebhookTestResult:
-        """Send a made-up event to a webhook, as MLflow's server does when it is asked to."""
+        """Send an example event to a webhook, as MLflow's server does."""
         from mlflow.webhooks.delivery import test_webhook  # noqa: PLC0415 - starts a thread pool
 
         return test_webhook(webhook=self.get_webhook(webhook_id), event=event)
@@ -156,7 +157,7 @@ class Webhooks(RegistryBase):
     # --- reading --------------------------------------------------------------------------------
 
     def _webhook_key(self, webhook_id: str) -> Key:
-        return access_keys.webhook_key(webhook_id, self._get_active_workspace())
+        return access_keys.webhook_key(webhook_id, self.context.workspace())
 
     def _webhook_item(self, webhook_id: str) -> Item:
         item = self.table.get(self._webhook_key(webhook_id))
@@ -169,19 +170,14 @@ class Webhooks(RegistryBase):
     ) -> PagedList[Webhook]:
         size = max_results or DEFAULT_PAGE
         if not 1 <= size <= LONGEST_PAGE:
-            raise MlflowException(
-                f"max_results must be between 1 and {LONGEST_PAGE}.", INVALID_PARAMETER_VALUE
+            raise MlflowException.invalid_parameter_value(
+                f"max_results must be between 1 and {LONGEST_PAGE}."
             )
         after = position_after(NEWEST_FIRST, page_token)
-        partition = access_keys.workspace_pk(self._get_active_workspace())
+        partition = access_keys.workspace_pk(self.context.workspace())
         items = filter(wanted, self.table.items(Query(partition, where=access_keys.WEBHOOKS.on())))
-        rows: Iterator[Row] = iter(
-            sorted(
-                map(Row, items),
-                key=lambda row: NEWEST_FIRST.comparable(NEWEST_FIRST.position(row)),
-            )
-        )
-        found, token = page(rows, NEWEST_FIRST, after, size)
+        rows = in_order([Row(item) for item in items], NEWEST_FIRST)
+        found, token = page(iter(rows), NEWEST_FIRST, after, size)
         return PagedList([self._webhook(row.item) for row in found], token)
 
     def _webhook(self, item: Item) -> Webhook:
@@ -211,7 +207,7 @@ def _fields(
     secret: str | None,
     status: WebhookStatus | None,
 ) -> Item:
-    """What a webhook says about itself; what is None stays as it is."""
+    """The attributes of a webhook that are given."""
     given = {
         "name": name,
         "url": url,
@@ -236,8 +232,8 @@ def _decrypted(item: Item) -> str | None:
     except InvalidToken as error:
         raise MlflowException(
             f"The secret of webhook {item['webhook_id']} was encrypted with another key. Set "
-            "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY to one value for all processes: without it each "
-            "makes up its own.",
+            "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY to the same key in all processes: without it "
+            "each process makes up its own.",
             INVALID_STATE,
         ) from error
     return text
@@ -245,7 +241,7 @@ def _decrypted(item: Item) -> str | None:
 
 @functools.cache
 def _cipher() -> Any:
-    """The encryption of MLflow's own table of webhooks, with the key it has in this process."""
+    """The encryption of MLflow's own table of webhooks, with the key of this process."""
     from mlflow.store.model_registry.dbmodels.models import SqlWebhook  # noqa: PLC0415 - SQL only
 
     return SqlWebhook.__table__.c.secret.type

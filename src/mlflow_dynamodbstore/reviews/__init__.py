@@ -1,1 +1,1 @@
-"""Label schemas and review queues: what people are asked about traces, and which ones."""
+"""Label schemas and review queues: what reviewers are asked, and about which traces."""

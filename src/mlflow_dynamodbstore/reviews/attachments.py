@@ -13,26 +13,26 @@ from mlflow_dynamodbstore.table.values import Key
 
 
 class QueueAttachments:
-    """Follows traces that are deleted or get another expiry."""
+    """Finds what is attached to queues, for traces that are deleted or get another expiry."""
 
     def __init__(self, context: Context) -> None:
         self.table = context.table
 
     def of_trace(self, place: TracePlace) -> list[Key]:
-        """Where a trace is attached, in the queues of its experiment; expired or not."""
+        """The keys of a trace's items in the queues of its experiment, also expired ones."""
         return self.find(place.pk, place.trace_id)
 
     def find(self, pk: str, item_id: str) -> list[Key]:
-        """Where something is attached, in the queues of one experiment; expired or not."""
+        """The keys of the items with this id in the queues of an experiment, also expired ones."""
         within = review_keys.review_queues_with(item_id).on("lsi4sk")
         found = self.table.items(Query(pk, within, index="LSI4", keys_only=True))
         return [self.table.schema.key_of(item) for item in found]
 
     def detach(self, places: Sequence[TracePlace]) -> None:
-        """Take traces out of every queue of their experiment.
+        """Remove traces from every queue of their experiment.
 
-        To be done before they are deleted: a deletion that is interrupted can be repeated, while a
-        queue with a trace that is gone would stay so.
+        Called before the traces are deleted, so that an interrupted deletion can be repeated.
+        Afterwards nothing would remove a deleted trace from its queues.
         """
         for pk, in_experiment in groupby(places, key=lambda place: place.pk):
             any_queue = Query(pk, review_keys.REVIEW_QUEUES.on(), keys_only=True, limit=1)

@@ -1,7 +1,7 @@
 """Label schemas: the questions that reviewers of an experiment's traces are asked.
 
-Every experiment has a default question. It is made when label schemas are listed for the first
-time, and can be neither changed nor deleted.
+Every experiment has a default question. It is created when label schemas are first listed, and can
+be neither changed nor deleted.
 """
 
 from __future__ import annotations
@@ -22,34 +22,29 @@ from mlflow.genai.label_schemas.validation import (
     validate_schema_for_create,
     validate_schema_for_update,
 )
-from mlflow.protos.databricks_pb2 import (
-    INVALID_PARAMETER_VALUE,
-    RESOURCE_ALREADY_EXISTS,
-    RESOURCE_DOES_NOT_EXIST,
-)
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
-from mlflow_dynamodbstore.reviews import naming
-from mlflow_dynamodbstore.reviews.base import ReviewedExperiments
-from mlflow_dynamodbstore.reviews.label_records import (
+from mlflow_dynamodbstore.reviews.label_schema_records import (
     input_attributes,
     label_schema_id_of,
     label_schema_item,
     label_schema_of,
-    name_guard,
 )
-from mlflow_dynamodbstore.reviews.listing import Page, listed
+from mlflow_dynamodbstore.reviews.newest_first import RequestedPage, page_of_ranges
+from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiments
+from mlflow_dynamodbstore.reviews.unique_names import NameTaken, UniqueNames
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.pages import validate_max_results
-from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item
 
 _logger = logging.getLogger(__name__)
 
@@ -57,11 +52,14 @@ ID_PREFIX = "ls-"
 
 
 class LabelSchemas:
-    """What reviewers are asked."""
+    """The label schemas of experiments."""
 
     def __init__(self, context: Context, reviewed_experiments: ReviewedExperiments) -> None:
         self.table = context.table
         self.reviewed_experiments = reviewed_experiments
+        self._names = UniqueNames(
+            context.table, review_keys.label_schema_name, label_schema_id_of, _name_taken
+        )
         self._have_default_question: BoundedCache[str, bool] = BoundedCache()
 
     def create_label_schema(
@@ -81,53 +79,52 @@ class LabelSchemas:
             instruction=instruction,
             enable_comment=enable_comment,
         )
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
-        try:
-            return self._new_label_schema(
-                home,
-                name=name,
-                type=LabelSchemaType(str(type)),
-                input=input,
-                instruction=instruction,
-                enable_comment=enable_comment,
-            )
-        except naming.NameTaken as error:
-            raise _name_is_taken(name, home) from error
-
-    def _new_label_schema(self, home: str, **fields: Any) -> LabelSchema:
-        now = get_current_time_millis()
-        schema_id = ID_PREFIX + ids.new_id(home)
-        schema = LabelSchema(
-            schema_id=schema_id, experiment_id=home, created_at=now, updated_at=now, **fields
+        experiment_id = self.reviewed_experiments.active_id(experiment_id)
+        return self._create(
+            experiment_id,
+            name=name,
+            type=LabelSchemaType(str(type)),
+            input=input,
+            instruction=instruction,
+            enable_comment=enable_comment,
         )
-        item = label_schema_item(schema)
-        naming.create(self.table, item, name_guard(item, schema.name), schema_id)
+
+    def _create(self, experiment_id: str, **fields: Any) -> LabelSchema:
+        now = get_current_time_millis()
+        schema = LabelSchema(
+            schema_id=ID_PREFIX + ids.new_id(experiment_id),
+            experiment_id=experiment_id,
+            created_at=now,
+            updated_at=now,
+            **fields,
+        )
+        self._names.create(label_schema_item(schema))
         return schema
 
     def get_label_schema(self, schema_id: str) -> LabelSchema:
-        return label_schema_of(self._label_schema_item(schema_id))
+        return label_schema_of(self._get_item(schema_id))
 
-    def _label_schema_item(self, schema_id: str) -> Item:
-        item = self._find_label_schema(schema_id)
+    def _get_item(self, schema_id: str) -> Item:
+        item = self._find(schema_id)
         if item is None:
             raise MlflowException(
                 f"Label schema with id '{schema_id}' not found.", RESOURCE_DOES_NOT_EXIST
             )
         return item
 
-    def _find_label_schema(self, schema_id: str) -> Item | None:
-        home = self.reviewed_experiments.home_of(ID_PREFIX, schema_id)
-        return (
-            None if home is None else self.table.get(review_keys.label_schema_key(home, schema_id))
-        )
+    def _find(self, schema_id: str) -> Item | None:
+        experiment_id = self.reviewed_experiments.id_in(schema_id, ID_PREFIX)
+        if experiment_id is None:
+            return None
+        return self.table.get(review_keys.label_schema_key(experiment_id, schema_id))
 
     def get_label_schema_by_name(self, experiment_id: str, name: str) -> LabelSchema:
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
-        guard = self.table.get(Key(experiment_pk(home), review_keys.label_schema_name(name)))
-        item = None if guard is None else self._find_label_schema(str(guard["id"]))
+        experiment_id = self.reviewed_experiments.active_id(experiment_id)
+        schema_id = self._names.find(experiment_id, name)
+        item = None if schema_id is None else self._find(schema_id)
         if item is None:
             raise MlflowException(
-                f"Label schema with name '{name}' not found for experiment '{home}'.",
+                f"Label schema with name '{name}' not found for experiment '{experiment_id}'.",
                 RESOURCE_DOES_NOT_EXIST,
             )
         return label_schema_of(item)
@@ -136,12 +133,12 @@ class LabelSchemas:
         self, experiment_id: str, max_results: int = 100, page_token: str | None = None
     ) -> PagedList[LabelSchema]:
         validate_max_results(max_results)
-        wanted = Page(max_results, page_token)
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
-        self._ensure_default_question(home)
-        found, token = listed(
+        wanted = RequestedPage(max_results, page_token)
+        experiment_id = self.reviewed_experiments.active_id(experiment_id)
+        self._ensure_default_question(experiment_id)
+        found, token = page_of_ranges(
             self.table,
-            experiment_pk(home),
+            experiment_pk(experiment_id),
             [review_keys.label_schemas_by_age],
             label_schema_id_of,
             wanted,
@@ -158,64 +155,53 @@ class LabelSchemas:
         input: InputType | None = None,  # noqa: A002 - MLflow's name
     ) -> LabelSchema:
         given = {"name": name, "instruction": instruction, "enable_comment": enable_comment}
-        while True:
-            item = self._label_schema_item(schema_id)
+
+        def attempt() -> LabelSchema:
+            item = self._get_item(schema_id)
             validate_schema_for_update(existing=label_schema_of(item), input=input, **given)  # type: ignore[arg-type]
             changes: Item = {key: value for key, value in given.items() if value is not None}
             if input is not None:
-                changes.update(input_attributes(input))
-            try:
-                return label_schema_of(self._change_label_schema(item, changes))
-            except naming.Changed:
-                continue  # renamed or deleted meanwhile: look again
+                changes |= input_attributes(input)
+            changes["updated"] = get_current_time_millis()
+            return label_schema_of(self._names.change(item, changes, PRESENT))
 
-    def _change_label_schema(self, item: Item, changes: Item) -> Item:
-        name = str(changes.get("name", item["name"]))
-        guards = name_guard(item, str(item["name"])), name_guard(item, name)
-        update = Update(set={**changes, "updated": get_current_time_millis()})
-        try:
-            return naming.change(
-                self.table, item, update, guards, label_schema_id_of(item), PRESENT
-            )
-        except naming.NameTaken as error:
-            raise _name_is_taken(name, experiment_id_of(item)) from error
+        return optimistically(f"Label schema '{schema_id}'", attempt)
 
     def delete_label_schema(self, schema_id: str) -> None:
-        while (item := self._find_label_schema(schema_id)) is not None:
+        def attempt() -> None:
+            item = self._find(schema_id)
+            if item is None:
+                _logger.debug("There is no label schema with id '%s' to delete.", schema_id)
+                return
             if item["is_default"]:
                 raise MlflowException(
                     "The experiment's default question cannot be deleted.",
                     INVALID_PARAMETER_VALUE,
                 )
-            try:
-                naming.remove(self.table, item, name_guard(item, str(item["name"])))
-            except naming.Changed:
-                continue  # renamed or deleted meanwhile: look again
-            return
-        _logger.debug("There is no label schema with id '%s' to delete.", schema_id)
+            self._names.remove(item)
 
-    def _ensure_default_question(self, home: str) -> None:
-        """Write the default question of an experiment, unless it is there or its name is taken."""
-        if self._have_default_question.get(home):
+        optimistically(f"Label schema '{schema_id}'", attempt)
+
+    def _ensure_default_question(self, experiment_id: str) -> None:
+        """Create the default question of an experiment, unless its name is taken."""
+        if self._have_default_question.get(experiment_id):
             return
-        guard = Key(experiment_pk(home), review_keys.label_schema_name(DEFAULT_LABEL_SCHEMA_NAME))
-        if self.table.get(guard) is None:
+        if self._names.find(experiment_id, DEFAULT_LABEL_SCHEMA_NAME) is None:
             try:
-                self._new_label_schema(
-                    home,
+                self._create(
+                    experiment_id,
                     name=DEFAULT_LABEL_SCHEMA_NAME,
                     type=LabelSchemaType.FEEDBACK,
                     input=InputText(),
                     instruction=DEFAULT_LABEL_SCHEMA_INSTRUCTION,
                     is_default=True,
                 )
-            except naming.NameTaken:
-                _logger.debug("Somebody else made the default question of '%s'.", home)
-        self._have_default_question.put(home, True)
+            except NameTaken:
+                _logger.debug("Another call created the default question of '%s'.", experiment_id)
+        self._have_default_question.put(experiment_id, True)
 
 
-def _name_is_taken(name: str, experiment_id: str) -> MlflowException:
-    return MlflowException(
-        f"Label schema with name '{name}' already exists for experiment '{experiment_id}'.",
-        RESOURCE_ALREADY_EXISTS,
+def _name_taken(item: Item, name: str) -> NameTaken:
+    return NameTaken(
+        f"Label schema with name '{name}' already exists for experiment '{experiment_id_of(item)}'."
     )

@@ -1,4 +1,4 @@
-"""Review queues and their items as items of the table."""
+"""Review queues, and what MLflow calls their items, as items of the table."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 
 ATTACHED = "attached"
-"""Attribute of a queue: counts how often something was attached to it."""
+"""Attribute of a queue: counts the writes that attached something to it."""
 
 
 def queue_item(
     key: Key, queue_id: str, queue: ValidatedQueue, created_by: str | None, now: int
 ) -> Item:
-    """The own item of a new review queue."""
+    """A new review queue's own item."""
     return {
         "PK": key.pk,
         "SK": key.sk,
@@ -59,15 +59,10 @@ def queue_id_of(item: Item) -> str:
     return str(review_keys.review_queue_id_of(str(item["SK"])))
 
 
-def name_guard(item: Item, name: str) -> Key:
-    """The guard of a name, in the experiment of a review queue."""
-    return Key(str(item["PK"]), review_keys.review_queue_name(name))
-
-
 def pending_item(
     key: Key, queue_id: str, item_id: str, item_type: ReviewItemType, now: int, ttl: int | None
 ) -> Item:
-    """The item of something that is attached to a review queue now."""
+    """The item of what is newly attached to a review queue."""
     pending = str(ReviewStatus.PENDING)
     item: Item = {
         "PK": key.pk,
@@ -83,7 +78,7 @@ def pending_item(
 
 
 def status_change(item: Item, status: ReviewStatus, by: str | None, now: int) -> Update:
-    """The change that brings an item to another status; back to pending clears who did it."""
+    """The update that gives an item another status; pending clears who completed it."""
     moved = review_keys.lsi1_review_item(
         queue_id_of(item), str(status), item_id_of(item), item["created"]
     )
@@ -94,7 +89,7 @@ def status_change(item: Item, status: ReviewStatus, by: str | None, now: int) ->
 
 
 def review_item_of(item: Item) -> ReviewQueueItem:
-    """What a review queue has to be reviewed, as MLflow knows it."""
+    """An item of a review queue as MLflow shows it."""
     return ReviewQueueItem(
         queue_id=queue_id_of(item),
         item_type=ReviewItemType(item["item_type"]),

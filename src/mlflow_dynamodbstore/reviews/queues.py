@@ -1,9 +1,9 @@
 """Review queues: which traces of an experiment are to be reviewed, by whom, and what is asked.
 
-A queue is one item, with its users (ten at most) and questions in it. Its name is unique in its
-experiment, whatever the case of its letters. Its questions can be changed only while nothing is
-attached to it: whatever is attached counts in the queue's own item, in the same transaction, so a
-change of questions that found the queue empty is refused when that is no longer so.
+A queue is one item that holds its users (ten at most) and questions. Its name is unique in its
+experiment, regardless of case. Its questions can be changed only while nothing is attached to it:
+attaching raises a count in the queue's own item, in the same transaction, so a change of questions
+that found the queue empty is refused if something has been attached since.
 """
 
 from __future__ import annotations
@@ -27,41 +27,38 @@ from mlflow.protos.databricks_pb2 import (
     RESOURCE_DOES_NOT_EXIST,
 )
 from mlflow.store.entities.paged_list import PagedList
-from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
-from mlflow_dynamodbstore.reviews import naming
 from mlflow_dynamodbstore.reviews.attachments import QueueAttachments
-from mlflow_dynamodbstore.reviews.base import ReviewedExperiments
-from mlflow_dynamodbstore.reviews.listing import Page, listed, sorted_page
+from mlflow_dynamodbstore.reviews.newest_first import page_of_items, page_of_ranges, requested_page
 from mlflow_dynamodbstore.reviews.queue_records import (
     ATTACHED,
-    name_guard,
     queue_id_of,
     queue_item,
     queue_of,
 )
+from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiments
+from mlflow_dynamodbstore.reviews.unique_names import NameTaken, UniqueNames
 from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
-from mlflow_dynamodbstore.shared.search.pages import validate_max_results
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
 _logger = logging.getLogger(__name__)
 
 ID_PREFIX = "rq-"
 PAGE = 20
-"""Items read at a time to see whether there is one that has not expired."""
+"""Items read at a time in search of one that has not expired."""
 
 
 class ReviewQueues:
-    """What is to be reviewed, by whom."""
+    """The review queues of experiments."""
 
     def __init__(
         self,
@@ -72,8 +69,11 @@ class ReviewQueues:
         self.table = context.table
         self.reviewed_experiments = reviewed_experiments
         self.queue_attachments = queue_attachments
+        self._names = UniqueNames(
+            context.table, review_keys.review_queue_name, queue_id_of, _name_taken
+        )
 
-    # --- making ---------------------------------------------------------------------------------
+    # --- creating -------------------------------------------------------------------------------
 
     def create_review_queue(
         self,
@@ -88,40 +88,42 @@ class ReviewQueues:
         valid = validate_queue_for_create(
             name=name, queue_type=queue_type, users=users, schema_ids=schema_ids
         )
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
-        self._check_questions(home, valid.schema_ids)
-        queue_id = ID_PREFIX + ids.new_id(home)
-        key = review_keys.review_queue_key(home, queue_id)
+        experiment_id = self.reviewed_experiments.active_id(experiment_id)
+        self._check_questions(experiment_id, valid.schema_ids)
+        queue_id = ID_PREFIX + ids.new_id(experiment_id)
+        key = review_keys.review_queue_key(experiment_id, queue_id)
         item = queue_item(key, queue_id, valid, created_by, get_current_time_millis())
-        try:
-            naming.create(self.table, item, name_guard(item, valid.name), queue_id)
-        except naming.NameTaken as error:
-            raise _name_is_taken(valid.name) from error
+        self._names.create(item)
         return queue_of(item)
 
     def get_or_create_user_queue(self, experiment_id: str, *, user: str) -> ReviewQueue:
         name = normalize_user(user)
-        while True:
-            home = self.reviewed_experiments.reviewed_experiment(experiment_id)
-            found = self._find_queue_named(home, name)
+
+        def attempt() -> ReviewQueue:
+            active_id = self.reviewed_experiments.active_id(experiment_id)
+            found = self._find_by_name(active_id, name)
             if found is not None:
-                return _users_own(found, name)
+                return _user_queue(found, name)
             try:
-                return self.create_review_queue(home, name=name, queue_type="user", created_by=name)
-            except _QueueExists:
-                continue  # somebody else made it: give theirs
+                return self.create_review_queue(
+                    active_id, name=name, queue_type="user", created_by=name
+                )
+            except NameTaken as error:
+                raise Outdated from error  # another call has created it: return that one
+
+        return optimistically(f"Review queue '{name}'", attempt)
 
     # --- finding --------------------------------------------------------------------------------
 
     def get_review_queue(self, queue_id: str) -> ReviewQueue:
-        return queue_of(self.queue_item(queue_id))
+        return queue_of(self.get_item(queue_id))
 
     def get_review_queue_by_name(self, experiment_id: str, *, name: str) -> ReviewQueue:
-        home = self.reviewed_experiments.reviewed_experiment(experiment_id)
-        item = self._find_queue_named(home, name)
+        experiment_id = self.reviewed_experiments.active_id(experiment_id)
+        item = self._find_by_name(experiment_id, name)
         if item is None:
             raise MlflowException(
-                f"Review queue with name '{name}' not found for experiment '{home}'.",
+                f"Review queue with name '{name}' not found for experiment '{experiment_id}'.",
                 RESOURCE_DOES_NOT_EXIST,
             )
         return queue_of(item)
@@ -135,47 +137,47 @@ class ReviewQueues:
         max_results: int | None = None,
         page_token: str | None = None,
     ) -> PagedList[ReviewQueue]:
-        wanted = page_of(max_results, page_token)
-        pk = experiment_pk(self.reviewed_experiments.reviewed_experiment(experiment_id))
+        wanted = requested_page(max_results, page_token)
+        pk = experiment_pk(self.reviewed_experiments.active_id(experiment_id))
         name = None if user is None else normalize_user(user)
         if item_id is None:
             of_user = None if name is None else Attr("users").contains(name)
-            stretches = [review_keys.review_queues_by_age]
-            found, token = listed(self.table, pk, stretches, queue_id_of, wanted, of_user)
+            ranges = [review_keys.review_queues_by_age]
+            found, token = page_of_ranges(self.table, pk, ranges, queue_id_of, wanted, of_user)
         else:
-            having = self._queues_having(pk, item_id)
-            mine = [queue for queue in having if name is None or name in queue["users"]]
-            found, token = sorted_page(mine, queue_id_of, wanted)
+            queues = self._queues_with(pk, item_id)
+            matching = [queue for queue in queues if name is None or name in queue["users"]]
+            found, token = page_of_items(matching, queue_id_of, wanted)
         return PagedList([queue_of(item) for item in found], token)
 
-    def _queues_having(self, pk: str, item_id: str) -> list[Item]:
-        """The queues of an experiment that something is attached to."""
+    def _queues_with(self, pk: str, item_id: str) -> list[Item]:
+        """The queues of an experiment that have an item with this id."""
         queues = {
-            place: Key(pk, review_keys.review_queue(str(review_keys.review_queue_id_of(place.sk))))
-            for place in self.queue_attachments.find(pk, item_id)
+            item: Key(pk, review_keys.review_queue(str(review_keys.review_queue_id_of(item.sk))))
+            for item in self.queue_attachments.find(pk, item_id)
         }
         found = self.table.get_many([*queues, *queues.values()])
-        return [found[queue] for place, queue in queues.items() if {place, queue} <= found.keys()]
+        return [found[queue] for item, queue in queues.items() if {item, queue} <= found.keys()]
 
-    def _find_queue_named(self, home: str, name: str) -> Item | None:
-        guard = self.table.get(Key(experiment_pk(home), review_keys.review_queue_name(name)))
-        return None if guard is None else self._find_queue(str(guard["id"]))
+    def _find_by_name(self, experiment_id: str, name: str) -> Item | None:
+        queue_id = self._names.find(experiment_id, name)
+        return None if queue_id is None else self._find(queue_id)
 
-    def _find_queue(self, queue_id: str) -> Item | None:
-        home = self.reviewed_experiments.home_of(ID_PREFIX, queue_id)
-        return (
-            None if home is None else self.table.get(review_keys.review_queue_key(home, queue_id))
-        )
+    def _find(self, queue_id: str) -> Item | None:
+        experiment_id = self.reviewed_experiments.id_in(queue_id, ID_PREFIX)
+        if experiment_id is None:
+            return None
+        return self.table.get(review_keys.review_queue_key(experiment_id, queue_id))
 
-    def home_of_queue(self, queue_id: str) -> str:
-        """The experiment that a queue lies in if it exists, which is not looked at."""
-        home = self.reviewed_experiments.home_of(ID_PREFIX, queue_id)
-        if home is None:
+    def experiment_of(self, queue_id: str) -> str:
+        """The experiment that the id of a queue names; the queue itself may not exist."""
+        experiment_id = self.reviewed_experiments.id_in(queue_id, ID_PREFIX)
+        if experiment_id is None:
             raise QueueNotFound(queue_id)
-        return home
+        return experiment_id
 
-    def queue_item(self, queue_id: str) -> Item:
-        item = self._find_queue(queue_id)
+    def get_item(self, queue_id: str) -> Item:
+        item = self._find(queue_id)
         if item is None:
             raise QueueNotFound(queue_id)
         return item
@@ -191,8 +193,8 @@ class ReviewQueues:
         name: str | None = None,
         new_owner: str | None = None,
     ) -> ReviewQueue:
-        while True:
-            item = self.queue_item(queue_id)
+        def attempt() -> ReviewQueue:
+            item = self.get_item(queue_id)
             if item["queue_type"] == str(ReviewQueueType.USER):
                 raise MlflowException(
                     "A user queue's name, assigned user, schemas, and owner are fixed "
@@ -206,27 +208,19 @@ class ReviewQueues:
                 changes["name"] = validate_custom_queue_name(name)
             if users is not None:
                 changes["users"] = sorted(normalize_users(users))
+            same: ConditionBase = PRESENT
             if schema_ids is not None:
-                changes["schema_ids"] = self._new_questions(item, schema_ids)
-            try:
-                return queue_of(self._change_queue(item, changes) if changes else item)
-            except naming.Changed:
-                continue  # renamed, deleted, or something was attached: look again
+                changes["schema_ids"] = self._replaced_questions(item, schema_ids)
+                same = Attr(ATTACHED).eq(item[ATTACHED])
+            if not changes:
+                return queue_of(item)
+            changes["updated"] = get_current_time_millis()
+            return queue_of(self._names.change(item, changes, same))
 
-    def _change_queue(self, item: Item, changes: Item) -> Item:
-        name = str(changes.get("name", item["name"]))
-        guards = name_guard(item, str(item["name"])), name_guard(item, name)
-        update = Update(set={**changes, "updated": get_current_time_millis()})
-        same: ConditionBase = PRESENT
-        if "schema_ids" in changes:
-            same = Attr(ATTACHED).eq(item[ATTACHED])
-        try:
-            return naming.change(self.table, item, update, guards, queue_id_of(item), same)
-        except naming.NameTaken as error:
-            raise _name_is_taken(name) from error
+        return optimistically(f"Review queue '{queue_id}'", attempt)
 
-    def _new_questions(self, item: Item, schema_ids: list[str]) -> list[str]:
-        """Other questions for a queue that has nothing attached to it."""
+    def _replaced_questions(self, item: Item, schema_ids: list[str]) -> list[str]:
+        """New questions for a queue, refused if something is attached to it."""
         within = review_keys.review_items(queue_id_of(item)).on()
         attached = Query(str(item["PK"]), within, limit=PAGE)
         if next(self.table.items(attached), None) is not None:
@@ -239,49 +233,45 @@ class ReviewQueues:
         self._check_questions(experiment_id_of(item), normalized)
         return sorted(normalized)
 
-    def _check_questions(self, home: str, schema_ids: list[str]) -> None:
+    def _check_questions(self, experiment_id: str, schema_ids: list[str]) -> None:
         """Refuse label schemas that the experiment does not have."""
-        places = {one: review_keys.label_schema_key(home, one) for one in schema_ids}
-        found = self.table.get_many(places.values())
-        if missing := [one for one, key in places.items() if key not in found]:
+        keys = {one: review_keys.label_schema_key(experiment_id, one) for one in schema_ids}
+        found = self.table.get_many(keys.values())
+        if missing := [one for one, key in keys.items() if key not in found]:
             raise MlflowException(
-                f"Label schema id(s) {missing} not found for experiment '{home}'.",
+                f"Label schema id(s) {missing} not found for experiment '{experiment_id}'.",
                 INVALID_PARAMETER_VALUE,
             )
 
     def delete_review_queue(self, queue_id: str) -> None:
-        while (item := self._find_queue(queue_id)) is not None:
-            try:
-                naming.remove(self.table, item, name_guard(item, str(item["name"])))
-            except naming.Changed:
-                continue  # renamed or deleted meanwhile: look again
-            # The queue first: nothing can be attached to it any more.
+        def attempt() -> None:
+            item = self._find(queue_id)
+            if item is None:
+                _logger.debug("There is no review queue with id '%s' to delete.", queue_id)
+                return
+            # The queue first: then nothing can be attached to it.
+            self._names.remove(item)
             within = review_keys.review_items(queue_id).on()
             empty_partition(self.table, str(item["PK"]), where=within)
-            return
-        _logger.debug("There is no review queue with id '%s' to delete.", queue_id)
+
+        optimistically(f"Review queue '{queue_id}'", attempt)
 
 
 class QueueNotFound(MlflowException):
-    """MLflow's error for a review queue that does not exist, or not in this workspace."""
+    """MLflow's error for a review queue that the active workspace does not have."""
 
     def __init__(self, queue_id: str) -> None:
         super().__init__(f"Review queue with id '{queue_id}' not found.", RESOURCE_DOES_NOT_EXIST)
 
 
-class _QueueExists(MlflowException):
-    """MLflow's error for a name that is taken."""
-
-
-def _name_is_taken(name: str) -> _QueueExists:
-    return _QueueExists(
-        f"Review queue with name '{name}' already exists (names are case-insensitive).",
-        RESOURCE_ALREADY_EXISTS,
+def _name_taken(_: Item, name: str) -> NameTaken:
+    return NameTaken(
+        f"Review queue with name '{name}' already exists (names are case-insensitive)."
     )
 
 
-def _users_own(item: Item, name: str) -> ReviewQueue:
-    """A queue of a user's name, if it is that user's."""
+def _user_queue(item: Item, name: str) -> ReviewQueue:
+    """The user queue in an item; refused if it is another type of queue with a user's name."""
     if item["queue_type"] != str(ReviewQueueType.USER):
         raise MlflowException(
             f"A non-user queue named '{name}' already exists; cannot get-or-create "
@@ -289,9 +279,3 @@ def _users_own(item: Item, name: str) -> ReviewQueue:
             RESOURCE_ALREADY_EXISTS,
         )
     return queue_of(item)
-
-
-def page_of(max_results: int | None, page_token: str | None) -> Page:
-    """The page that a call asks for; MLflow's error for a size that it refuses."""
-    validate_max_results(max_results, allow_null=True)
-    return Page(SEARCH_MAX_RESULTS_DEFAULT if max_results is None else max_results, page_token)

@@ -30,10 +30,8 @@ class Context:
         """The time in milliseconds, by the table's clock."""
         return int(self.table.clock() * 1000)
 
-    def workspace(self) -> str:
-        """The workspace that the current call works in; raises when there is none."""
-        return WorkspaceAwareMixin._get_active_workspace()  # noqa: SLF001 - MLflow's own rule
-
-    def has_workspaces(self) -> bool:
-        """Whether workspaces are switched on."""
-        return bool(MLFLOW_ENABLE_WORKSPACES.get())
+    # Assigned, not wrapped: both are asked in every call.
+    workspace = staticmethod(WorkspaceAwareMixin._get_active_workspace)  # noqa: SLF001
+    """The workspace that the current call works in; raises MLflow's error when there is none."""
+    has_workspaces = staticmethod(MLFLOW_ENABLE_WORKSPACES.get)
+    """Whether workspaces are switched on."""

@@ -45,7 +45,7 @@ class _Answer(Generic[P, R]):
         if store is None:
             return self._method
         name = self._method.__name__
-        for part in vars(store).values():
+        for part in tuple(vars(store).values()):  # a copy: other threads add answers meanwhile
             if getattr(type(part), name, None) is self._method:
                 answer = translated(getattr(part, name))
                 vars(store)[self._name] = answer

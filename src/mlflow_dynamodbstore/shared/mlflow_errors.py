@@ -18,6 +18,7 @@ from mlflow.protos.databricks_pb2 import (
 )
 
 from mlflow_dynamodbstore.table import errors as table_errors
+from mlflow_dynamodbstore.table.contract import IncompleteWrite
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +42,7 @@ PRIVATE_METHODS_MLFLOW_CALLS = frozenset(
 _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
     (table_errors.Throttled, TEMPORARILY_UNAVAILABLE),
     (table_errors.Unavailable, TEMPORARILY_UNAVAILABLE),
-    (table_errors.IncompleteWrite, TEMPORARILY_UNAVAILABLE),
+    (IncompleteWrite, TEMPORARILY_UNAVAILABLE),
     (table_errors.TransactionCancelled, TEMPORARILY_UNAVAILABLE),
     (table_errors.CollectionFull, RESOURCE_LIMIT_EXCEEDED),
     (table_errors.ItemTooLarge, INVALID_PARAMETER_VALUE),

@@ -1,18 +1,17 @@
-"""Judge a ``boto3.dynamodb.conditions`` object on an item, as DynamoDB would.
+"""Judge an item by a ``boto3.dynamodb.conditions`` object, as DynamoDB does.
 
 The embedded engine uses it for conditions and filters. A condition becomes a chain of small
 functions, made once for all conditions of the same shape.
 
-The rules: an attribute that is absent, or of another type than the value it is compared with,
-makes every comparison false except ``<>``, which it makes true. Whole numbers are type N; floats
-and bytes are both type B (see :func:`wire_bytes`), so they never meet a whole number.
+An attribute that is absent, or of another type than the value it is compared with, makes every
+comparison false, but ``<>`` true. Whole numbers are type N. Floats and bytes are both type B
+(:mod:`~mlflow_dynamodbstore.table.binary`), so a float never equals a whole number.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -20,14 +19,15 @@ from typing import Any, TypeAlias
 from boto3.dynamodb import conditions as boto
 from boto3.dynamodb.conditions import ConditionBase
 
+from mlflow_dynamodbstore.table.binary import to_binary
 from mlflow_dynamodbstore.table.errors import InvalidRequest
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, same_value
 
 Predicate: TypeAlias = Callable[[Item], bool]
 Judge: TypeAlias = Callable[[Item, Sequence[Any]], bool]
 Operand: TypeAlias = Callable[[Item, Sequence[Any]], Any]
 Shape: TypeAlias = Any
-"""A nested tuple of condition types, attribute names, and the numbers of constants."""
+"""A nested tuple of condition types, attribute names, and the positions of constants."""
 
 MAX_IN = 100
 _PREDICATE = "_predicate"
@@ -45,20 +45,18 @@ _TYPES = {
 }
 _ORDERED = frozenset({"S", "N", "B"})
 _PATH_PART = re.compile(r"[^.\[\]]+|\[\d+\]")
-_SIGN = 1 << 63
-_ALL_BITS = (1 << 64) - 1
 
 
 def holds(condition: ConditionBase, item: Item | None) -> bool:
-    """Whether a condition is true of an item; ``None`` stands for an item that is absent."""
+    """Whether a condition holds for an item; ``None`` is an absent item."""
     return predicate(condition)(item or {})
 
 
 def predicate(condition: ConditionBase) -> Predicate:
     """The condition as a function of an item.
 
-    It is kept with the condition: one object often comes with many writes. Raises
-    ``InvalidRequest`` for a condition that no item can be judged by.
+    It is kept on the condition, since one object often comes with many writes. Raises
+    ``InvalidRequest`` for a condition that cannot be judged.
     """
     known: Predicate | None = getattr(condition, _PREDICATE, None)
     if known is not None:
@@ -74,29 +72,29 @@ def predicate(condition: ConditionBase) -> Predicate:
 
 
 def is_absence(condition: ConditionBase | None, attribute: str) -> bool:
-    """Whether a condition says that an attribute is absent, and nothing else."""
+    """Whether a condition demands that an attribute is absent, and nothing else."""
     return (
         isinstance(condition, boto.AttributeNotExists) and condition._values[0].name == attribute  # noqa: SLF001 - see _shape
     )
 
 
 class Template:
-    """A condition that is asked again and again with other values.
+    """A condition that recurs with other values.
 
-    ``make`` gives the condition for some whole numbers. How to judge an item by it is worked out
-    once, here, and not for every new condition.
+    ``make`` builds the condition from whole numbers. The function that judges items by it is built
+    once, not for each new condition.
     """
 
     def __init__(self, make: Callable[..., ConditionBase], values: int) -> None:
         self._make = make
-        places: list[int] = []
-        self._judge = _judge_of(_shape(make(*range(values)), places))
-        self._places = tuple(places)
+        positions: list[int] = []
+        self._judge = _judge_of(_shape(make(*range(values)), positions))
+        self._positions = tuple(positions)
 
     def __call__(self, *values: int) -> ConditionBase:
         """The condition with these values in it."""
         condition = self._make(*values)
-        judge, constants = self._judge, [values[place] for place in self._places]
+        judge, constants = self._judge, [values[position] for position in self._positions]
 
         def judged(item: Item) -> bool:
             return judge(item, constants)
@@ -106,15 +104,14 @@ class Template:
 
 
 def _shape(value: Any, constants: list[Any]) -> Shape:
-    """What a condition asks, apart from the values it compares with, which go to a list.
+    """The shape of a condition. The values it compares with are appended to ``constants``.
 
-    Writes ask the same few questions over and over with other values, so the function that
-    answers a question is made once for its shape.
+    Writes use a few shapes with ever new values, so the judging function is built once a shape.
     """
     kind = type(value)
     if kind in _TYPES:
         if kind is list and not all(map(_type_of, value)):
-            raise InvalidRequest("a condition cannot compare with values of such types")
+            raise InvalidRequest(f"a condition cannot compare with {value!r}: no item can hold it")
         constants.append(value)
         return len(constants) - 1
     if kind is boto.Attr or kind is boto.Key:
@@ -122,8 +119,8 @@ def _shape(value: Any, constants: list[Any]) -> Shape:
     if kind is boto.Size:
         return (kind, value.name)
     if kind not in _BUILDERS:
-        raise InvalidRequest(f"a condition cannot hold a {kind.__name__}")
-    inner = value._values  # noqa: SLF001 - its public form is a new dictionary each time
+        raise InvalidRequest(f"a condition cannot contain a {kind.__name__}")
+    inner = value._values  # noqa: SLF001 - the public form makes a dictionary each time
     if len(inner) == 1:
         return (kind, _shape(inner[0], constants))
     if kind is boto.In and not 1 <= len(inner[1]) <= MAX_IN:
@@ -153,42 +150,14 @@ def attribute_names(condition: ConditionBase) -> set[str]:
     return names
 
 
-def wire_bytes(value: float | bytes) -> bytes:
-    """What a float or bytes value is on DynamoDB: a Binary whose byte order is its order.
-
-    A float is 0x01 and its eight bytes, with the sign bit flipped for positives and all bits
-    flipped for negatives; bytes are 0x00 and themselves.
-    """
-    if isinstance(value, bytes):
-        return b"\x00" + value
-    bits: int = struct.unpack(">Q", struct.pack(">d", value))[0]
-    bits ^= _ALL_BITS if bits & _SIGN else _SIGN
-    return b"\x01" + bits.to_bytes(8, "big")
-
-
 def _type_of(value: Any) -> str:
     """The DynamoDB type of a value; the empty string for an absent one."""
     return _TYPES.get(type(value), "")
 
 
-def _same(left: Any, right: Any) -> bool:
-    if type(left) is str:  # the common case
-        return bool(left == right)
-    kind = _type_of(left)
-    if kind != _type_of(right) or not kind:
-        return False
-    if kind == "B":
-        return wire_bytes(left) == wire_bytes(right)
-    if kind == "L":
-        return len(left) == len(right) and all(map(_same, left, right))
-    if kind == "M":
-        return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
-    return bool(left == right)
-
-
-def _rank(value: Any) -> Any:
+def _sort_value(value: Any) -> Any:
     """What orders values of one type."""
-    return wire_bytes(value) if _type_of(value) == "B" else value
+    return to_binary(value) if _type_of(value) == "B" else value
 
 
 # Operands: attributes, size() of an attribute, and plain values.
@@ -211,7 +180,7 @@ def _path(name: str) -> tuple[str, ...]:
 
 
 def _plain_name(shape: Shape) -> str | None:
-    """The name of an operand that is an attribute, and not a place inside one."""
+    """The name of an operand that is a whole attribute; None for any other."""
     return shape if type(shape) is str and _path(shape) == (shape,) else None
 
 
@@ -243,7 +212,7 @@ def _size_of(attribute: Operand) -> Operand:
         if kind == "S":
             return len(value) + sum(char > "\uffff" for char in value)  # UTF-16 units
         if kind == "B":
-            return len(wire_bytes(value))
+            return len(to_binary(value))
         return len(value) if kind in ("L", "M") else _ABSENT
 
     return read
@@ -254,7 +223,12 @@ def _size_of(attribute: Operand) -> Operand:
 
 def _equals(left: Any, right: Any) -> Judge:
     read, expected = _operand(left), _operand(right)
-    return lambda item, c: _same(read(item, c), expected(item, c))
+
+    def judge(item: Item, c: Sequence[Any]) -> bool:
+        found = read(item, c)
+        return found is not _ABSENT and same_value(found, expected(item, c))
+
+    return judge
 
 
 def _not_equals(left: Any, right: Any) -> Judge:
@@ -267,7 +241,7 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Judge
         kind = _type_of(a)
         if kind not in _ORDERED or kind != _type_of(b):
             return False
-        return compare(_rank(a), _rank(b))
+        return compare(_sort_value(a), _sort_value(b))
 
     def build(left: Any, right: Any) -> Judge:
         name = _plain_name(left)
@@ -277,7 +251,7 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Judge
         return lambda item, c: compared(read_left(item, c), read_right(item, c))
 
     def build_plain(name: str, constant: int) -> Judge:
-        """For an attribute and a constant: most comparisons, and then of whole numbers."""
+        """An attribute and a constant: the most common comparison, mostly of whole numbers."""
 
         def judge(item: Item, c: Sequence[Any]) -> bool:
             a, b = item.get(name), c[constant]
@@ -302,7 +276,7 @@ def _is_in(value: Any, choices: Any) -> Judge:
 
     def judge(item: Item, c: Sequence[Any]) -> bool:
         found = read(item, c)
-        return any(_same(found, option) for option in options(item, c))
+        return any(same_value(found, option) for option in options(item, c))
 
     return judge
 
@@ -315,7 +289,7 @@ def _begins_with(value: Any, prefix: Any) -> Judge:
         kind = _type_of(found)
         if kind not in ("S", "B") or kind != _type_of(start):
             return False
-        return bool(_rank(found).startswith(_rank(start)))
+        return bool(_sort_value(found).startswith(_sort_value(start)))
 
     return judge
 
@@ -327,10 +301,10 @@ def _contains(value: Any, part: Any) -> Judge:
         found, wanted = read(item, c), read_part(item, c)
         kind = _type_of(found)
         if kind == "L":
-            return any(_same(element, wanted) for element in found)
+            return any(same_value(element, wanted) for element in found)
         if kind not in ("S", "B") or kind != _type_of(wanted):
             return False
-        return _rank(wanted) in _rank(found)
+        return _sort_value(wanted) in _sort_value(found)
 
     return judge
 

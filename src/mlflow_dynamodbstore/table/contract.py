@@ -1,9 +1,8 @@
 """The contract between a table and its engines.
 
-An *engine* speaks to one storage (DynamoDB, or a SQLite file) in requests of the size DynamoDB
-takes. It does no retries and knows no clock. :class:`~mlflow_dynamodbstore.table.table.Table`,
-written once, stands on an engine and adds what both need: splitting, retrying, TTL, recognising a
-write whose answer was lost. Wrappers (metering, faults, slow-call log) are engines around engines.
+An *engine* sends requests of the size that DynamoDB takes to one storage: DynamoDB, or a SQLite
+file. :class:`~mlflow_dynamodbstore.table.table.Table` stands on an engine and adds what all engines
+need. Wrappers (retries, metering, faults, slow-call log) are engines around engines.
 
 Conditions are ``boto3.dynamodb.conditions`` objects: ``Attr(...)`` for conditions and filters,
 ``Key(<sort key attribute>)`` for the range of a query.
@@ -11,18 +10,19 @@ Conditions are ``boto3.dynamodb.conditions`` objects: ``Attr(...)`` for conditio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias, Union
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Union
 
 from boto3.dynamodb.conditions import ConditionBase
 
+from mlflow_dynamodbstore.table.errors import TableError
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
-# Writes and their outcomes are made by the thousand. They are not to be changed once made, but are
-# not frozen either: that would quadruple the time to make one.
+# Writes and outcomes are made by the thousand, so they are not frozen: making one would take four
+# times as long. Treat a write as if it were.
 
 Returns: TypeAlias = Literal["none", "old", "new"]
 
@@ -57,7 +57,7 @@ class Patch:
 
 @dataclass(slots=True)  # not frozen: see above
 class Delete:
-    """Remove an item; removing what is not there is no error."""
+    """Remove an item; it need not exist."""
 
     key: Key
     condition: ConditionBase | None = None
@@ -66,7 +66,7 @@ class Delete:
 
 @dataclass(slots=True)  # not frozen: see above
 class Check:
-    """In a transaction: a condition on an item that is not itself written."""
+    """A condition of a transaction on an item that it does not write."""
 
     key: Key
     condition: ConditionBase
@@ -78,10 +78,10 @@ TransactWrite: TypeAlias = Union[Put, Patch, Delete, Check]  # noqa: UP007
 
 @dataclass(slots=True)  # not frozen: see above
 class Outcome:
-    """What became of one write of :meth:`Engine.apply_many`.
+    """The result of one write of :meth:`Engine.apply_many`.
 
-    - ``applied``: it is durable; ``image`` as its ``returns`` asked.
-    - ``refused``: its condition did not hold; ``image`` is the item as it stood.
+    - ``applied``: it is durable; ``image`` is what its ``returns`` asked for.
+    - ``refused``: its condition did not hold; ``image`` is the stored item.
     - ``unprocessed``: it was not tried or was throttled; nothing was written; send it again.
     - ``uncertain``: its answer was lost; it may have been applied.
     - ``failed``: it can never succeed as it is; ``error`` says why; nothing was written.
@@ -92,6 +92,30 @@ class Outcome:
     error: Exception | None = None
 
 
+class IncompleteWrite(TableError):
+    """A bulk write gave up.
+
+    Each write is in one list: ``written``, ``unwritten`` (it may be sent again as it is) or
+    ``uncertain`` (its answer was lost).
+    """
+
+    def __init__(self, writes: Sequence[Write], outcomes: Sequence[Outcome]):
+        self.written: list[Write] = []
+        self.unwritten: list[Write] = []
+        self.uncertain: list[Write] = []
+        lists = {"applied": self.written, "uncertain": self.uncertain}
+        cause = None
+        for write, outcome in zip(writes, outcomes, strict=True):
+            lists.get(outcome.status, self.unwritten).append(write)
+            if outcome.status != "refused":
+                cause = cause or outcome.error
+        super().__init__(
+            f"{len(self.written)} operations were written, {len(self.unwritten)} were not, "
+            f"{len(self.uncertain)} are uncertain: {cause or 'the table kept throttling them'}"
+        )
+        self.__cause__ = cause
+
+
 @dataclass(slots=True)  # not frozen: see above
 class Query:
     """One page of a partition, of the table or of an index.
@@ -99,8 +123,8 @@ class Query:
     ``where`` is a ``Key(...)`` condition on the sort key of the table or index (eq, lt, lte, gt,
     gte, between, begins_with). ``filter`` is judged after the page is cut: a page ends after
     ``limit`` items *read* or 1 MB *read*, so an empty page with a cursor is not the end.
-    ``keys_only`` asks for key attributes only. A local index returns whole items all the same
-    when ``keys_only`` is false, whatever it carries; a global index returns what it carries.
+    ``keys_only`` asks for key attributes only. Without it a local index returns whole items,
+    whatever it carries, and a global index returns what it carries.
     """
 
     partition: str
@@ -111,7 +135,7 @@ class Query:
     cursor: str | None = None
     filter: ConditionBase | None = None
     keys_only: bool = False
-    consistent: bool = True  # ignored by global indexes, which cannot
+    consistent: bool = True  # global indexes ignore it: they never are
 
 
 @dataclass(frozen=True)
@@ -127,7 +151,7 @@ class Scan:
 
 @dataclass(slots=True)  # not frozen: see above
 class Page:
-    """Items read, and where to go on. ``cursor is None`` means the end, nothing else does."""
+    """Items read, and the cursor of the next page. Only ``cursor is None`` means the end."""
 
     items: list[Item]
     cursor: str | None = None
@@ -135,28 +159,21 @@ class Page:
 
 @dataclass(slots=True)  # not frozen: see above
 class Got:
-    """What a batch read found; ``unprocessed`` keys were not looked at and may be asked again."""
+    """The items that a batch read found; ``unprocessed`` keys were not read, ask for them again."""
 
     items: dict[Key, Item] = field(default_factory=dict)
     unprocessed: list[Key] = field(default_factory=list)
 
 
 class Engine(Protocol):
-    """What a storage must do. Every method may raise ``Throttled``, ``Unavailable``,
-    ``AccessDenied``, ``TableMissing`` and ``InvalidRequest`` beside those it names.
+    """What every engine does. Every method may raise ``Throttled``, ``Unavailable``,
+    ``AccessDenied``, ``TableMissing`` and ``InvalidRequest`` besides the errors it names.
 
     All methods may be called from many threads at once.
-
-    Five attributes are optional: ``waits_on_network`` (true where reading side by side is
-    faster), ``never_loses_answers`` (true where a call that failed was not applied),
-    ``expiry_clock`` (set by a table to its clock: writes then meet no expired item),
-    ``apply_in_order`` (a function of writes, and of writes to do if all of these were applied,
-    where both together take one request; gives the outcomes of what was begun) and ``redate``
-    (a function of a partition, ranges of sort keys, and a ``ttl`` or None, where the expiry of
-    items can be changed without reading them and writing them anew).
     """
 
     schema: Schema
+    capabilities: Capabilities
 
     @property
     def uri(self) -> str:
@@ -165,15 +182,15 @@ class Engine(Protocol):
     def prepare(self, *, create: bool) -> None:
         """Make sure the table exists and has our schema.
 
-        With ``create`` an absent table is created, waiting until it is usable; without it, raises
-        ``TableMissing``. Raises ``SchemaMismatch`` for a table that is not ours.
+        With ``create`` an absent table is created, and this waits until it is usable. Without it,
+        raises ``TableMissing``. Raises ``SchemaMismatch`` for a table that is not ours.
         """
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:
         """The item at a key, or None."""
 
     def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:
-        """Up to 100 items, keys not repeated. Absent items are simply not in the answer."""
+        """Up to 100 items by different keys. Absent items are not in the answer."""
 
     def apply(self, write: Write) -> Item | None:
         """Do one write and return the image its ``returns`` asks for.
@@ -182,24 +199,76 @@ class Engine(Protocol):
         """
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, each on its own, and tell for each what became of it, in order.
+        """Do many writes independently and in any order; return their outcomes in the given one.
 
-        Not atomic. No key is named twice. No order among them is promised. Never raises for a
-        single write: see :class:`Outcome`.
+        Not atomic. No key may be named twice. An error of a single write is not raised: it is in
+        its :class:`Outcome`.
         """
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         """Do up to 100 writes and checks on different keys, all or none.
 
-        Called again with the same token and the same writes (within ten minutes) it does nothing
-        the second time. Raises ``TransactionCancelled``; its reasons carry the old items.
+        Within ten minutes a second call with the same token and writes does nothing. Raises
+        ``TransactionCancelled``; its reasons carry the old items.
         """
 
     def query(self, query: Query) -> Page:
-        """One page. Raises ``InvalidRequest`` for a cursor that is not of this query's shape."""
+        """One page. Raises ``InvalidRequest`` for a cursor of another kind of query."""
 
     def scan(self, scan: Scan) -> Page:
-        """One page of everything, in segments that together hold each item once."""
+        """One page of one segment; together the segments hold each item once."""
 
     def close(self) -> None:
-        """Let go of files, connections and threads. Calling it twice is fine."""
+        """Release files, connections and threads. It may be called twice."""
+
+
+# --- what only some engines offer ---------------------------------------------------------------
+
+
+class LocalEngine(Protocol):
+    """An engine in the caller's process: a call that failed was not applied."""
+
+    expiry_clock: Callable[[], float] | None
+    """Set by the table. Writes do not see an item that has expired by this clock."""
+
+    def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
+        """Do ``writes``, and in the same request ``then`` if all of ``writes`` were applied.
+
+        Outcomes are those of :meth:`Engine.apply_many`. Writes that were not begun have none.
+        """
+
+
+Redate: TypeAlias = Callable[[str, Sequence[tuple[str, str]], int | None], None]
+"""Sets or removes the ``ttl`` of a partition's items in some ranges, without reading the items."""
+
+Observer: TypeAlias = Callable[[str, Mapping[str, Any]], None]
+"""Called with the name of an operation and the answer to it."""
+
+
+class Observable(Protocol):
+    """An engine whose server reports what each request consumed."""
+
+    observer: Observer | None
+
+
+class TableState(NamedTuple):
+    """The settings of a table; None where the endpoint does not report one."""
+
+    expires_items: bool | None
+    recovers: bool | None
+    protected: bool | None
+    endpoint_time: float | None
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an engine offers beyond :class:`Engine`; None stands for what it does not.
+
+    A wrapper drops the operations that would bypass it.
+    """
+
+    waits_on_network: bool = False  # several reads at once are faster
+    local: LocalEngine | None = None
+    redate: Redate | None = None
+    observable: Observable | None = None
+    state: Callable[[], TableState] | None = None

@@ -1,29 +1,25 @@
-"""What can go wrong in a table, named once for both engines.
+"""The errors of a table, the same for all engines.
 
-An engine raises only these. The layers above catch only these. Turning them into an
-``MlflowException`` happens in one place, :mod:`mlflow_dynamodbstore.shared.mlflow_errors`.
+An engine raises only these, and the layers above catch only these. One module turns them into an
+``MlflowException``: :mod:`mlflow_dynamodbstore.shared.mlflow_errors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mlflow_dynamodbstore.table.contract import Write
-    from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item
 
 
 class TableError(Exception):
-    """Root of everything a table raises."""
+    """The base of all errors that a table raises."""
 
 
 class ConditionFailed(TableError):
     """The condition of a single write did not hold; nothing was written.
 
-    ``old`` is the item as it stood when the condition was judged (``None`` when there was none),
-    so that the caller need not read it again.
+    ``old`` is the stored item, or None, so that the caller need not read it again.
     """
 
     def __init__(self, message: str = "the condition did not hold", old: Item | None = None):
@@ -94,17 +90,17 @@ class Throttled(TableError):
 
 
 class ItemTooLarge(TableError):
-    """An item passed 400 KB; nothing was written."""
+    """An item is larger than 400 KB; nothing was written."""
 
 
 class CollectionFull(TableError):
-    """A partition passed the limit that local indexes put on it (10 GB on AWS)."""
+    """A partition has reached the limit that local indexes set (10 GB on AWS)."""
 
 
 class Unavailable(TableError):
     """No answer came (network, timeout, server fault).
 
-    ``maybe_applied`` tells whether a write may have taken effect all the same.
+    ``maybe_applied`` tells whether a write may have taken effect.
     """
 
     def __init__(self, message: str, *, maybe_applied: bool = False):
@@ -112,35 +108,12 @@ class Unavailable(TableError):
         self.maybe_applied = maybe_applied
 
 
-class IncompleteWrite(TableError):
-    """A bulk write gave up before its end.
-
-    ``written`` and ``unwritten`` list the operations; each is in exactly one of the two, and the
-    unwritten ones may be sent again as they are. ``uncertain`` holds those whose answer was lost.
-    """
-
-    def __init__(
-        self,
-        written: Sequence[Write],
-        unwritten: Sequence[Write],
-        uncertain: Sequence[Write] = (),
-        cause: BaseException | None = None,
-    ):
-        super().__init__(
-            f"{len(written)} operations were written, {len(unwritten)} were not, "
-            f"{len(uncertain)} are uncertain: {cause or 'the table kept refusing them'}"
-        )
-        self.written = list(written)
-        self.unwritten = list(unwritten)
-        self.uncertain = list(uncertain)
-
-
 class InvalidRequest(TableError):
     """The request itself is wrong (a value of an unknown type, an empty key, a key too long)."""
 
 
 class BadTableURI(TableError):
-    """A table URI cannot be understood; the message shows a right one."""
+    """A table URI is wrong; the message shows a right one."""
 
 
 class TableMissing(TableError):
@@ -148,7 +121,7 @@ class TableMissing(TableError):
 
 
 class SchemaMismatch(TableError):
-    """The table or file exists, and is not one of ours."""
+    """The table or file exists and is not ours."""
 
 
 class NewerItem(TableError):

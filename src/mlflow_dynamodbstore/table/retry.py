@@ -15,9 +15,8 @@ FULL_SPEED_BELOW = 0.001
 class Retry:
     """Jittered, growing pauses until a deadline, and a pace that adapts to throttling.
 
-    The pace is shared by all threads of a table: each throttled answer doubles the wait put before
-    every request, each good answer shortens it, so that a table under pressure is asked less often
-    by everyone rather than more often by those who were refused.
+    All threads of a table share the pace. A throttled answer doubles the wait before every request
+    and a good answer shortens it, so that everyone sends less to a table under pressure.
     """
 
     deadline: float = 30.0
@@ -32,7 +31,7 @@ class Retry:
     def attempts(self) -> Iterator[int]:
         """Count attempts from 0, pausing before each but the first, until the deadline has passed.
 
-        There are always at least two attempts, so that one slow answer does not end the matter.
+        There are at least two attempts, even when the first one outlasts the deadline.
         """
         give_up = self.monotonic() + self.deadline
         attempt = 0

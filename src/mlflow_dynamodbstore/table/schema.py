@@ -1,7 +1,7 @@
 """The one description of a table: its key, its indexes and what each index carries.
 
-The DynamoDB engine creates the table from it, the CloudFormation template is written from it, the
-embedded engine makes its SQLite indexes from it, and metering computes write units from it.
+The DynamoDB engine, the CloudFormation template and the embedded engine create tables and indexes
+from it, and metering computes write units from it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Schema:
         return Key(item[self.pk], item[self.sk])
 
     def index_key(self, index: Index, item: Item) -> tuple[str, str] | None:
-        """Where an item stands in an index, or None when it is not in it."""
+        """The key of an item in an index, or None when it is not in it."""
         pk, sk = item.get(index.pk or self.pk), item.get(index.sk)
         return (pk, sk) if isinstance(pk, str) and isinstance(sk, str) else None
 
@@ -65,11 +65,11 @@ MLFLOW_TABLE = Schema(
     kind="mlflow",
     indexes=(
         *(Index(f"GSI{n}", pk=f"gsi{n}pk", sk=f"gsi{n}sk") for n in range(1, 6)),
-        # Listing runs by lifecycle and time is the one query every page of the UI makes, so this
-        # index carries whole items (ADR 0004); the others carry keys and are read through.
+        # Every page of the UI lists runs by lifecycle and time, so this index carries whole items
+        # (ADR 0004). The others carry keys.
         Index("LSI1", sk="lsi1sk", projection="ALL"),
         *(Index(f"LSI{n}", sk=f"lsi{n}sk") for n in range(2, 6)),
     ),
-    # Version 2: traces stand in LSI1, and an experiment knows whether it has older ones (ADR 0043).
+    # Version 2: traces are in LSI1, and an experiment knows whether it has older ones (ADR 0043).
     versions=Versions({"EXP/E": 2, "EXP/T": 2}),
 )

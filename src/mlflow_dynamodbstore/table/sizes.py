@@ -1,8 +1,8 @@
-"""How large an item is by DynamoDB's rules, and whether it can be stored at all.
+"""The size of an item by DynamoDB's rules, and whether it can be stored.
 
-Names and strings count their UTF-8 bytes; a number one byte for each two significant digits and
-one more (two when negative); true, false and null one; a list or map three and one for each
-element. Our floats are nine bytes on the wire and bytes carry one byte in front.
+Names and strings count their UTF-8 bytes; a number one byte for two significant digits and one
+more (two when negative); true, false and null one; a list or map three and one for each element.
+Floats and bytes count what they are as Binary: nine bytes, and one more than their own.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from mlflow_dynamodbstore.table.binary import FLOAT_BYTES
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
 
 MAX_DIGITS = 38
 MAX_DEPTH = 32
-FLOAT_BYTES = 9
 
 _DIGITS_LIMIT = 10**MAX_DIGITS
 MOST_NAMES = 1000
-_name_sizes: dict[str, int] = {}  # of the names that most items have
+_name_sizes: dict[str, int] = {}  # of the most common names
 
 
 def item_size(item: Item) -> int:
     """The size of an item in bytes.
 
-    Raises ``InvalidRequest`` naming the attribute for a value that a table cannot hold.
+    Raises ``InvalidRequest``, which names the attribute, for a value that a table cannot hold.
     """
-    # Every write comes through here, so the common types are spelled out.
+    # Every write passes here, so the common types are written out.
     total = 0
     name = ""
     try:
@@ -56,7 +56,7 @@ def text_size(text: str) -> int:
 def _size_of(value: Any, depth: int) -> int:
     size = _SIZES.get(type(value))
     if size is None:
-        raise TypeError(f"a table holds no values of type {type(value).__name__}")
+        raise TypeError(f"a table cannot hold values of type {type(value).__name__}")
     return size(value, depth)
 
 
@@ -77,11 +77,11 @@ def _map_size(elements: dict[str, Any], depth: int) -> int:
     return total
 
 
-@lru_cache(maxsize=4096)  # the steps and times of one call are mostly the same
+@lru_cache(maxsize=4096)  # most numbers of one call are the same steps and times
 def number_size(number: int) -> int:
     """The size of a whole number. Raises ``ValueError`` for one that is too long."""
     if not -_DIGITS_LIMIT < number < _DIGITS_LIMIT:
-        raise ValueError(f"whole numbers end at {MAX_DIGITS} digits")
+        raise ValueError(f"a whole number has at most {MAX_DIGITS} digits")
     digits = len(str(number).strip("-0"))
     return (digits + 1) // 2 + (1 if number >= 0 else 2)
 

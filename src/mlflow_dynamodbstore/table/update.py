@@ -12,8 +12,8 @@ from mlflow_dynamodbstore.table.values import Item, Value
 class Update:
     """Assignments, removals and additions on top-level attributes, applied together.
 
-    An attribute may be named once. ``if_absent`` keeps a value that is already there; ``add``
-    counts up from zero and takes whole numbers only.
+    An attribute may be named once. ``if_absent`` sets only attributes that are absent; ``add``
+    takes whole numbers and starts from zero.
     """
 
     set: Mapping[str, Value] = field(default_factory=dict)

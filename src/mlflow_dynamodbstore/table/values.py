@@ -1,26 +1,41 @@
-"""The values an item can hold, and what makes a key."""
+"""The values that an item can hold, and its key."""
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any, NamedTuple, TypeAlias
 
 Value: TypeAlias = Any
 """str, int (38 digits), float (every double), bytes, bool, None, and lists and maps of these.
 
-Engines refuse anything else. The type checker is not asked to: what an attribute holds is known to
-the module that wrote it, and a recursive union here would only be cast away at each use.
+Engines refuse anything else. It is not a recursive union: only the module that wrote an attribute
+knows what it holds, so each use would have to cast.
 """
 
 Item: TypeAlias = dict[str, Value]
 
 TTL = "ttl"
-"""Attribute with the second (Unix time) from which an item is gone."""
+"""The attribute with the Unix time, in seconds, at which an item expires."""
 
 
 def is_expired(item: Item, now: float) -> bool:
-    """Whether the time has come from which an item is gone."""
+    """Whether an item has expired."""
     ttl = item.get(TTL)
     return ttl is not None and type(ttl) is int and ttl <= now  # a bool is no time
+
+
+def same_value(one: Value, other: Value) -> bool:
+    """Whether two values are stored alike: 1 and 1.0 are not, two equal NaNs are."""
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is float:
+        return pack("d", one) == pack("d", other)
+    if kind is dict:
+        return one.keys() == other.keys() and all(same_value(one[k], other[k]) for k in one)
+    if kind is list:
+        return len(one) == len(other) and all(map(same_value, one, other))
+    return bool(one == other)
 
 
 class Key(NamedTuple):

@@ -1,15 +1,14 @@
-"""The version that an item's form has, so that no release has to migrate a table.
+"""Versions of the form of items, so that no release has to migrate a table.
 
-Items belong to families: those of one kind of partition whose sort keys begin with the same word,
-such as ``EXP/T``, a trace and everything below it. When the form of a family changes, its version
-goes up by one and an *upgrade* says how to turn an item of the version before into one of the new.
+A family is the items in one kind of partition whose sort keys begin with the same word: ``EXP/T``
+is a trace and everything below it. When the form of a family changes, its version goes up by one,
+and an *upgrade* turns an item of the version before into one of the new version.
 
-- An item without the attribute ``v`` is of version 1, so that small items do not grow.
-- What is read is upgraded on the way, so the layers above know the newest form only.
-- Who writes an upgraded item writes it in the new form. A change of single attributes that does
-  not look at the item leaves its version alone; an upgrade must therefore not mind attributes that
-  are new already.
-- An item of a version that this release does not know is refused: to guess at it could destroy it.
+- An item without the attribute ``v`` has version 1, so that small items stay small.
+- An item is upgraded when it is read, so the layers above know only the newest form.
+- Writing an upgraded item stores its new form. An update that does not read the item keeps its
+  version, so an upgrade must accept attributes that are in the new form already.
+- An item of a version that this release does not know is refused: a guess could destroy it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from mlflow_dynamodbstore.table.values import Item
 VERSION = "v"
 
 Upgrade = Callable[[Item], Item]
-"""An item of one version as an item of the next; the same object when nothing has to change.
+"""Turns an item of one version into one of the next; returns the same object if nothing changes.
 
-It adds attributes or gives them other values, and removes none.
+It adds and changes attributes, and removes none.
 """
 
 
@@ -40,12 +39,12 @@ class Upgraded(dict[str, Any]):
 
 
 def as_stored(item: Item) -> Item:
-    """The item as the table holds it: what a change of it has to be compared with."""
+    """The item as the table holds it, for conditions to compare with."""
     return item.stored if isinstance(item, Upgraded) else item
 
 
 def upgrade_of(item: Item) -> Item:
-    """What a change of single attributes has to set beside, to leave an item in its new form."""
+    """The attributes that an update must set too, to leave an item in its new form."""
     if not isinstance(item, Upgraded):
         return {}
     stored = item.stored
@@ -58,7 +57,7 @@ def family_of(pk: str, sk: str) -> str:
 
 
 class Versions:
-    """The versions of a table's families; one that is not named has never changed."""
+    """The versions of a table's families; a family that is not named has version 1."""
 
     def __init__(self, current: Mapping[str, int] | None = None):
         self._current = dict(current or {})
@@ -66,15 +65,15 @@ class Versions:
         self._changed = tuple(f"{family.partition('/')[2]}#" for family in self._current)
 
     def current(self, family: str) -> int:
-        """The version that is written today."""
+        """The version that this release writes."""
         return self._current.get(family, 1)
 
     def all(self) -> dict[str, int]:
-        """The versions written today of the families that have changed."""
+        """The versions that this release writes, of the families that have changed."""
         return dict(self._current)
 
     def upgrades(self, family: str, version: int) -> Callable[[Upgrade], Upgrade]:
-        """Names the function that upgrades a family's items of a version to the next."""
+        """A decorator for a function that upgrades a family's items from a version to the next."""
 
         def register(upgrade: Upgrade) -> Upgrade:
             self._upgrades[family, version] = upgrade
@@ -83,19 +82,19 @@ class Versions:
         return register
 
     def read(self, pk: str, sk: str, item: Item) -> Item:
-        """A whole item as it is written today. Raises ``NewerItem``."""
+        """A whole item in the form that this release writes. Raises ``NewerItem``."""
         version = item.get(VERSION, 1)
         if version == 1 and not sk.startswith(self._changed):
-            return item  # most items, and the reason why this costs next to nothing
+            return item  # nearly all of them
         family = family_of(pk, sk)
         newest = self._current.get(family, 1)
         if version == newest:
             return item
         if version > newest:
             raise NewerItem(
-                f"the item {sk} in {pk} has version {version}, and this release of "
-                f"mlflow-dynamodbstore knows versions up to {newest}: upgrade it to the release "
-                "that the others who write to this table use"
+                f"the item {sk} in {pk} has version {version}, but this release of "
+                f"mlflow-dynamodbstore knows versions up to {newest}: upgrade to the release that "
+                "the other writers of this table use"
             )
         return self._upgraded(family, version, newest, item)
 
@@ -104,6 +103,6 @@ class Versions:
         for number in range(version, newest):
             upgrade = self._upgrades.get((family, number))
             if upgrade is None:
-                return item  # nothing here uses the family: upkeep, which looks at keys alone
+                return item  # upkeep, which looks only at keys, registers no upgrades
             after = upgrade(after)
         return item if after is item else Upgraded({**after, VERSION: newest}, item)

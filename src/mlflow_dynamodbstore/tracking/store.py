@@ -9,14 +9,14 @@ from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
 from mlflow.utils.uri import resolve_uri_if_local
 from typing_extensions import Self
 
-from mlflow_dynamodbstore.evaluation.dataset_base import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_experiments import DatasetExperiments
+from mlflow_dynamodbstore.evaluation.dataset_reader import DatasetReader
 from mlflow_dynamodbstore.evaluation.dataset_records import DatasetRecords
 from mlflow_dynamodbstore.evaluation.dataset_search import DatasetSearch
 from mlflow_dynamodbstore.evaluation.datasets import EvaluationDatasets
-from mlflow_dynamodbstore.evaluation.endpoints import ScorerEndpoints
 from mlflow_dynamodbstore.evaluation.issues import Issues
 from mlflow_dynamodbstore.evaluation.online_scoring import OnlineScoring
+from mlflow_dynamodbstore.evaluation.scorer_endpoints import ScorerEndpoints
 from mlflow_dynamodbstore.evaluation.scorers import Scorers
 from mlflow_dynamodbstore.gateway.base import GatewayItems
 from mlflow_dynamodbstore.gateway.bindings import Bindings
@@ -39,10 +39,10 @@ from mlflow_dynamodbstore.mcp.search import ServerSearch
 from mlflow_dynamodbstore.mcp.servers import Servers
 from mlflow_dynamodbstore.mcp.versions import ServerVersions
 from mlflow_dynamodbstore.reviews.attachments import QueueAttachments
-from mlflow_dynamodbstore.reviews.base import ReviewedExperiments
 from mlflow_dynamodbstore.reviews.label_schemas import LabelSchemas
 from mlflow_dynamodbstore.reviews.queue_items import ReviewItems
 from mlflow_dynamodbstore.reviews.queues import ReviewQueues
+from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiments
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import check_key
 from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID, ExperimentLookup
@@ -335,6 +335,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         """Make the parts, each from those it names, and connect those that listen to others."""
         self.table = context.table
         self.policies = context.policies
+        self.artifact_root_uri = context.artifact_root_uri  # MLflow's server reads it
         experiment_names = NameIndex(context.table, context.policies)
         self.experiment_lookup = ExperimentLookup(context)
         self.run_lookup = RunLookup(context, self.experiment_lookup)
@@ -443,17 +444,16 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         )
         self.dataset_records = DatasetRecords(context, self.dataset_reader)
         self.dataset_search = DatasetSearch(context, self.experiment_lookup, self.dataset_reader)
-        self.scorer_endpoints = ScorerEndpoints(self.gateway_endpoints)
+        self.scorer_endpoints = ScorerEndpoints(self)
         self.scorers = Scorers(
             context,
             self.experiment_lookup,
             self.gateway_bindings,
-            self.gateway_endpoints,
             self.scorer_endpoints,
         )
         self.online_scoring = OnlineScoring(context, self.scorer_endpoints, self.scorers)
         self.issues = Issues(context, self.experiment_lookup, self.run_lookup)
-        self.guardrails = Guardrails(context, self.scorers.scorer_version_by_id)
+        self.guardrails = Guardrails(context, self.scorers.version_by_id)
         self.guardrail_configs = GuardrailConfigs(
             context, self.gateway_items, self.gateway_endpoints, self.guardrails
         )
@@ -477,7 +477,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         events = context.events
         events.experiment_not_active.listen(self.trace_experiments.forget)
         events.run_deleted.listen(self.assessments.delete_assessments_of_run)
-        events.run_removed.listen(self.issues.let_go_of_run)
+        events.run_removed.listen(self.issues.forget_run)
         events.trace_described.listen(self.gateway_costs.note_trace_metadata)
         events.traces_deleting.listen(self.queue_attachments.detach)
         events.trace_redating.listen(self.queue_attachments.of_trace)

@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.shared.names.claims import CLAIM, UNTIL, make_room, place_of
+from mlflow_dynamodbstore.mcp.places import ServerPlace
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace
+from mlflow_dynamodbstore.shared.names.claims import (
+    CLAIM,
+    UNTIL,
+    NamedPartition,
+    empty_if_abandoned,
+)
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
@@ -29,6 +36,11 @@ GRACE_SECONDS = 120.0
 """Between the two looks at a suspect; longer than any writer tries before it gives up."""
 MOST_SUSPECTS = 20_000
 ABANDONED_CLAIM = "Abandoned claim"
+CLAIMABLE: Mapping[str, Callable[[str, str], NamedPartition]] = {
+    "RM": RegisteredModelPlace,
+    "MCP": ServerPlace,
+}
+"""What can be claimed, by the first word of its partition key."""
 
 
 @dataclass
@@ -154,7 +166,9 @@ class Cleanup:
             if CLAIM in item and item[UNTIL] <= now:
                 self.report.found[ABANDONED_CLAIM] += 1
                 if not self._dry_run:
-                    make_room(self._table, place_of(item), item)
+                    claimed = CLAIMABLE[item["PK"].partition("#")[0]]
+                    place = claimed(item["name"], item["workspace"])
+                    empty_if_abandoned(self._table, place, item)
                     self.report.removed += 1
 
     # --- the place ------------------------------------------------------------------------------

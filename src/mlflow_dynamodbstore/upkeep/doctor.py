@@ -141,7 +141,7 @@ class Doctor:
             yield Finding("completeness", Level.FAILURE, text)
 
     def _setup(self) -> Iterator[Finding]:
-        state_of = getattr(self._table.engine, "state", None)
+        state_of = self._table.engine.capabilities.state
         if state_of is None:
             yield Finding("expiry", Level.OK, "this engine removes expired items itself")
             return

@@ -20,10 +20,11 @@ from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION,
     Check,
     Delete,
+    IncompleteWrite,
     Patch,
     TransactWrite,
 )
-from mlflow_dynamodbstore.table.errors import IncompleteWrite, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Key, Value

@@ -1,11 +1,10 @@
-"""What lies in a workspace, and what becomes of it when the workspace is deleted.
+"""The resources of a workspace: listing, removing and moving them when the workspace is deleted.
 
 Each resource is listed by an item in the partition of its workspace: experiments and registered
-models by the guards of their names, webhooks and jobs by themselves. That item goes last, or
-together with the rest, so that what was interrupted is taken up when the workspace is deleted
-again.
+models by the guards of their names, webhooks and jobs by their own items. That item is removed
+last, or with the rest, so that deleting the workspace again finishes an interrupted deletion.
 
-A kind of resource that is added to the project is added to :data:`KINDS`.
+A new kind of resource must be added to :data:`KINDS`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore.evaluation.dataset_places import move_dataset, remove_dataset
+from mlflow_dynamodbstore.evaluation.datasets import move_dataset, remove_dataset
 from mlflow_dynamodbstore.gateway.moving import THINGS, Things, move_note
 from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import access as access_keys
@@ -26,33 +25,33 @@ from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, Range
 from mlflow_dynamodbstore.mcp import places as mcp_places
-from mlflow_dynamodbstore.registry.items import Place, name_of_guard
+from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, name_of_guard
 from mlflow_dynamodbstore.shared.bulk import empty_partition
+from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.experiment_items import name_of
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 
-DEFAULT = DEFAULT_WORKSPACE
 
-
-class Kind(ABC):
-    """A kind of resource; ``label`` is what MLflow's messages call it."""
+class ResourceKind(ABC):
+    """A kind of resource; ``label`` is its name in MLflow's messages."""
 
     label: str
-    listed: Range  # in the workspace's partition, unless `items` reads another
+    listed: Range  # the range of `items` in the partition of the workspace
 
     def items(self, table: Table, workspace: str) -> Iterator[Item]:
         """The items by which a workspace lists its resources."""
         return table.items(Query(access_keys.workspace_pk(workspace), where=self.listed.on()))
 
     def conflicts(self, table: Table, workspace: str) -> list[str]:
-        """The names that are in use in the default workspace, too."""
-        taken = {self.name(item) for item in self.items(table, DEFAULT)}
+        """The names of a workspace that are in use in the default workspace, too."""
+        taken = {self.name(item) for item in self.items(table, DEFAULT_WORKSPACE)}
         return [name for item in self.items(table, workspace) if (name := self.name(item)) in taken]
 
     @abstractmethod
@@ -71,8 +70,8 @@ class Kind(ABC):
         """
 
 
-class Experiments(Kind):
-    """Experiments have a partition that does not depend on the workspace."""
+class ExperimentKind(ResourceKind):
+    """Experiments; their partitions do not depend on the workspace."""
 
     label = "experiments"
     listed = access_keys.EXPERIMENT_NAMES
@@ -89,30 +88,30 @@ class Experiments(Kind):
     def move(self, table: Table, workspace: str, item: Item) -> None:
         experiment_id, name = str(item["experiment_id"]), name_of(item)
         names = NameIndex(table, Policies(table))
-        names.enter(DEFAULT, experiment_id, name)
-        move_note(table, experiment_id, workspace, DEFAULT)
+        names.enter(DEFAULT_WORKSPACE, experiment_id, name)
+        move_note(table, experiment_id, workspace, DEFAULT_WORKSPACE)
         index = index_keys.experiment_index(experiment_id=experiment_id, name=name)
         there = access_keys.experiment_name_guard(name)
         table.transact(
             [
                 Patch(
                     experiment_keys.experiment_key(experiment_id),
-                    Update(set={"workspace": DEFAULT, **index}),
+                    Update(set={"workspace": DEFAULT_WORKSPACE, **index}),
                     condition=Attr("name").eq(name),
                 ),
-                Put({**item, "PK": there.pk, "SK": there.sk}, condition=Attr("PK").not_exists()),
+                Put({**item, "PK": there.pk, "SK": there.sk}, condition=ABSENT),
                 Delete(table.schema.key_of(item)),
             ]
         )
-        names.enter(DEFAULT, experiment_id, name)
+        names.enter(DEFAULT_WORKSPACE, experiment_id, name)
         names.leave(workspace, experiment_id, name)
 
 
-class Named(Kind):
-    """Things that have a partition whose key names the workspace: moving is copying."""
+class NamedPartitionKind(ResourceKind):
+    """Resources with partitions whose keys name the workspace: moving them is copying them."""
 
     @abstractmethod
-    def place(self, name: str, workspace: str) -> claims.Holder:
+    def place(self, name: str, workspace: str) -> claims.NamedPartition:
         """Where a thing of a name lies."""
 
     def remove(self, table: Table, workspace: str, item: Item) -> None:
@@ -121,17 +120,17 @@ class Named(Kind):
         while meta is not None and claims.is_live(meta):
             try:
                 claims.remove(table, place, meta)
-            except claims.OutdatedError as changed:
-                meta = changed.meta
+            except ConditionFailed as changed:
+                meta = changed.old
             else:
                 return
 
     def move(self, table: Table, workspace: str, item: Item) -> None:
         name = self.name(item)
-        claims.move(table, self.place(name, workspace), self.place(name, DEFAULT), None)
+        claims.move(table, self.place(name, workspace), self.place(name, DEFAULT_WORKSPACE), None)
 
 
-class Models(Named):
+class RegisteredModelKind(NamedPartitionKind):
     """Registered models."""
 
     label = "registered_models"
@@ -140,11 +139,11 @@ class Models(Named):
     def name(self, item: Item) -> str:
         return name_of_guard(item)
 
-    def place(self, name: str, workspace: str) -> Place:
-        return Place(name, workspace)
+    def place(self, name: str, workspace: str) -> RegisteredModelPlace:
+        return RegisteredModelPlace(name, workspace)
 
 
-class McpServers(Named):
+class McpServerKind(NamedPartitionKind):
     """MCP servers."""
 
     label = "mcp_servers"
@@ -157,8 +156,8 @@ class McpServers(Named):
         return mcp_places.ServerPlace(name, workspace)
 
 
-class Webhooks(Kind):
-    """Webhooks are single items of the workspace."""
+class WebhookKind(ResourceKind):
+    """Webhooks; each is one item in the partition of the workspace."""
 
     label = "webhooks"
     listed = access_keys.WEBHOOKS
@@ -177,8 +176,8 @@ class Webhooks(Kind):
         table.transact([moved, Delete(table.schema.key_of(item))])
 
 
-class Jobs(Kind):
-    """Background jobs have a partition of their own, and ids that never meet."""
+class JobKind(ResourceKind):
+    """Background jobs; each workspace has a partition for them. Their ids never conflict."""
 
     label = "jobs"
 
@@ -208,8 +207,8 @@ class Jobs(Kind):
         table.write(removals(item))
 
 
-class EvaluationDatasets(Kind):
-    """Evaluation datasets have a partition that does not depend on the workspace."""
+class EvaluationDatasetKind(ResourceKind):
+    """Evaluation datasets; their partitions do not depend on the workspace."""
 
     label = "evaluation_datasets"
     listed = evaluation_keys.DATASETS
@@ -222,15 +221,15 @@ class EvaluationDatasets(Kind):
 
     def move(self, table: Table, workspace: str, item: Item) -> None:
         del workspace
-        move_dataset(table, self._id(item), item, DEFAULT)
+        move_dataset(table, self._id(item), item, DEFAULT_WORKSPACE)
 
     @staticmethod
     def _id(item: Item) -> str:
         return str(evaluation_keys.dataset_entry_of(str(item["SK"])))
 
 
-class OfGateway(Kind):
-    """The things of the AI gateway lie in the partition of the workspace, with their names."""
+class GatewayKind(ResourceKind):
+    """Resources of the AI gateway; they and their guards lie in the partition of the workspace."""
 
     def __init__(self, things: Things):
         self._things = things
@@ -244,15 +243,15 @@ class OfGateway(Kind):
         self._things.remove(table, workspace, item)
 
     def move(self, table: Table, workspace: str, item: Item) -> None:
-        self._things.move(table, workspace, item, DEFAULT)
+        self._things.move(table, workspace, item, DEFAULT_WORKSPACE)
 
 
-KINDS: tuple[Kind, ...] = (
-    Models(),
-    Experiments(),
-    EvaluationDatasets(),
-    Webhooks(),
-    *map(OfGateway, THINGS),
-    Jobs(),
-    McpServers(),
+KINDS: tuple[ResourceKind, ...] = (
+    RegisteredModelKind(),
+    ExperimentKind(),
+    EvaluationDatasetKind(),
+    WebhookKind(),
+    *map(GatewayKind, THINGS),
+    JobKind(),
+    McpServerKind(),
 )

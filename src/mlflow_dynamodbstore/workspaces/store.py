@@ -1,8 +1,7 @@
 """The workspace store that MLflow sees.
 
-A workspace is one item in its own partition. CONFIG lists the names under which workspaces may be
-found, so that all of them are listed by consistent reads. The default workspace exists without
-being created.
+A workspace is one item in its own partition. CONFIG lists the names of workspaces, so that all of
+them are found by consistent reads. The default workspace exists without being created.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Workspace
 from mlflow.entities.workspace import TraceArchivalConfig, WorkspaceDeletionMode
 from mlflow.exceptions import MlflowException
@@ -31,10 +29,11 @@ from mlflow.utils.validation import (
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.mlflow_errors import translates_errors
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.open_tables import open_table
-from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_workspaces
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -62,11 +61,9 @@ class DynamoDBWorkspaceStore(AbstractStore):
     # --- reading --------------------------------------------------------------------------------
 
     def list_workspaces(self) -> Iterable[Workspace]:
-        query = Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on())
-        names = {str(access_keys.workspace_entry_of(str(e["SK"]))) for e in self.table.items(query)}
-        wanted = {name: access_keys.workspace_key(name) for name in names | {DEFAULT_WORKSPACE}}
-        found = self.table.get_many(wanted.values())
-        listed = [_workspace(name, found.get(key)) for name, key in sorted(wanted.items())]
+        keys = {name: access_keys.workspace_key(name) for name in all_workspaces(self.table)}
+        found = self.table.get_many(keys.values())
+        listed = [_workspace(name, found.get(key)) for name, key in sorted(keys.items())]
         return [workspace for workspace in listed if workspace is not None]
 
     def get_workspace(self, workspace_name: str) -> Workspace:
@@ -112,16 +109,12 @@ class DynamoDBWorkspaceStore(AbstractStore):
         )
         if workspace.name == DEFAULT_WORKSPACE:
             raise taken
-        key, entry = (
-            access_keys.workspace_key(workspace.name),
-            access_keys.workspace_entry_key(workspace.name),
-        )
-        # The entry first: an entry without a workspace is passed over, the reverse would hide one.
-        self.table.put({"PK": entry.pk, "SK": entry.sk})
+        # The entry in the list comes first: an entry without a workspace is ignored, a workspace
+        # without an entry would be hidden.
+        WorkspacesInUse(self.table).note(workspace.name)
+        key = access_keys.workspace_key(workspace.name)
         try:
-            self.table.put(
-                {"PK": key.pk, "SK": key.sk, **settings}, condition=Attr("PK").not_exists()
-            )
+            self.table.put({"PK": key.pk, "SK": key.sk, **settings}, condition=ABSENT)
         except ConditionFailed as error:
             raise taken from error
         _logger.info("Created workspace '%s'", workspace.name)
@@ -134,7 +127,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
             item = self.table.update(
                 access_keys.workspace_key(workspace.name),
                 changes,
-                condition=None if is_default else Attr("PK").exists(),
+                condition=None if is_default else PRESENT,
                 returns="new",
             )
         except ConditionFailed as error:
@@ -208,12 +201,13 @@ class DynamoDBWorkspaceStore(AbstractStore):
                 try:
                     kind.move(self.table, workspace_name, item)
                 except (TransactionCancelled, NameTakenError):
-                    self._check_names_are_free(workspace_name)  # one was taken since we looked
+                    # A name may have been taken since the first check.
+                    self._check_names_are_free(workspace_name)
                     raise
 
 
 def _changes(workspace: Workspace) -> Update:
-    """The settings that a caller gave; an empty one is to be cleared. Raises for invalid ones."""
+    """The change to the given settings, empty ones cleared; raises for invalid ones."""
     given = {name: value for name in SETTINGS if (value := getattr(workspace, name)) is not None}
     if location := given.get("trace_archival_location"):
         given["trace_archival_location"] = _validate_trace_archival_repository_support(
@@ -226,7 +220,7 @@ def _changes(workspace: Workspace) -> Update:
 
 
 def _workspace(name: str, item: Item | None) -> Workspace | None:
-    """The workspace as MLflow shows it, or None when there is none."""
+    """The workspace as MLflow shows it; None if there is none."""
     if name == DEFAULT_WORKSPACE:
         item = {"description": DEFAULT_DESCRIPTION, **(item or {})}
     if item is None:

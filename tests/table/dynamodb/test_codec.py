@@ -70,8 +70,8 @@ def test_special_doubles_have_a_place():
     [
         (10**38, "38 digits"),
         (-(10**38), "38 digits"),
-        ({1, 2}, "no values of type set"),
-        ((1, 2), "no values of type tuple"),
+        ({1, 2}, "cannot hold values of type set"),
+        ((1, 2), "cannot hold values of type tuple"),
         ([{"deep": object()}], r"type object \(inside a list\)"),
         ({"map": {1: "x"}}, "names are strings, not int"),
     ],

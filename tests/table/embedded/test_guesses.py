@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlflow_dynamodbstore.table.contract import Delete, Put
-from mlflow_dynamodbstore.table.embedded import batches
+from mlflow_dynamodbstore.table.embedded import row_changes
 from tests.table.embedded.opened import KEY, item, open_file
 
 ABSENT = Attr("PK").not_exists()
@@ -117,8 +117,8 @@ def test_an_expired_item_counts_as_absent(embedded, other):
 
 def test_after_a_wrong_guess_nothing_is_guessed_for_a_while(embedded, other, monkeypatch):
     """Two processes that write one item in turns do not undo every one of their transactions."""
-    undone = mock.Mock(side_effect=embedded._file.undone)
-    monkeypatch.setattr(embedded._file, "undone", undone)
+    undone = mock.Mock(side_effect=embedded._file.on_rollback)
+    monkeypatch.setattr(embedded._file, "on_rollback", undone)
     for n in range(1, 100, 2):
         assert only(embedded.apply_many([rising(n)]))[0] == "applied"
         assert only(other.apply_many([rising(n + 1)]))[0] == "applied"
@@ -127,8 +127,8 @@ def test_after_a_wrong_guess_nothing_is_guessed_for_a_while(embedded, other, mon
 
 def test_little_is_remembered(embedded, monkeypatch):
     """Neither many items nor large ones."""
-    monkeypatch.setattr(batches, "MOST_REMEMBERED", 2)
-    known = embedded._many._memory.known
+    monkeypatch.setattr(row_changes, "MOST_REMEMBERED", 2)
+    known = embedded._batch_writer._recent.known
     for n in range(5):
         embedded.apply_many([Put(at(f"s{n}", n=n), ABSENT | Attr("n").lt(n))])
         assert len(known) <= 2
@@ -156,7 +156,7 @@ def test_two_processes_agree_with_one_that_remembers_nothing(tmp_path_factory, c
     with (
         closing(open_file(folder / "kept")) as one,
         closing(open_file(folder / "kept")) as two,
-        mock.patch.object(batches, "CAUTIOUS_BATCHES", 0),
+        mock.patch.object(row_changes, "CAUTIOUS_BATCHES", 0),
     ):
         for first, kind, sk, n in changes:
             ours = done(one if first else two, kind, sk, n)

@@ -38,7 +38,7 @@ def test_a_query_is_one_search_of_its_index(embedded, index, where):
     """No query sorts or scans, and a later page begins at its cursor, not at the range's start."""
     view = embedded._reader._views[index]
     cursor = view.cursor(dict.fromkeys(view.keys, "m"))
-    condition = WHERES[where](view.sort)
+    condition = WHERES[where](view.sort_key)
     for descending, resumed, keys_only in itertools.product([False, True], repeat=3):
         query = Query(
             "m",
@@ -53,7 +53,7 @@ def test_a_query_is_one_search_of_its_index(embedded, index, where):
         assert step.startswith("SEARCH items USING ")
         assert name in step
         if resumed:
-            places = [embedded._layout.columns[name] for name in view.places]
+            places = [embedded._layout.columns[name] for name in view.sort_attributes]
             start = places[0] if len(places) == 1 else f"({','.join(places)})"
             assert f"{start}{'<' if descending else '>'}" in step
 

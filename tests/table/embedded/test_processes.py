@@ -192,7 +192,7 @@ def test_a_writer_waits_for_a_lock_and_readers_do_not(embedded, path):
 
 def test_patience_ends_in_an_error_that_says_why(embedded, path, monkeypatch):
     """A file that stays locked is reported as unavailable, and nothing was written."""
-    monkeypatch.setattr(embedded_file, "PATIENCE", 0.1)
+    monkeypatch.setattr(embedded_file, "BUSY_SECONDS", 0.1)
     holder = held_lock(path, 1.0)
     with pytest.raises(Unavailable, match=r"keeps .* locked") as refused:
         embedded.apply(COUNT)

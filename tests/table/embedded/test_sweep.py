@@ -85,7 +85,7 @@ def test_a_failed_round_is_logged_and_the_next_goes_on(caplog):
     table = Counting()
     sweeper.watch(table)
     assert table.swept.wait(10)
-    sweeper.forget(table)
+    sweeper.unwatch(table)
     assert "expired items could not be removed: the disk is full" in caplog.text
 
 
@@ -98,14 +98,14 @@ def test_the_thread_ends_with_the_last_table():
     thread = sweeper._thread
     assert thread is not None
     assert thread.daemon
-    sweeper.forget(one)
+    sweeper.unwatch(one)
     assert sweeper._thread is thread
-    sweeper.forget(other)
+    sweeper.unwatch(other)
     thread.join(10)
     assert not thread.is_alive()
     sweeper.watch(one)
     assert sweeper._thread is not None
-    sweeper.forget(one)
+    sweeper.unwatch(one)
 
 
 def test_a_dropped_table_is_let_go():

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from mlflow_dynamodbstore.table.contract import Engine, Outcome, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import Refusal, TransactionCancelled
-from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.table.wrappers.costs import same_value
+from mlflow_dynamodbstore.table.values import Item, Key, Value, same_value
 
 
 def item(pk: str, sk: str, /, **attributes: Value) -> Item:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore.table.contract import Delete, Outcome, Patch, Put, Query
-from mlflow_dynamodbstore.table.errors import IncompleteWrite, InvalidRequest, ItemTooLarge
+from mlflow_dynamodbstore.table.contract import Delete, IncompleteWrite, Outcome, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import InvalidRequest, ItemTooLarge
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
 from tests.table.suite.samples import fill, item, walk

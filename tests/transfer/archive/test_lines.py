@@ -12,7 +12,7 @@ from boto3.dynamodb.types import Binary, TypeDeserializer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlflow_dynamodbstore.table.wrappers.costs import same_value
+from mlflow_dynamodbstore.table.values import same_value
 from mlflow_dynamodbstore.transfer.archive.lines import double_of, double_text, item_line, item_of
 
 DOUBLES = st.binary(min_size=8, max_size=8).map(lambda bits: struct.unpack(">d", bits)[0])

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from mlflow_dynamodbstore.table.contract import Capabilities
 from mlflow_dynamodbstore.table.errors import AccessDenied
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
@@ -79,7 +80,7 @@ class Remote(WrappedEngine):
 
     def __init__(self, inner, pages):
         super().__init__(inner)
-        self.waits_on_network = True
+        self.capabilities = Capabilities(waits_on_network=True)
         self.pages = pages
 
     def scan(self, scan):

@@ -1,25 +1,28 @@
-"""Filling and emptying the partition of a named thing while nobody can see it.
+"""Filling and emptying the partition of a named entity while readers cannot see it.
 
 A name is the key of a partition, so renaming moves every item, and that takes more than one
-transaction. What readers go by is META: without it a model (or an MCP server) does not exist,
-whatever else lies in its partition. Whoever fills or empties a partition puts a *claim* in META's
-place. A claim holds the name until the work is done. One that was not renewed for a minute belonged
-to somebody who is gone, and may be taken over by whoever needs the name; a partition taken over is
-emptied.
+transaction. Readers go by META: without it a model (or an MCP server) does not exist, even if its
+partition has other items. A process that fills or empties a partition puts a *claim* in META's
+place, which holds the name until the work is done. It renews the claim; one that was not renewed
+for a minute belonged to a process that died. A process that needs the name takes such a claim over
+and empties the partition.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
+from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.mcp.places import ServerPlace
-from mlflow_dynamodbstore.registry.items import REVISION, UID, Place
-from mlflow_dynamodbstore.table.contract import Delete, Page, Put, Query, Scan
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.names.attributes import REVISION, UID
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
+from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import (
     ConditionFailed,
     TableError,
@@ -36,8 +39,8 @@ LEASE_SECONDS = 60
 PAGE = 250
 
 
-class Holder(Protocol):
-    """Where a named thing lies: in a partition of its own, and listed by a guard elsewhere."""
+class NamedPartition(Protocol):
+    """Where a named entity lies: in a partition of its own, and listed by a guard elsewhere."""
 
     @property
     def name(self) -> str: ...
@@ -62,10 +65,10 @@ class Holder(Protocol):
     def links(self, items: Iterable[Item]) -> list[Item]:
         """What other partitions hold because these items are in this one."""
 
-    def words(self, table: Table) -> list[Item]:
+    def text_entries(self, table: Table) -> list[Item]:
         """The full-text entries of its name."""
 
-    def words_left(self, table: Table) -> list[Key]:
+    def stored_text_entries(self, table: Table) -> list[Key]:
         """The keys of those that are in the table."""
 
     def moved(self, item: Item, now: int | None) -> Item:
@@ -75,52 +78,35 @@ class Holder(Protocol):
         """META from another place as it is at this one."""
 
 
-HOLDERS: Mapping[str, Callable[[str, str], Holder]] = {"RM": Place, "MCP": ServerPlace}
-"""Whatever can be claimed, by the first word of its partition key."""
-
-
 class NameTakenError(Exception):
-    """There is something live of this name; ``meta`` is its own item."""
+    """Something live has this name; ``meta`` is its own item."""
 
     def __init__(self, meta: Item):
         super().__init__(meta["name"])
         self.meta = meta
 
 
-class OutdatedError(Exception):
-    """Something is not what it was when the change was decided; ``meta`` is what stands there."""
-
-    def __init__(self, meta: Item | None):
-        super().__init__()
-        self.meta = meta
-
-
-def is_live(meta: Item | None) -> bool:
-    """Whether what stands in META's place is no claim."""
+def is_live(meta: Item | None) -> TypeGuard[Item]:
+    """Whether there is a META, and not a claim in its place."""
     return meta is not None and CLAIM not in meta
 
 
 def unchanged(meta: Item) -> ConditionBase:
-    """A condition on META: nothing below it has changed since it looked like this."""
+    """A condition on META: nothing of it or below it has changed since it was read."""
     return Attr(REVISION).eq(meta[REVISION]) & Attr(UID).eq(meta[UID])
-
-
-def nothing_there() -> ConditionBase:
-    """A condition on META: nobody has the name, nor a claim on it."""
-    return Attr("PK").not_exists()
 
 
 class Claim:
     """The right to fill or empty one partition."""
 
-    def __init__(self, table: Table, place: Holder):
+    def __init__(self, table: Table, place: NamedPartition):
         self._table = table
         self._place = place
         self._token = secrets.token_hex(8)
         self._until = self._end()
 
     def item(self) -> Item:
-        """What stands in META's place while the claim holds."""
+        """The item in META's place while the claim holds."""
         key = self._place.key
         place = {"name": self._place.name, "workspace": self._place.workspace}
         return {"PK": key.pk, "SK": key.sk, CLAIM: self._token, UNTIL: self._until, **place}
@@ -130,16 +116,12 @@ class Claim:
         return Attr(CLAIM).eq(self._token)
 
     def acquire(self) -> None:
-        """Put the claim where nothing is. Raises ``NameTakenError``."""
-        for _ in self._table.retry.attempts():
-            try:
-                self._table.put(self.item(), condition=nothing_there())
-            except ConditionFailed as refused:
-                make_room(self._table, self._place, refused.old)
-                self._until = self._end()
-            else:
-                return
-        raise Unavailable(f"the name {self._place.name!r} is being removed; try again in a minute")
+        """Claim a name that is free, or soon will be. Raises ``NameTakenError``."""
+        when_free(self._table, self._place, self._put)
+
+    def _put(self) -> None:
+        self._until = self._end()
+        self._table.put(self.item(), condition=ABSENT)
 
     def take_over(self, other: Item) -> bool:
         """Put the claim in place of another; whether that one was still there."""
@@ -150,86 +132,93 @@ class Claim:
         return True
 
     def renew(self) -> None:
-        """Hold on for another minute, once a good part of this one has passed."""
+        """Extend the claim by a minute, once half of the last one has passed."""
         if self._until - self._table.clock() > LEASE_SECONDS / 2:
             return
         until = self._end()
         try:
             self._table.update(self._place.key, Update(set={UNTIL: until}), condition=self.held())
-        except ConditionFailed as lost:
-            raise Unavailable(
-                f"the claim on the name {self._place.name!r} was lost to somebody else"
-            ) from lost
+        except ConditionFailed as refused:
+            raise self.lost() from refused
         self._until = until
+
+    def lost(self) -> Unavailable:
+        """The error for a claim that another process has taken over."""
+        return Unavailable(f"this process has lost the claim on the name {self._place.name!r}")
 
     def empty(self) -> None:
         """Remove everything in the partition, and then the claim itself."""
         self.clear()
-        # Nobody can have entered the name for something new: the claim still holds it.
-        self._table.write([Delete(key) for key in self._place.words_left(self._table)])
-        try:
+        # The claim still holds the name, so these are not the entries of something new.
+        entries = self._place.stored_text_entries(self._table)
+        self._table.write([Delete(key) for key in entries])
+        with suppress(ConditionFailed):  # the process that took the claim over does the rest
             self._table.delete(self._place.key, condition=self.held())
-        except ConditionFailed:
-            return  # taken over: whoever has it does the rest
 
     def clear(self) -> None:
         """Remove everything in the partition but the claim."""
-        for page in pages(self._table, self._place):
+        key_of = self._table.schema.key_of
+        for items in _pages(self._table, self._place):
             self.renew()
-            links = [Delete(_key(link)) for link in self._place.links(page.items)]
-            children = [Delete(_key(item)) for item in page.items]
+            links = [Delete(key_of(link)) for link in self._place.links(items)]
             # Links first: they are found through the versions they lead to.
-            self._table.write(links, then=children)
+            self._table.write(links, then=[Delete(key_of(item)) for item in items])
 
     def _end(self) -> int:
         return int(self._table.clock()) + LEASE_SECONDS
 
 
-def make_room(table: Table, place: Holder, standing: Item | None) -> None:
-    """Empty a partition whose claim has run out. Raises ``NameTakenError`` for a live thing.
+def when_free(table: Table, place: NamedPartition, write: Callable[[], None]) -> None:
+    """Do a write that is refused while there is a claim or META, and wait for a claim to go.
 
-    A claim that holds is left alone: the caller waits and looks again.
+    ``write`` raises ``ConditionFailed`` to be done again. Raises ``NameTakenError``.
     """
-    if standing is None:
-        return
-    if is_live(standing):
-        raise NameTakenError(standing)
-    if standing[UNTIL] <= table.clock():
+    for _ in table.retry.attempts():
+        try:
+            return write()
+        except ConditionFailed as refused:
+            empty_if_abandoned(table, place, refused.old)
+    raise Unavailable(f"the name {place.name!r} is being removed; try again in a minute")
+
+
+def empty_if_abandoned(table: Table, place: NamedPartition, meta: Item | None) -> None:
+    """Empty a partition whose claim has run out; leave one whose claim holds.
+
+    Raises ``NameTakenError`` for what is live.
+    """
+    if is_live(meta):
+        raise NameTakenError(meta)
+    if meta is not None and meta[UNTIL] <= table.clock():
         claim = Claim(table, place)
-        if claim.take_over(standing):
+        if claim.take_over(meta):
             claim.empty()
 
 
-def sweep(table: Table) -> int:
-    """Finish what others left half done: empty every partition whose claim has run out.
+def remove(table: Table, place: NamedPartition, meta: Item) -> None:
+    """Remove something for good; readers see it gone at once.
 
-    Reads the whole table, so it is upkeep. Returns how many claims it found.
+    Raises ``ConditionFailed`` when META has changed.
     """
-    found = 0
-    scan = Scan(filter=Attr(CLAIM).exists() & Attr(UNTIL).lte(int(table.clock())))
-    while True:
-        page = table.scan(scan)
-        for standing in page.items:
-            make_room(table, place_of(standing), standing)
-            found += 1
-        if page.cursor is None:
-            return found
-        scan = replace(scan, cursor=page.cursor)
-
-
-def remove(table: Table, place: Holder, meta: Item) -> None:
-    """Remove something for good; it is gone at once. Raises ``OutdatedError``."""
     claim = Claim(table, place)
+    guard = Delete(table.schema.key_of(place.guard))
     try:
-        table.transact([Put(claim.item(), condition=unchanged(meta)), Delete(_key(place.guard))])
+        table.transact([Put(claim.item(), condition=unchanged(meta)), guard])
     except TransactionCancelled as cancelled:
-        if not is_refused(cancelled, 0):
-            raise
-        raise OutdatedError(old_of(cancelled, 0)) from cancelled
+        check_first_write(cancelled)
+        raise
     claim.empty()
 
 
-def move(table: Table, source: Holder, target: Holder, now: int | None) -> Item | None:
+def check_first_write(cancelled: TransactionCancelled) -> None:
+    """Raise ``ConditionFailed`` where the first write of a transaction, META's, was refused."""
+    reason = cancelled.reasons[0]
+    if reason is not None and cancelled.refused(0):
+        raise ConditionFailed(old=reason.old) from cancelled
+
+
+def move(
+    table: Table, source: NamedPartition, target: NamedPartition, now: int | None
+) -> Item | None:
     """Move something to another name or workspace; readers see it at one place at a time.
 
     ``now`` becomes the time of the last change of a model and its versions. Returns the new
@@ -238,20 +227,22 @@ def move(table: Table, source: Holder, target: Holder, now: int | None) -> Item 
     claim = Claim(table, target)
     claim.acquire()
     try:
-        meta = _copy_and_switch(table, source, target, claim, now)
-    except TableError:
+        moved = optimistically(
+            repr(source.name), lambda: _copy_and_switch(table, source, target, claim, now)
+        )
+    except (TableError, MlflowException):
         _abandon(table, target, claim)
         raise
-    if meta is None:
+    if moved is None:
         _abandon(table, target, claim)
-    return meta
+    return moved
 
 
-def _abandon(table: Table, target: Holder, claim: Claim) -> None:
-    """Take the copies away again, unless the move has taken place after all.
+def _abandon(table: Table, target: NamedPartition, claim: Claim) -> None:
+    """Remove the copies again, unless the move has taken place after all.
 
-    The answer to the last step may have been lost, and it may even be on its way still. Under
-    another claim it can no longer succeed.
+    The answer to its last step may have been lost, or the step may still arrive: under another
+    claim it can no longer succeed.
     """
     other = Claim(table, target)
     if other.take_over(claim.item()):
@@ -259,71 +250,47 @@ def _abandon(table: Table, target: Holder, claim: Claim) -> None:
 
 
 def _copy_and_switch(
-    table: Table, source: Holder, target: Holder, claim: Claim, now: int | None
+    table: Table, source: NamedPartition, target: NamedPartition, claim: Claim, now: int | None
 ) -> Item | None:
-    for _ in table.retry.attempts():
-        meta = table.get(source.key)
-        if meta is None or not is_live(meta):
-            return None
-        _copy(table, source, target, claim, now)
-        table.write([Put(item) for item in target.words(table)])
-        leaving = Claim(table, source)
-        moved = target.moved_meta(meta, now)
-        try:
-            table.transact(
-                [
-                    Put(moved, condition=claim.held()),
-                    Put(target.listing(moved)),
-                    Put(leaving.item(), condition=unchanged(meta)),
-                    Delete(_key(source.guard)),
-                ]
-            )
-        except TransactionCancelled as cancelled:
-            if is_refused(cancelled, 0) or not is_refused(cancelled, 2):
-                raise
-            claim.clear()  # it changed while it was copied: once more
-        else:
-            leaving.empty()
-            return moved
-    raise Unavailable(f"{source.name!r} keeps changing while it is being moved")
-
-
-def _copy(table: Table, source: Holder, target: Holder, claim: Claim, now: int | None) -> None:
-    for page in pages(table, source):
+    """Copy everything and make the copy visible; raises ``Outdated`` when the source changed."""
+    meta = table.get(source.key)
+    if not is_live(meta):
+        return None
+    for items in _pages(table, source):
         claim.renew()
-        copies = [target.moved(item, now) for item in page.items]
-        # Links last: a partition that is emptied after a crash finds them through its versions.
+        copies = [target.moved(item, now) for item in items]
+        # Links last: after a crash they are found through the versions, and removed with them.
         links = target.links(copies)
         table.write([Put(copy) for copy in copies], then=[Put(link) for link in links])
+    table.write([Put(item) for item in target.text_entries(table)])
+    leaving = Claim(table, source)
+    moved = target.moved_meta(meta, now)
+    try:
+        table.transact(
+            [
+                Put(moved, condition=claim.held()),
+                Put(target.listing(moved)),
+                Put(leaving.item(), condition=unchanged(meta)),
+                Delete(table.schema.key_of(source.guard)),
+            ]
+        )
+    except TransactionCancelled as cancelled:
+        if cancelled.refused(0):
+            raise claim.lost() from cancelled
+        if not cancelled.refused(2):
+            raise
+        claim.clear()
+        raise Outdated from cancelled
+    leaving.empty()
+    return moved
 
 
-def pages(table: Table, place: Holder) -> Iterator[Page]:
-    """What lies in a partition beside META."""
+def _pages(table: Table, place: NamedPartition) -> Iterator[list[Item]]:
+    """Everything in a partition but META."""
     query = Query(place.pk, limit=PAGE)
     while True:
         page = table.query(query)
-        yield Page([item for item in page.items if item["SK"] != place.key.sk], page.cursor)
+        yield [item for item in page.items if item["SK"] != place.key.sk]
         if page.cursor is None:
             return
         query = replace(query, cursor=page.cursor)
-
-
-def place_of(claim: Item) -> Holder:
-    """What a claim is on."""
-    return HOLDERS[claim["PK"].partition("#")[0]](claim["name"], claim["workspace"])
-
-
-def is_refused(cancelled: TransactionCancelled, write: int) -> bool:
-    """Whether the condition of one of the writes was to blame."""
-    reason = cancelled.reasons[write]
-    return reason is not None and reason.code == "ConditionFailed"
-
-
-def old_of(cancelled: TransactionCancelled, write: int) -> Item | None:
-    """What stood where a write of a cancelled transaction was to go."""
-    reason = cancelled.reasons[write]
-    return None if reason is None else reason.old
-
-
-def _key(item: Item) -> Key:
-    return Key(item["PK"], item["SK"])

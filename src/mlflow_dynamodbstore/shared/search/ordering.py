@@ -108,6 +108,18 @@ class Ordering:
         return position
 
 
+def position_after(ordering: Ordering, page_token: str | None) -> Position | None:
+    """The position that a page token names; one that is not base64 is refused in MLflow's words."""
+    if page_token:
+        try:
+            base64.b64decode(page_token)
+        except (TypeError, binascii.Error) as error:
+            raise MlflowException(
+                "Invalid page token, could not base64-decode", INVALID_PARAMETER_VALUE
+            ) from error
+    return ordering.after(page_token)
+
+
 def _descending(value: Any) -> Any:
     return -value if isinstance(value, (int, float)) else Descending(value)
 

@@ -1,4 +1,4 @@
-"""Making sure that a table is there, is ours, and is set up as it should be."""
+"""Create, check, inspect and delete the table."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import logging
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from botocore.exceptions import ClientError
 
+from mlflow_dynamodbstore.table.contract import TableState
 from mlflow_dynamodbstore.table.dynamodb.definition import check_table, table_definition
 from mlflow_dynamodbstore.table.dynamodb.errors import table_missing
 from mlflow_dynamodbstore.table.errors import Unavailable
+from mlflow_dynamodbstore.table.location import Location
 from mlflow_dynamodbstore.table.schema import Schema
-from mlflow_dynamodbstore.table.uri import Location
 from mlflow_dynamodbstore.table.values import TTL
 
 ACTIVE_SECONDS = 300.0
@@ -35,17 +36,8 @@ _NOT_OFFERED = {
 _log = logging.getLogger(__name__)
 
 
-class TableState(NamedTuple):
-    """How a table is set up, as its endpoint says; None where the endpoint does not say."""
-
-    expires_items: bool | None
-    recovers: bool | None
-    protected: bool | None
-    endpoint_time: float | None
-
-
 class Admin:
-    """The table's own affairs, through the ordinary client: they are rare."""
+    """Operations on the table itself, through the ordinary client since they are rare."""
 
     def __init__(self, client: Any, schema: Schema, location: Location) -> None:
         self._client = client
@@ -70,8 +62,8 @@ class Admin:
             self._switch_on_features()
 
     def state(self) -> TableState:
-        """How the table is set up. Raises ``TableMissing``."""
-        answer = self._optional("description", self._client.describe_table)
+        """The settings of the table. Raises ``TableMissing``."""
+        answer = self._call_optional("description", self._client.describe_table)
         if answer is None:
             raise table_missing(self._location)
         sent = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
@@ -83,10 +75,12 @@ class Admin:
         )
 
     def remove(self) -> None:
-        """Delete the table with all its data, be it protected or not. One that is gone is fine."""
+        """Delete the table with all its data, even a protected one. An absent table is no error."""
         if self._describe() is None:
             return
-        self._optional("protection", self._client.update_table, DeletionProtectionEnabled=False)
+        self._call_optional(
+            "protection", self._client.update_table, DeletionProtectionEnabled=False
+        )
         self._wait_until_active()
         self._client.delete_table(TableName=self._name)
         self._wait_until_gone()
@@ -95,12 +89,14 @@ class Admin:
         deadline = time.monotonic() + ACTIVE_SECONDS
         while self._describe() is not None:
             if time.monotonic() > deadline:
-                raise Unavailable(f"{self._location} is still there; it goes in its own time")
+                raise Unavailable(f"{self._location} is still being deleted; check again later")
             time.sleep(_LONGEST_PAUSE / 3)
 
     def _recovers(self) -> bool | None:
-        """Whether point-in-time recovery is on; None where the endpoint does not know of it."""
-        answer = self._optional("point-in-time recovery", self._client.describe_continuous_backups)
+        """Whether point-in-time recovery is on; None where the endpoint has none."""
+        answer = self._call_optional(
+            "point-in-time recovery", self._client.describe_continuous_backups
+        )
         if answer is None:
             return None
         described = answer.get("ContinuousBackupsDescription", {})
@@ -120,16 +116,21 @@ class Admin:
     def _create(self) -> None:
         definition = table_definition(self._schema, self._name)
         try:
-            self._client.create_table(**definition)
+            self._create_unless_there(definition)
         except ClientError as error:
-            if _code(error) == "ResourceInUseException":
-                return  # another process was quicker
             if _code(error) not in _NOT_OFFERED:
                 raise
-            # Some endpoints refuse what they do not offer; a definition that is wrong in itself
+            # Some endpoints refuse what they do not offer. A definition that is wrong in itself
             # fails again.
             definition.pop("DeletionProtectionEnabled")
-            _retried(self._client.create_table, definition)
+            self._create_unless_there(definition)
+
+    def _create_unless_there(self, definition: dict[str, Any]) -> None:
+        try:
+            self._client.create_table(**definition)
+        except ClientError as error:
+            if _code(error) != "ResourceInUseException":  # another process was quicker
+                raise
 
     def _wait_until_active(self) -> dict[str, Any]:
         deadline = time.monotonic() + ACTIVE_SECONDS
@@ -147,32 +148,32 @@ class Admin:
             pause = min(_LONGEST_PAUSE, pause * 2)
 
     def _switch_on_features(self) -> None:
-        """Expiry and point-in-time recovery, where the endpoint has them.
+        """Switch on expiry and point-in-time recovery, where the endpoint has them.
 
-        Expiry being on already means that whoever created the table came this far.
+        If expiry is on, the process that created the table has done this already.
         """
         if self._expires_items() is not False:
             return
-        self._optional(
+        self._call_optional(
             "time to live",
             self._client.update_time_to_live,
             TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
         )
-        self._optional(
+        self._call_optional(
             "point-in-time recovery",
             self._client.update_continuous_backups,
             PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
         )
 
     def _expires_items(self) -> bool | None:
-        """Whether time to live is on; None where the endpoint does not know of it."""
-        answer = self._optional("time to live", self._client.describe_time_to_live)
+        """Whether time to live is on; None where the endpoint has none."""
+        answer = self._call_optional("time to live", self._client.describe_time_to_live)
         if answer is None:
             return None
         status = answer.get("TimeToLiveDescription", {}).get("TimeToLiveStatus", "DISABLED")
         return status in ("ENABLED", "ENABLING")
 
-    def _optional(
+    def _call_optional(
         self, feature: str, call: Callable[..., dict[str, Any]], **arguments: Any
     ) -> dict[str, Any] | None:
         try:
@@ -182,14 +183,6 @@ class Admin:
                 raise
             _log.debug("%s has no %s: %s", self._location, feature, error)
             return None
-
-
-def _retried(create: Callable[..., object], definition: dict[str, Any]) -> None:
-    try:
-        create(**definition)
-    except ClientError as error:
-        if _code(error) != "ResourceInUseException":
-            raise
 
 
 def _code(error: ClientError) -> str:

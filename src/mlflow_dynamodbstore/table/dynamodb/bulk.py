@@ -1,4 +1,4 @@
-"""Many writes, each on its own: in batches where DynamoDB has them, side by side everywhere."""
+"""Many independent writes: in batches where DynamoDB has them, and in parallel."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from mlflow_dynamodbstore.table.errors import (
     Throttled,
     Unavailable,
 )
+from mlflow_dynamodbstore.table.request_checks import check_distinct, key_of
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 
-Places: TypeAlias = Sequence[int]
-"""Which of the writes, by their place in the list."""
+Positions: TypeAlias = Sequence[int]
+"""Positions of writes in the list of all."""
 
 
 class BulkWrite:
-    """One :meth:`~mlflow_dynamodbstore.table.contract.Engine.apply_many` under way."""
+    """One call of :meth:`~mlflow_dynamodbstore.table.contract.Engine.apply_many`."""
 
     def __init__(
         self,
@@ -48,64 +49,64 @@ class BulkWrite:
         self._outcomes: list[Outcome] = [Outcome("unprocessed")] * len(writes)
 
     def run(self, workers: Workers) -> list[Outcome]:
-        """Do all writes and tell what became of each.
+        """Do all writes and return their outcomes.
 
-        Raises ``AccessDenied`` or ``TableMissing`` when that is what became of all of them.
+        Raises ``AccessDenied`` or ``TableMissing`` when every write failed with it.
         """
-        requests.refuse_repeated_keys(self._schema, self._writes)
-        batched = [n for n, write in enumerate(self._writes) if _fits_a_batch(write)]
-        alone = [n for n, write in enumerate(self._writes) if not _fits_a_batch(write)]
+        check_distinct([key_of(self._schema, write) for write in self._writes])
+        batched = [n for n, write in enumerate(self._writes) if _fits_batch(write)]
+        alone = [n for n, write in enumerate(self._writes) if not _fits_batch(write)]
         tasks = [
             partial(self._send_batch, batched[start : start + MAX_BATCH_WRITE])
             for start in range(0, len(batched), MAX_BATCH_WRITE)
         ]
-        tasks += [partial(self._send_one, place) for place in alone]
+        tasks += [partial(self._send_one, position) for position in alone]
         workers.run(tasks)
-        self._raise_what_became_of_all()
+        self._raise_shared_error()
         return self._outcomes
 
-    def _raise_what_became_of_all(self) -> None:
+    def _raise_shared_error(self) -> None:
         errors = [outcome.error for outcome in self._outcomes]
         first = errors[0] if errors else None
         alike = all(type(error) is type(first) for error in errors)
         if alike and isinstance(first, AccessDenied | TableMissing):
             raise first
 
-    def _send_one(self, place: int) -> None:
-        write = self._writes[place]
+    def _send_one(self, position: int) -> None:
+        write = self._writes[position]
         try:
-            self._outcomes[place] = Outcome("applied", self._apply(write))
+            self._outcomes[position] = Outcome("applied", self._apply(write))
         except ConditionFailed as error:
-            self._outcomes[place] = Outcome("refused", error.old, error)
+            self._outcomes[position] = Outcome("refused", error.old, error)
         except TableError as error:
-            self._outcomes[place] = _not_done(error, repeatable=_fits_a_batch(write))
+            self._outcomes[position] = _outcome_of(error, repeatable=_fits_batch(write))
 
-    def _send_batch(self, places: Places) -> None:
-        writes = [self._writes[place] for place in places]
+    def _send_batch(self, positions: Positions) -> None:
+        writes = [self._writes[position] for position in positions]
         try:
             request = requests.batch_write(self._table, self._schema, writes)
             answer = self._call("BatchWriteItem", request)
         except (InvalidRequest, ItemTooLarge, CollectionFull):
             # One bad item spoils a batch, and a batch may be too large as a whole. Halving finds
-            # the bad ones, and puts and deletes may be repeated.
-            if len(places) == 1:
-                self._send_one(places[0])
+            # the bad items, and puts and deletes may be repeated.
+            if len(positions) == 1:
+                self._send_one(positions[0])
             else:
-                middle = len(places) // 2
-                self._send_batch(places[:middle])
-                self._send_batch(places[middle:])
+                middle = len(positions) // 2
+                self._send_batch(positions[:middle])
+                self._send_batch(positions[middle:])
             return
         except TableError as error:
-            for place in places:
-                self._outcomes[place] = _not_done(error, repeatable=True)
+            for position in positions:
+                self._outcomes[position] = _outcome_of(error, repeatable=True)
             return
         left = self._unprocessed(answer)
-        for place, write in zip(places, writes, strict=True):
-            if requests.key_of(self._schema, write) not in left:
-                self._outcomes[place] = Outcome("applied")
+        for position, write in zip(positions, writes, strict=True):
+            if key_of(self._schema, write) not in left:
+                self._outcomes[position] = Outcome("applied")
 
     def _unprocessed(self, answer: Body) -> set[Key]:
-        """The keys that DynamoDB hands back to be sent again."""
+        """The keys that DynamoDB returns to be sent again."""
         pk, sk = self._schema.pk, self._schema.sk
         entries = (answer.get("UnprocessedItems") or {}).get(self._table, [])
         images = (entry.get("PutRequest", {}).get("Item") for entry in entries)
@@ -113,12 +114,12 @@ class BulkWrite:
         return {Key(w[pk]["S"], w[sk]["S"]) for w in (*images, *keys) if w is not None}
 
 
-def _fits_a_batch(write: Write) -> bool:
-    """Whether a write needs neither a condition nor an image, so that a batch can hold it."""
+def _fits_batch(write: Write) -> bool:
+    """Whether a batch can hold a write: it has no condition and returns no image."""
     return isinstance(write, Put | Delete) and write.condition is None and write.returns == "none"
 
 
-def _not_done(error: TableError, *, repeatable: bool) -> Outcome:
+def _outcome_of(error: TableError, *, repeatable: bool) -> Outcome:
     if isinstance(error, Throttled):
         return Outcome("unprocessed", error=error)
     if isinstance(error, Unavailable):

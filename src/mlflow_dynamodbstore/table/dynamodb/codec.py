@@ -1,11 +1,10 @@
-"""Our values as DynamoDB writes them, and back.
+"""Our values in DynamoDB's JSON, and back.
 
-A number type of DynamoDB holds 38 digits, not every double, so a float travels as Binary
-(:func:`~mlflow_dynamodbstore.table.conditions.wire_bytes`) and comes back bit for bit; bytes carry
-one byte in front that tells them apart. Whole numbers are N. No ``Decimal`` is ever made.
+Whole numbers are N, floats and bytes are B (:mod:`~mlflow_dynamodbstore.table.binary`). No
+``Decimal`` is ever made.
 
-Encoded binaries are ``bytes``; the transport turns them into base64. Decoding takes either form,
-since one transport hands them over decoded and the other does not.
+Encoded binaries are ``bytes``, which the transport turns into base64. Decoding takes both forms,
+since only one of the transports decodes base64.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from __future__ import annotations
 from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from struct import Struct
 from typing import Any, TypeAlias
 
-from mlflow_dynamodbstore.table.conditions import wire_bytes
+from mlflow_dynamodbstore.table.binary import from_binary, to_binary
 from mlflow_dynamodbstore.table.errors import InvalidRequest, SchemaMismatch
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import MAX_DIGITS
@@ -26,19 +24,13 @@ Wire: TypeAlias = dict[str, Any]
 """One value as ``{"S": "text"}``, or an item or key made of such values."""
 
 _INT_LIMIT = 10**MAX_DIGITS
-_SIGN = 1 << 63
-_ALL_BITS = (1 << 64) - 1
-_FLOAT_LENGTH = 9
-_unpack_bits = Struct(">Q").unpack_from
-_pack_bits = Struct(">Q").pack
-_unpack_double = Struct(">d").unpack
 
 
 # --- from our values ----------------------------------------------------------------------------
 
 
 def encode(value: Value) -> Wire:
-    """One value on the wire. Raises ``InvalidRequest`` for what a table cannot hold."""
+    """One value as JSON. Raises ``InvalidRequest`` for what a table cannot hold."""
     try:
         return _ENCODE[type(value)](value)
     except (KeyError, TypeError, ValueError) as error:
@@ -46,7 +38,7 @@ def encode(value: Value) -> Wire:
 
 
 def encode_item(item: Mapping[str, Value]) -> Wire:
-    """An item on the wire. Raises ``InvalidRequest`` naming the attribute that does not fit."""
+    """An item as JSON. Raises ``InvalidRequest``, which names the attribute at fault."""
     try:
         return _map(item)
     except (KeyError, TypeError, ValueError):
@@ -61,13 +53,13 @@ def encode_item(item: Mapping[str, Value]) -> Wire:
 
 
 def encode_key(schema: Schema, key: Key) -> Wire:
-    """A primary key on the wire."""
+    """A primary key as JSON."""
     return {schema.pk: {"S": key[0]}, schema.sk: {"S": key[1]}}
 
 
 def _int(value: int) -> Wire:
     if not -_INT_LIMIT < value < _INT_LIMIT:
-        raise ValueError(f"whole numbers end at {MAX_DIGITS} digits")
+        raise ValueError(f"a whole number has at most {MAX_DIGITS} digits")
     return {"N": str(value)}
 
 
@@ -78,7 +70,7 @@ def _list(value: list[Value]) -> Wire:
 def _map(value: Mapping[str, Value]) -> Wire:
     encoded = {name: _ENCODE[type(element)](element) for name, element in value.items()}
     for name in encoded:
-        if type(name) is not str:  # JSON would turn the number 1 into the string "1"
+        if type(name) is not str:  # JSON would turn 1 into "1"
             raise TypeError(f"names are strings, not {type(name).__name__}")
     return encoded
 
@@ -86,8 +78,8 @@ def _map(value: Mapping[str, Value]) -> Wire:
 _ENCODE: dict[type, Callable[[Any], Wire]] = {
     str: lambda value: {"S": value},
     int: _int,
-    float: lambda value: {"B": wire_bytes(value)},
-    bytes: lambda value: {"B": wire_bytes(value)},
+    float: lambda value: {"B": to_binary(value)},
+    bytes: lambda value: {"B": to_binary(value)},
     bool: lambda value: {"BOOL": value},
     type(None): lambda _value: {"NULL": True},
     list: _list,
@@ -100,16 +92,16 @@ def _reason(value: Any, error: Exception) -> str:
         return str(error)
     kind = error.args[0]
     inside = "" if kind is type(value) else f" (inside a {type(value).__name__})"
-    return f"a table holds no values of type {kind.__name__}{inside}"
+    return f"a table cannot hold values of type {kind.__name__}{inside}"
 
 
 # --- to our values ------------------------------------------------------------------------------
 
 
 def decode_item(wire: Wire) -> Item:
-    """An item from the wire. Raises ``SchemaMismatch`` for a value that we never write."""
-    # A value is a dict of one entry, so the inner loop runs once. Strings, the most common, are
-    # taken as they are.
+    """The item in JSON. Raises ``SchemaMismatch`` for a value that we never write."""
+    # A value is a dict of one entry, so the inner loop runs once. Strings, the most common values,
+    # need no function.
     return {
         name: raw if tag == "S" else _DECODE[tag](raw)
         for name, value in wire.items()
@@ -130,7 +122,7 @@ def _decode_number(text: str) -> int | float:
 
 
 def _decode_foreign_number(text: str) -> int | float:
-    """A number in another notation (1E+2), or one that somebody else wrote (0.5)."""
+    """A number in another notation (1E+2), or one that another program wrote (0.5)."""
     try:
         number = Decimal(text)
     except InvalidOperation as error:
@@ -139,15 +131,7 @@ def _decode_foreign_number(text: str) -> int | float:
 
 
 def _decode_binary(raw: str | bytes) -> float | bytes:
-    data = raw if isinstance(raw, bytes) else a2b_base64(raw)
-    if data[:1] == b"\x00":
-        return data[1:]
-    if data[:1] == b"\x01" and len(data) == _FLOAT_LENGTH:
-        (bits,) = _unpack_bits(data, 1)
-        number: float
-        (number,) = _unpack_double(_pack_bits(bits ^ (_SIGN if bits & _SIGN else _ALL_BITS)))
-        return number
-    raise SchemaMismatch("the table holds a binary value that was not written by this program")
+    return from_binary(raw if isinstance(raw, bytes) else a2b_base64(raw))
 
 
 def _refuse_set(raw: Any) -> Value:

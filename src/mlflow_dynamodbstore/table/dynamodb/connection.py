@@ -1,4 +1,4 @@
-"""How a process reaches its endpoint: session, credentials, client and transport."""
+"""The connection of a process to its endpoint: session, credentials, client and transport."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.table.dynamodb.transport import (
     DirectTransport,
     Transport,
 )
-from mlflow_dynamodbstore.table.uri import Location
+from mlflow_dynamodbstore.table.location import Location
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 20
@@ -31,9 +31,9 @@ _PRODUCT = f"mlflow-dynamodbstore/{__version__}"
 
 @dataclass(frozen=True)
 class Connection:
-    """A client for what is rare, a transport for what is frequent, and the process they serve.
+    """A client for rare requests, a transport for frequent ones, and the process that made them.
 
-    Sockets do not survive a fork: a process that finds another's number here makes its own.
+    Sockets do not survive a fork: a process that finds another ``pid`` here makes its own.
     """
 
     client: Any
@@ -55,7 +55,7 @@ class Connector:
     transport: Literal["direct", "botocore"] = "direct"
 
     def connect(self) -> Connection:
-        """A new connection. Raises botocore's exceptions, for missing credentials above all."""
+        """A new connection. Raises botocore's exceptions, mostly for missing credentials."""
         session = self.session or _session(self.location)
         client = session.create_client(
             "dynamodb",
@@ -74,10 +74,10 @@ class Connector:
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
             max_pool_connections=self.max_connections,
-            # Retrying is the table's business, which knows what may be repeated. The legacy mode is
-            # the one that holds an answer against its checksum, so that half an answer is noticed.
+            # The table retries, since it knows what may be repeated. Only the legacy mode checks
+            # the checksum of an answer, and so notices half an answer.
             retries={"mode": "legacy", "total_max_attempts": 1},
-            # The service checks its requests; checking them here too doubles the cost of building.
+            # The service checks requests; checking them here too doubles the time to build one.
             parameter_validation=False,
             tcp_keepalive=True,
             user_agent_extra=_PRODUCT,
@@ -87,7 +87,7 @@ class Connector:
         credentials = session.get_credentials()
         if credentials is None:
             raise NoCredentialsError
-        # The client has resolved these from URI, environment and configuration files.
+        # The client has resolved these from the URI, the environment and configuration files.
         url, config = client.meta.endpoint_url.rstrip("/") + "/", client.meta.config
         verify = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
         http = URLLib3Session(
@@ -112,8 +112,8 @@ def _session(location: Location) -> Any:
     session.register_component("data_loader", _loader(data_path))
     if location.is_aws:
         return session
-    # An emulator asks for credentials but not for true ones. Asking the metadata service of a
-    # machine that has none would take seconds.
+    # An emulator accepts any credentials. Looking for the metadata service of a machine that has
+    # none would take seconds.
     session.get_component("credential_provider").remove("iam-role")
     if session.get_credentials() is None:
         session.set_credentials("local", "local")
@@ -122,5 +122,5 @@ def _session(location: Location) -> Any:
 
 @cache
 def _loader(data_path: str | None) -> Any:
-    """The service models, read from disk once: six times the work of making a client."""
+    """The service models, read from disk once: that takes six times as long as making a client."""
     return create_loader(data_path)

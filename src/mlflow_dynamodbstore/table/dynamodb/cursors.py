@@ -1,7 +1,6 @@
-"""Where a query or scan goes on, as a string that says nothing to its holder.
+"""The position at which a query or scan continues, as an opaque string.
 
-A cursor names the index and the place in it, so that one given to another query is refused here
-and never reads from a wrong place.
+A cursor names the index and the position in it, so that the cursor of another query is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +18,9 @@ from mlflow_dynamodbstore.table.schema import Schema
 
 def after_query(schema: Schema, query: Query, last: Wire | None) -> str | None:
     """The cursor for the page after the one that ended at ``last``."""
-    return _write([query.index or "", *_place(_query_names(schema, query), last)]) if last else None
+    return (
+        _write([query.index or "", *_position(_query_names(schema, query), last)]) if last else None
+    )
 
 
 def start_of_query(schema: Schema, query: Query) -> Wire | None:
@@ -27,8 +28,8 @@ def start_of_query(schema: Schema, query: Query) -> Wire | None:
     if query.cursor is None:
         return None
     names = _query_names(schema, query)
-    index, *place = _read(query.cursor, 1 + len(names))
-    start = dict(zip(names, place, strict=True))
+    index, *position = _read(query.cursor, 1 + len(names))
+    start = dict(zip(names, position, strict=True))
     partition = schema.by_name[query.index].pk if query.index else None
     if index != (query.index or "") or start[partition or schema.pk] != query.partition:
         raise _foreign(query.cursor)
@@ -37,7 +38,7 @@ def start_of_query(schema: Schema, query: Query) -> Wire | None:
 
 def after_scan(schema: Schema, scan: Scan, last: Wire | None) -> str | None:
     """The cursor for the page of this segment after the one that ended at ``last``."""
-    return _write([_segment(scan), *_place((schema.pk, schema.sk), last)]) if last else None
+    return _write([_segment(scan), *_position((schema.pk, schema.sk), last)]) if last else None
 
 
 def start_of_scan(schema: Schema, scan: Scan) -> Wire | None:
@@ -51,7 +52,7 @@ def start_of_scan(schema: Schema, scan: Scan) -> Wire | None:
 
 
 def _query_names(schema: Schema, query: Query) -> tuple[str, ...]:
-    """The attributes that make a place: the table's key, and the index's own."""
+    """The attributes that make a position: the key of the table, and that of the index."""
     if query.index is None:
         return (schema.pk, schema.sk)
     index = schema.by_name[query.index]
@@ -62,7 +63,7 @@ def _segment(scan: Scan) -> str:
     return f"scan {scan.segment}/{scan.segments}"
 
 
-def _place(names: tuple[str, ...], last: Wire) -> list[str]:
+def _position(names: tuple[str, ...], last: Wire) -> list[str]:
     return [last[name]["S"] for name in names]
 
 
@@ -84,4 +85,4 @@ def _read(cursor: str, length: int) -> list[str]:
 
 
 def _foreign(cursor: str) -> InvalidRequest:
-    return InvalidRequest(f"the cursor {cursor!r} is not one of this query")
+    return InvalidRequest(f"the cursor {cursor!r} belongs to another query")

@@ -1,4 +1,4 @@
-"""The table as DynamoDB describes it: made from our schema, and held against it. Pure functions."""
+"""A table's definition for DynamoDB, made from our schema and compared with it. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = {"GSI": "GlobalSecondaryIndexes", "LSI": "LocalSecondaryIndexes"}
 def table_definition(schema: Schema, name: str) -> dict[str, Any]:
     """The arguments of CreateTable, and the properties of ``AWS::DynamoDB::Table``.
 
-    Billing is by request. The table is protected against deletion: losing it is losing everything.
+    Billing is by request. The table is protected against deletion.
     """
     definition: dict[str, Any] = {
         "TableName": name,
@@ -39,7 +39,7 @@ def table_definition(schema: Schema, name: str) -> dict[str, Any]:
 def check_table(schema: Schema, described: dict[str, Any]) -> None:
     """Raise ``SchemaMismatch`` naming the first difference between a table and our schema.
 
-    Further indexes are none of our business, and harmless.
+    Additional indexes are harmless.
     """
     table = f"table {described.get('TableName')!r}"
     _expect(f"the key of {table}", (schema.pk, schema.sk), _key_names(described))

@@ -1,33 +1,37 @@
-"""The DynamoDB engine: every operation of the contract as one request, or a few side by side."""
+"""The DynamoDB engine: each operation of the contract is one request, or several in parallel."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
 
 import botocore.session
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_GET,
     MAX_ITEM_BYTES,
+    Capabilities,
     Got,
+    Observer,
     Outcome,
     Page,
     Patch,
     Put,
     Query,
     Scan,
+    TableState,
     TransactWrite,
     Write,
 )
 from mlflow_dynamodbstore.table.dynamodb import cursors, requests
-from mlflow_dynamodbstore.table.dynamodb.admin import Admin, TableState
+from mlflow_dynamodbstore.table.dynamodb.admin import Admin
 from mlflow_dynamodbstore.table.dynamodb.bulk import BulkWrite
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
 from mlflow_dynamodbstore.table.dynamodb.connection import Connection, Connector
-from mlflow_dynamodbstore.table.dynamodb.errors import ON_THE_WIRE, translate
+from mlflow_dynamodbstore.table.dynamodb.errors import REQUEST_ERRORS, translate
 from mlflow_dynamodbstore.table.dynamodb.transport import Body, ServiceError
 from mlflow_dynamodbstore.table.dynamodb.workers import Workers
 from mlflow_dynamodbstore.table.errors import (
@@ -38,27 +42,25 @@ from mlflow_dynamodbstore.table.errors import (
     TableError,
     TransactionCancelled,
 )
+from mlflow_dynamodbstore.table.location import LOCAL_REGION, Location
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
-from mlflow_dynamodbstore.table.uri import LOCAL_REGION, Location
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
 class DynamoDBEngine:
     """One table on AWS, or on anything that speaks DynamoDB's protocol.
 
-    - ``region``: of AWS; for another endpoint, the region its requests are signed for.
-    - ``endpoint_url``: where requests go when that is not AWS's own address of the region.
+    - ``region``: of AWS; for another endpoint, the region for which requests are signed.
+    - ``endpoint_url``: where requests go, if not to AWS's own address of the region.
     - ``session``: a botocore session with credentials; by default one from the environment.
-    - ``max_connections``: connections kept open. ``workers``: requests of one bulk write at once.
+    - ``max_connections``: connections kept open. ``workers``: parallel requests of a bulk write.
     - ``transport``: see :mod:`~mlflow_dynamodbstore.table.dynamodb.transport`.
 
-    When ``observer`` is set it is called after each request for data, with the operation's name
-    and the answer, which then tells the capacity consumed. For a request that failed the answer is
-    ``{"Error": {"Code": ..., "Message": ...}}``. It may be called from several threads at once.
+    When ``observer`` is set, it is called after each request for data with the operation's name and
+    the answer, which includes the consumed capacity. If the request failed, the answer is
+    ``{"Error": {"Code": ..., "Message": ...}}``. Several threads may call it at once.
     """
-
-    waits_on_network = True
 
     def __init__(
         self,
@@ -73,7 +75,8 @@ class DynamoDBEngine:
         transport: Literal["direct", "botocore"] = "direct",
     ) -> None:
         self.schema = schema
-        self.observer: Callable[[str, dict[str, Any]], None] | None = None
+        self.observer: Observer | None = None
+        self.capabilities = Capabilities(waits_on_network=True, observable=self, state=self.state)
         self._location = _location(table_name, region, endpoint_url)
         self._table = table_name
         self._connector = Connector(self._location, session, max_connections, transport)
@@ -83,38 +86,28 @@ class DynamoDBEngine:
 
     @property
     def uri(self) -> str:
-        """The URI that opens this table again."""
         return str(self._location)
 
     def prepare(self, *, create: bool) -> None:
-        """Make sure the table exists and has our schema."""
-        try:
-            Admin(self._connected().client, self.schema, self._location).prepare(create=create)
-        except ON_THE_WIRE as error:
-            raise translate(error, self._location, write=False) from error
+        with self._admin() as admin:
+            admin.prepare(create=create)
 
     def remove(self) -> None:
         """Delete the table with all its data, for ``destroy``."""
-        try:
-            Admin(self._connected().client, self.schema, self._location).remove()
-        except ON_THE_WIRE as error:
-            raise translate(error, self._location, write=True) from error
+        with self._admin(write=True) as admin:
+            admin.remove()
 
     def state(self) -> TableState:
-        """How the table is set up, for ``doctor``."""
-        try:
-            return Admin(self._connected().client, self.schema, self._location).state()
-        except ON_THE_WIRE as error:
-            raise translate(error, self._location, write=False) from error
+        """The settings of the table, for ``doctor``."""
+        with self._admin() as admin:
+            return admin.state()
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        """The item at a key, or None."""
         request = requests.get(self._table, self.schema, key, consistent=consistent)
         item = self._call("GetItem", request).get("Item")
         return decode_item(item) if item else None
 
     def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:
-        """Up to 100 items."""
         if not keys:
             return Got()
         if len(keys) > MAX_BATCH_GET:
@@ -129,27 +122,23 @@ class DynamoDBEngine:
         )
 
     def apply(self, write: Write) -> Item | None:
-        """Do one write and return the image its ``returns`` asks for."""
         operation, request = requests.single_write(self._table, self.schema, write)
         image = self._call(operation, request, write=True).get("Attributes")
         return decode_item(image) if image else None
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, each on its own."""
         bulk = BulkWrite(self._table, self.schema, writes, apply=self.apply, call=self._call_write)
         return bulk.run(self._workers)
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
-        """Do up to 100 writes and checks on different keys, all or none."""
         request = requests.transact(self._table, self.schema, writes, token)
         try:
             self._call("TransactWriteItems", request, write=True)
         except ItemTooLarge as error:
-            # A put that is too large is refused before the transaction begins, without its place.
+            # A put that is too large is refused before the transaction begins, and is not named.
             raise TransactionCancelled(_too_large(writes, str(error))) from error
 
     def query(self, query: Query) -> Page:
-        """One page of a partition."""
         answer = self._call("Query", requests.query(self._table, self.schema, query))
         last = answer.get("LastEvaluatedKey")
         return Page(
@@ -158,7 +147,6 @@ class DynamoDBEngine:
         )
 
     def scan(self, scan: Scan) -> Page:
-        """One page of everything."""
         answer = self._call("Scan", requests.scan(self._table, self.schema, scan))
         last = answer.get("LastEvaluatedKey")
         return Page(
@@ -167,12 +155,19 @@ class DynamoDBEngine:
         )
 
     def close(self) -> None:
-        """Let go of connections and threads; a later call opens new ones."""
+        """Release connections and threads; a later call opens new ones."""
         self._workers.close()
         with self._connecting:
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    @contextmanager
+    def _admin(self, *, write: bool = False) -> Iterator[Admin]:
+        try:
+            yield Admin(self._connected().client, self.schema, self._location)
+        except REQUEST_ERRORS as error:
+            raise translate(error, self._location, write=write) from error
 
     def _call(self, operation: str, request: Body, *, write: bool = False) -> Body:
         observer = self.observer
@@ -180,7 +175,7 @@ class DynamoDBEngine:
             request["ReturnConsumedCapacity"] = "INDEXES"
         try:
             answer = self._connected().transport.call(operation, request)
-        except ON_THE_WIRE as error:
+        except REQUEST_ERRORS as error:
             failure = translate(error, self._location, write=write)
             if observer is not None:
                 observer(operation, _error_answer(error, failure))
@@ -207,12 +202,12 @@ def _location(table: str, region: str | None, endpoint_url: str | None) -> Locat
     if endpoint_url is not None:
         return Location("endpoint", table, region or LOCAL_REGION, endpoint_url.rstrip("/"))
     if region is None:
-        raise InvalidRequest("a table on AWS has a region; write dynamodb://us-east-1/mlflow")
+        raise InvalidRequest("a table on AWS needs a region; write dynamodb://us-east-1/mlflow")
     return Location("aws", table, region)
 
 
 def _too_large(writes: Sequence[TransactWrite], message: str) -> list[Refusal | None]:
-    """Reasons that name the puts which are too large or, where none is, all that may have grown."""
+    """Reasons that name the puts that are too large, or if none is, all patches."""
     blamed = {
         n
         for n, write in enumerate(writes)

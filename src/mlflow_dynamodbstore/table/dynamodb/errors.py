@@ -1,4 +1,4 @@
-"""What the wire says went wrong, in the words of the table contract. The one place for it."""
+"""Errors of botocore and of DynamoDB as errors of a table."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from mlflow_dynamodbstore.table.errors import (
     TransactionCancelled,
     Unavailable,
 )
-from mlflow_dynamodbstore.table.uri import Location
+from mlflow_dynamodbstore.table.location import Location
 
-ON_THE_WIRE = (
+REQUEST_ERRORS = (
     ServiceError,
     AnswerCutShort,
     PayloadTooLarge,
     boto.BotoCoreError,
     boto.ClientError,
 )
-"""What sending a request may raise, for an ``except`` clause before :func:`translate`."""
+"""What sending a request may raise, and :func:`translate` takes."""
 
 _THROTTLED = {
     "ProvisionedThroughputExceededException",
@@ -42,8 +42,8 @@ _THROTTLED = {
     "Throttling",
     "RequestLimitExceeded",
     "LimitExceededException",
-    # The item takes part in a transaction (or a replication) that is under way: this request did
-    # nothing, and in a moment it can.
+    # A running transaction or replication holds the item: this request did nothing, and will soon
+    # succeed.
     "TransactionConflictException",
     "ReplicatedWriteConflictException",
 }
@@ -88,11 +88,11 @@ _NEVER_SENT = (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.Prox
 
 
 def translate(error: Exception, location: Location, *, write: bool) -> TableError:
-    """The table's error for one of ``ON_THE_WIRE``; ``write`` if the request was to change data."""
+    """The table's error for one of ``REQUEST_ERRORS``; ``write``: the request was a write."""
     if isinstance(error, boto.ClientError):
         error = service_error(error)
     if isinstance(error, ServiceError):
-        return _answered(error, location, write=write)
+        return _translate_answer(error, location, write=write)
     if isinstance(error, _NO_CREDENTIALS):
         return AccessDenied(
             f"no usable AWS credentials for {location}: {error} {_advice(location)}"
@@ -104,7 +104,7 @@ def translate(error: Exception, location: Location, *, write: bool) -> TableErro
     return Unavailable(f"no answer came from {location}: {error}", maybe_applied=write)
 
 
-def _answered(error: ServiceError, location: Location, *, write: bool) -> TableError:
+def _translate_answer(error: ServiceError, location: Location, *, write: bool) -> TableError:
     code, said = error.code, f"{error.message or 'no message'} ({error.code})"
     if code == "ConditionalCheckFailedException":
         old = error.body.get("Item")
@@ -112,7 +112,7 @@ def _answered(error: ServiceError, location: Location, *, write: bool) -> TableE
     if code == "TransactionCanceledException":
         return _cancelled(error)
     if code == "TransactionInProgressException":
-        # The first try with this token is still under way; what becomes of it is not known yet.
+        # The first try with this token is still running; its result is not known yet.
         return Unavailable(said, maybe_applied=True)
     if code in _THROTTLED:
         return Throttled(said)
@@ -146,7 +146,7 @@ def _cancelled(error: ServiceError) -> TransactionCancelled | InvalidRequest:
             reasons.append(None)
             continue
         known = RefusalCode.ITEM_TOO_LARGE if _is_item_size(message) else _REASONS.get(code)
-        if known is None:  # one operation is wrong in itself
+        if known is None:  # the operation itself is invalid
             return InvalidRequest(f"operation {len(reasons)}: {message or 'no message'} ({code})")
         old = reason.get("Item")
         reasons.append(Refusal(known, message, decode_item(old) if old else None))
@@ -154,15 +154,15 @@ def _cancelled(error: ServiceError) -> TransactionCancelled | InvalidRequest:
 
 
 def _is_item_size(message: str) -> bool:
-    """Whether a validation failed for the size of an item; its code does not tell."""
+    """Whether the size of an item is what failed to validate; the code does not tell."""
     text = message.lower()
     return "item size" in text and "exceeded" in text
 
 
 def _advice(location: Location) -> str:
     if not location.is_aws:
-        return "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY as this endpoint wants them."
+        return "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to what this endpoint accepts."
     return (
         "Check them with `aws sts get-caller-identity`, sign in again if they have expired, and "
-        "see that they allow the dynamodb actions on this table."
+        "make sure that they allow the dynamodb actions on this table."
     )

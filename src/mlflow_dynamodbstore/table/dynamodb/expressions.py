@@ -1,7 +1,7 @@
 """Conditions, updates and projections as DynamoDB's expressions.
 
-One :class:`Expressions` belongs to one request: it gathers the names and values that the request's
-expressions stand for, so that the same name is sent once.
+One :class:`Expressions` belongs to one request: it collects the names and values of the request's
+expressions, so that each name is sent once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Expressions:
         self._values: dict[str, Wire] = {}
 
     def add_to(self, request: dict[str, Any]) -> None:
-        """Put the names and values into the request that the expressions went into."""
+        """Put the collected names and values into the request."""
         if self._names:
             request["ExpressionAttributeNames"] = {
                 placeholder: name for name, placeholder in self._names.items()
@@ -49,23 +49,25 @@ class Expressions:
             request["ExpressionAttributeValues"] = self._values
 
     def condition(self, condition: ConditionBase) -> str:
-        """A condition or filter. Raises ``InvalidRequest`` for one that says nothing by itself."""
+        """A condition or filter. Raises ``InvalidRequest`` for an incomplete one."""
         if not isinstance(condition, _COMPLETE):
             raise InvalidRequest(f"{type(condition).__name__} is not a complete condition")
         return self._part(condition)
 
     def key_condition(self, pk: str, partition: str, sk: str, where: ConditionBase | None) -> str:
-        """The part of a table or index that a query reads."""
+        """The partition and range that a query reads."""
         expression = f"{self.name(pk)} = {self.value(partition)}"
         if where is None:
             return expression
         if not isinstance(where, _KEY_COMPARISONS):
-            raise InvalidRequest(f"{type(where).__name__} cannot choose a range of sort keys")
+            raise InvalidRequest(f"{type(where).__name__} cannot be a condition on a sort key")
         attribute, *bounds = where.get_expression()["values"]
         if not isinstance(attribute, boto.AttributeBase) or attribute.name != sk:
-            raise InvalidRequest(f"the range of this query is one of {sk!r} and nothing else")
+            raise InvalidRequest(f"the range of this query must be a condition on Key({sk!r})")
         if not all(isinstance(bound, str) for bound in bounds):
-            raise InvalidRequest(f"the range of {sk!r} is bounded by strings")
+            raise InvalidRequest(
+                f"the sort key {sk!r} is a string and can be compared only with strings"
+            )
         if not isinstance(where, boto.BeginsWith):
             return f"{expression} AND {self._part(where)}"
         return expression + self._prefix(sk, bounds[0])
@@ -83,11 +85,11 @@ class Expressions:
         return " ".join(f"{verb} {', '.join(parts)}" for verb, parts in clauses if parts)
 
     def projection(self, names: tuple[str, ...]) -> str:
-        """The attributes that an answer should hold."""
+        """The attributes that the answer should contain."""
         return ", ".join(self.name(name) for name in names)
 
     def name(self, name: str) -> str:
-        """The placeholder of one attribute name, dots and all."""
+        """The placeholder of one attribute name, which may contain dots."""
         return self._names.setdefault(name, f"#n{len(self._names)}")
 
     def value(self, value: Any) -> str:
@@ -97,7 +99,7 @@ class Expressions:
         return placeholder
 
     def _prefix(self, sk: str, prefix: str) -> str:
-        """``begins_with`` as a range: the same items and units, and emulators read less for it."""
+        """``begins_with`` as a range: the same items and units, but emulators read less."""
         if not prefix:
             return ""
         name = self.name(sk)
@@ -107,7 +109,7 @@ class Expressions:
         return f" AND {name} BETWEEN {low} AND {high}"
 
     def _part(self, part: Any) -> str:
-        """A condition, an attribute or a value, whatever stands at this place of a condition."""
+        """A part of a condition: a condition, an attribute or a value."""
         if isinstance(part, ConditionBase):
             expression = part.get_expression()
             values = expression["values"]

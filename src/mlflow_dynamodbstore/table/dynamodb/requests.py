@@ -1,4 +1,4 @@
-"""The requests of the contract's operations, as DynamoDB takes them. Pure functions."""
+"""The operations of the contract as DynamoDB's requests. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from boto3.dynamodb.conditions import ConditionBase
 
 from mlflow_dynamodbstore.table.contract import (
-    MAX_TRANSACTION,
     Check,
     Delete,
     Patch,
@@ -23,10 +22,15 @@ from mlflow_dynamodbstore.table.dynamodb.codec import encode_item, encode_key
 from mlflow_dynamodbstore.table.dynamodb.expressions import Expressions
 from mlflow_dynamodbstore.table.dynamodb.transport import Body
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.request_checks import (
+    check_distinct,
+    check_limit,
+    check_segment,
+    check_transaction,
+    key_of,
+)
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Key
-
-MAX_TOKEN_LENGTH = 36
 
 _OPERATIONS: dict[type, str] = {Put: "PutItem", Patch: "UpdateItem", Delete: "DeleteItem"}
 _TRANSACTION_PARTS: dict[type, str] = {
@@ -77,11 +81,8 @@ def batch_write(table: str, schema: Schema, writes: Sequence[Write]) -> Body:
 
 def transact(table: str, schema: Schema, writes: Sequence[TransactWrite], token: str) -> Body:
     """A TransactWriteItems."""
-    if not 1 <= len(writes) <= MAX_TRANSACTION:
-        raise InvalidRequest(f"a transaction takes 1 to {MAX_TRANSACTION} operations")
-    if not 1 <= len(token) <= MAX_TOKEN_LENGTH:
-        raise InvalidRequest(f"a transaction's token has 1 to {MAX_TOKEN_LENGTH} characters")
-    refuse_repeated_keys(schema, writes)
+    check_transaction(len(writes), token)
+    check_distinct([key_of(schema, write) for write in writes])
     parts = [{_TRANSACTION_PARTS[type(w)]: _write(table, schema, w)} for w in writes]
     return {"TransactItems": parts, "ClientRequestToken": token}
 
@@ -92,7 +93,7 @@ def query(table: str, schema: Schema, query: Query) -> Body:
     if query.index is not None:
         index = schema.by_name.get(query.index)
         if index is None:
-            raise InvalidRequest(f"there is no index {query.index!r}")
+            raise InvalidRequest(f"the table has no index {query.index!r}")
     pk, sk = (index.pk or schema.pk, index.sk) if index else (schema.pk, schema.sk)
 
     expressions = Expressions()
@@ -118,34 +119,13 @@ def query(table: str, schema: Schema, query: Query) -> Body:
 
 def scan(table: str, schema: Schema, scan: Scan) -> Body:
     """A Scan."""
-    if not 0 <= scan.segment < scan.segments:
-        raise InvalidRequest(f"there is no segment {scan.segment} of {scan.segments}")
+    check_segment(scan)
     request: Body = {"TableName": table, "ConsistentRead": True}
     if scan.segments > 1:
         request["Segment"], request["TotalSegments"] = scan.segment, scan.segments
     start = cursors.start_of_scan(schema, scan)
     _page(request, Expressions(), scan.limit, scan.filter, start)
     return request
-
-
-def key_of(schema: Schema, write: TransactWrite) -> Key:
-    """The primary key that a write is about. Raises ``InvalidRequest`` for an item without one."""
-    if not isinstance(write, Put):
-        return write.key
-    try:
-        return schema.key_of(write.item)
-    except KeyError as error:
-        raise InvalidRequest(f"the item has no attribute {error}, part of its key") from error
-
-
-def refuse_repeated_keys(schema: Schema, writes: Sequence[TransactWrite]) -> None:
-    """Raise ``InvalidRequest`` when two writes are about one item."""
-    seen: set[Key] = set()
-    for write in writes:
-        key = key_of(schema, write)
-        if key in seen:
-            raise InvalidRequest(f"the key {tuple(key)} is named twice")
-        seen.add(key)
 
 
 def _write(table: str, schema: Schema, write: TransactWrite) -> Body:
@@ -170,9 +150,8 @@ def _page(
     condition: ConditionBase | None,
     start: Body | None,
 ) -> None:
+    check_limit(limit)
     if limit is not None:
-        if limit < 1:
-            raise InvalidRequest(f"the limit of a page is 1 or more, not {limit}")
         request["Limit"] = limit
     if condition is not None:
         request["FilterExpression"] = expressions.condition(condition)

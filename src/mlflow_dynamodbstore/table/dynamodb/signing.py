@@ -1,8 +1,8 @@
 """AWS Signature Version 4 for one kind of request: a JSON body posted to DynamoDB.
 
-botocore's signer serves every service and every kind of request, and costs about as much time as
-sending the request. This one knows its few headers in advance and keeps the day's signing key. A
-test holds its signatures against botocore's.
+botocore's signer serves every service and kind of request, and takes about as long as sending the
+request. This one knows its few headers and keeps the day's signing key. A test compares its
+signatures with botocore's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 class Signer:
     """Makes the headers of requests to one endpoint.
 
-    ``credentials`` is botocore's object, which renews temporary ones when it is asked for them.
+    ``credentials`` is botocore's object, which renews temporary credentials when they are read.
     """
 
     def __init__(self, credentials: Any, region: str, url: str) -> None:
@@ -58,7 +58,7 @@ class Signer:
         return headers
 
     def _signing_key(self, day: str, secret: str) -> bytes:
-        # One assignment of one tuple, so that threads need no lock.
+        # A tuple is assigned at once, so threads need no lock.
         kept_day, kept_secret, key = self._key
         if (kept_day, kept_secret) != (day, secret):
             key = f"AWS4{secret}".encode()

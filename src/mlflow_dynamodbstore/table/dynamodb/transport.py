@@ -1,10 +1,10 @@
-"""Sending one request and getting its answer, as plain JSON dicts.
+"""Send one request and receive its answer, as plain JSON dicts.
 
-Two ways, one face. :class:`DirectTransport` posts JSON that it signed itself through botocore's
-HTTP session, with botocore's credentials: for DynamoDB the rest of botocore's path (walking the
-service model over every value, building headers, calling hooks) takes more time than everything
-else together. :class:`ClientTransport` calls the ordinary client, for those who need what hooks
-into it, such as instrumentation; it is chosen with ``transport=botocore``.
+:class:`DirectTransport` signs JSON itself and posts it through botocore's HTTP session, with
+botocore's credentials. The rest of botocore (walking the service model over every value, building
+headers, calling hooks) takes more time than everything else together. :class:`ClientTransport`
+calls the ordinary client, for instrumentation that hooks into it; ``transport=botocore`` selects
+it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class AnswerCutShort(Exception):
 
 
 class PayloadTooLarge(Exception):
-    """The request passes what DynamoDB takes at once; it was not sent."""
+    """The request is larger than DynamoDB accepts; it was not sent."""
 
 
 class Transport(Protocol):
-    """Sends requests. What goes wrong comes as ``ServiceError``, ``AnswerCutShort``,
-    ``PayloadTooLarge`` or one of botocore's own exceptions.
+    """Sends requests. Raises ``ServiceError``, ``AnswerCutShort``, ``PayloadTooLarge`` or one of
+    botocore's own exceptions.
     """
 
     def call(self, operation: str, body: Body) -> Body:
@@ -99,7 +99,7 @@ class DirectTransport:
     def call(self, operation: str, body: Body) -> Body:
         payload = to_json(body)
         if len(payload) > MAX_PAYLOAD_BYTES:
-            raise PayloadTooLarge(f"a request of {len(payload)} bytes passes the limit of 16 MB")
+            raise PayloadTooLarge(f"a request of {len(payload)} bytes exceeds the limit of 16 MB")
         headers = self._signer.headers(_TARGET + operation, payload)
         headers["User-Agent"] = self._user_agent
         response = self._http.send(_Request(self._url, payload, headers))
@@ -109,7 +109,7 @@ class DirectTransport:
         try:
             answer: Body = json.loads(content)
         except ValueError as error:
-            raise AnswerCutShort("the answer is not whole JSON") from error
+            raise AnswerCutShort("the answer is not complete JSON") from error
         return answer
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class DirectTransport:
 
 
 def to_json(body: Body) -> bytes:
-    """A request on the wire. Raises ``InvalidRequest`` for text that UTF-8 cannot write."""
+    """The JSON of a request. Raises ``InvalidRequest`` for text that UTF-8 cannot encode."""
     text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=_base64)
     try:
         return text.encode()
@@ -127,12 +127,12 @@ def to_json(body: Body) -> bytes:
 
 def _base64(value: Any) -> str:
     if not isinstance(value, bytes):
-        raise InvalidRequest(f"a request holds no values of type {type(value).__name__}")
+        raise InvalidRequest(f"a request cannot hold values of type {type(value).__name__}")
     return b2a_base64(value, newline=False).decode("ascii")
 
 
 def _error_answer(status: int, content: bytes) -> ServiceError:
-    """The error in an answer; a proxy's page of HTML has only its status."""
+    """The error in an answer; the HTML page of a proxy has only a status."""
     try:
         body = json.loads(content)
     except ValueError:
@@ -145,7 +145,7 @@ def _error_answer(status: int, content: bytes) -> ServiceError:
 
 
 def service_error(error: ClientError) -> ServiceError:
-    """The same error as the ordinary client tells it."""
+    """An error of the ordinary client as a ``ServiceError``."""
     answer: Body = error.response
     told = answer.get("Error", {})
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -1,4 +1,4 @@
-"""A few threads that send requests side by side."""
+"""A few threads that send requests in parallel."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ Task: TypeAlias = Callable[[], None]
 
 
 class Workers:
-    """Up to ``size`` tasks at once, the caller's thread being one of the workers.
+    """Runs up to ``size`` tasks at once; the caller's thread is one of the workers.
 
-    Since the caller works too, a single task costs no thread, and tasks that themselves call
-    :meth:`run` cannot wait for each other for ever. The threads are started when first needed and
-    do not keep the interpreter from ending.
+    Since the caller works too, a single task needs no thread, and tasks that call :meth:`run`
+    cannot wait for each other for ever. The threads start when they are first needed, and are
+    daemons.
     """
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._lock = threading.Lock()
-        self._forget()
+        self._reset()
 
     def run(self, tasks: Sequence[Task]) -> None:
         """Do all tasks and return when the last is done.
 
-        A task should not raise: its error ends the job before the tasks not yet begun, and is
-        raised here.
+        The first error of a task keeps the others from starting, and is raised here.
         """
         job = _Job(tasks)
         helpers = min(self._size, len(tasks)) - 1
@@ -40,17 +39,17 @@ class Workers:
         job.wait()
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads."""
         with self._lock:
             threads, queue = self._threads, self._queue
-            self._forget()
+            self._reset()
         for _ in range(threads):
             queue.put(None)
 
     def _start(self, wanted: int) -> None:
         with self._lock:
             if self._pid != os.getpid():
-                self._forget()  # threads do not survive a fork
+                self._reset()  # threads do not survive a fork
             while self._threads < wanted:
                 name = f"dynamodb-{self._threads}"
                 worker = threading.Thread(
@@ -59,14 +58,14 @@ class Workers:
                 worker.start()
                 self._threads += 1
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads = 0
         self._pid = os.getpid()
 
 
 class _Job:
-    """Tasks that several threads take one by one until none is left."""
+    """Tasks that several threads take one by one."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = iter(tasks)
@@ -85,9 +84,9 @@ class _Job:
                 return
             error = None
             try:
-                if self._error is None:  # after an error the rest is not begun
+                if self._error is None:  # after an error no other task starts
                     task()
-            except BaseException as raised:  # noqa: BLE001 - handed to the caller's thread
+            except BaseException as raised:  # noqa: BLE001 - raised in the caller's thread
                 error = raised
             with self._lock:
                 self._left -= 1

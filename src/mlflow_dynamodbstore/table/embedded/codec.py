@@ -1,4 +1,4 @@
-"""How items, cursors and transactions are written as bytes."""
+"""Items, cursors and transactions as bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.table.contract import Patch, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.values import Item
 
-_WIDE_INT = 1  # msgpack ends at 64 bits; wider whole numbers are decimal text in this extension
+_WIDE_INT = 1  # the extension for whole numbers beyond msgpack's 64 bits, as decimal text
 
 
 def pack(item: Item) -> bytes:
@@ -27,34 +27,34 @@ def pack(item: Item) -> bytes:
 
 def unpack(body: bytes) -> Item:
     """The item that :func:`pack` wrote."""
-    item: Item = msgpack.unpackb(body, ext_hook=_narrow)
+    item: Item = msgpack.unpackb(body, ext_hook=_unpack_wide_int)
     return item
 
 
-def _wide(value: Any) -> msgpack.ExtType:
+def _pack_wide_int(value: Any) -> msgpack.ExtType:
     if type(value) is int:
         return msgpack.ExtType(_WIDE_INT, str(value).encode())
-    raise InvalidRequest(f"a table holds no values of type {type(value).__name__}")
+    raise InvalidRequest(f"a table cannot hold values of type {type(value).__name__}")
 
 
 class _Packers(threading.local):
     """A packer for each thread: making one takes as long as packing an item with it."""
 
     def __init__(self) -> None:
-        self.pack = msgpack.Packer(default=_wide).pack
+        self.pack = msgpack.Packer(default=_pack_wide_int).pack
 
 
 _packers = _Packers()
 
 
-def _narrow(code: int, data: bytes) -> int:
+def _unpack_wide_int(code: int, data: bytes) -> int:
     if code == _WIDE_INT:
         return int(data)
     raise ValueError(f"the file holds a value of unknown kind {code}")
 
 
 def write_cursor(kind: str, position: Sequence[str]) -> str:
-    """A page's end as opaque text fit for a URL; ``kind`` says what it is a position in."""
+    """The end of a page as opaque text for URLs; ``kind`` names what the position is in."""
     packed = msgpack.packb([kind, *position])
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
@@ -74,13 +74,13 @@ def read_cursor(kind: str, length: int, cursor: str) -> list[str]:
 
 
 def fingerprint(writes: Sequence[TransactWrite]) -> bytes:
-    """A digest that tells one transaction from another under the same token."""
-    plain = msgpack.packb([_plain(write) for write in writes], default=_wide)
+    """A digest that tells whether two transactions with the same token are the same."""
+    plain = msgpack.packb([_packable(write) for write in writes], default=_pack_wide_int)
     return hashlib.blake2b(plain, digest_size=16).digest()
 
 
-def _plain(write: TransactWrite) -> list[Any]:
-    parts: list[Any] = [type(write).__name__, _plain_condition(write.condition)]
+def _packable(write: TransactWrite) -> list[Any]:
+    parts: list[Any] = [type(write).__name__, _packable_condition(write.condition)]
     if isinstance(write, Put):
         return [*parts, write.item]
     parts.append(list(write.key))
@@ -91,10 +91,10 @@ def _plain(write: TransactWrite) -> list[Any]:
     return parts
 
 
-def _plain_condition(part: Any) -> Any:
+def _packable_condition(part: Any) -> Any:
     if isinstance(part, ConditionBase):
         values = part.get_expression()["values"]
-        return [type(part).__name__, [_plain_condition(value) for value in values]]
+        return [type(part).__name__, [_packable_condition(value) for value in values]]
     if isinstance(part, AttributeBase):
         return {"attribute": part.name}
     return part

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from mlflow_dynamodbstore.table.contract import (
+    Capabilities,
     Got,
     Outcome,
     Page,
@@ -17,16 +18,16 @@ from mlflow_dynamodbstore.table.contract import (
     TransactWrite,
     Write,
 )
-from mlflow_dynamodbstore.table.embedded import stamp
-from mlflow_dynamodbstore.table.embedded.expiry import forget_notes, remove_expired
+from mlflow_dynamodbstore.table.embedded import file_setup
+from mlflow_dynamodbstore.table.embedded.batch_writer import BatchWriter
+from mlflow_dynamodbstore.table.embedded.expiry import remove_expired, remove_old_tokens
 from mlflow_dynamodbstore.table.embedded.file import File, Synchronous
-from mlflow_dynamodbstore.table.embedded.lag import Lag
+from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
 from mlflow_dynamodbstore.table.embedded.layout import Layout
-from mlflow_dynamodbstore.table.embedded.many import ManyWriter
 from mlflow_dynamodbstore.table.embedded.reads import Reader
-from mlflow_dynamodbstore.table.embedded.requests import check_batch_get, check_key
 from mlflow_dynamodbstore.table.embedded.sweeper import sweeper
 from mlflow_dynamodbstore.table.embedded.writes import Writer
+from mlflow_dynamodbstore.table.request_checks import check_batch_get, check_key
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -35,14 +36,11 @@ class EmbeddedEngine:
     """A table in a file, for any number of threads and processes of one machine.
 
     With ``synchronous="FULL"`` a write that returned survives a power cut. With ``"NORMAL"`` it
-    survives the end of the process, however it ends, but a power cut may take the last ones.
+    survives a crash of the process, but a power cut may lose the last writes.
 
-    Two options make it behave as badly as DynamoDB may, for tests: with ``index_lag`` global
-    indexes show a write only after so many seconds, and with ``collection_limit`` a partition
-    refuses to grow past so many bytes.
+    Two options imitate DynamoDB in tests: with ``index_lag`` global indexes show a write so many
+    seconds late, and with ``collection_limit`` a partition cannot grow beyond so many bytes.
     """
-
-    never_loses_answers = True
 
     def __init__(
         self,
@@ -59,44 +57,40 @@ class EmbeddedEngine:
         self._query_string = _query_string(synchronous, index_lag, collection_limit)
         self._clock = clock
         self._layout = Layout(schema)
-        self._lag = Lag(index_lag, clock) if index_lag > 0 else None
-        # The sweeper joins whenever a connection is opened, so also in a forked child that works.
-        self._file = File(self.path, synchronous, opened=lambda: sweeper.watch(self))
+        self._lag = IndexLag(index_lag, clock) if index_lag > 0 else None
+        # Each new connection tells the sweeper, also in a forked child.
+        self._file = File(self.path, synchronous, on_open=lambda: sweeper.watch(self))
         self._reader = Reader(self._file, self._layout, self._lag)
         self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
-        self._many = ManyWriter(self._file, self._layout, self._writer)
-        if not self._writer.is_watchful:
-            self.redate = self._writer.redate
+        self._batch_writer = BatchWriter(self._file, self._layout, self._writer)
+        self.capabilities = Capabilities(
+            local=self, redate=None if self._writer.always_reads else self.redate
+        )
 
     @property
     def uri(self) -> str:
-        """The URI that opens this table again."""
         return f"dynamodb:///{self.path}{self._query_string}"
 
     @property
     def expiry_clock(self) -> Callable[[], float] | None:
-        """The clock by which items that writes meet are expired; set by the table."""
+        """The clock by which writes judge whether an item has expired; set by the table."""
         return self._writer.expiry_clock
 
     @expiry_clock.setter
-    def expiry_clock(self, clock: Callable[[], float]) -> None:
+    def expiry_clock(self, clock: Callable[[], float] | None) -> None:
         self._writer.expiry_clock = clock
 
     def prepare(self, *, create: bool) -> None:
-        """Make sure the file exists and is ours. Raises ``TableMissing``, ``SchemaMismatch`` and
-        ``BadTableURI``.
-        """
-        stamp.prepare(self.path, self._layout, create=create)
+        file_setup.prepare(self.path, self._layout, create=create)
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:  # noqa: ARG002 - always is
-        """The item at a key, or None."""
         check_key(*key)
         sql = self._layout.get
         row = self._file.read(lambda connection: connection.execute(sql, key).fetchone())
         return None if row is None else self._layout.item(*key, *row)
 
     def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:  # noqa: ARG002
-        """Up to 100 items as they were at one moment."""
+        """Up to 100 items, all from the same state of the table."""
         check_batch_get(keys)
         sql = self._layout.get
 
@@ -111,38 +105,39 @@ class EmbeddedEngine:
         return Got(self._file.snapshot(read))
 
     def apply(self, write: Write) -> Item | None:
-        """Do one write. Raises ``ConditionFailed``, ``ItemTooLarge`` and ``CollectionFull``."""
         return self._writer.apply(write)
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, each on its own; they become durable together."""
-        return self._many.apply_many(writes)
+        """Do many writes independently; they become durable together."""
+        return self._batch_writer.apply_in_order(writes, ())
 
     def apply_in_order(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
-        """Do many writes, then others if all of them were applied; all become durable together."""
-        return self._many.apply_in_order(writes, then)
+        """Do many writes, then others if all were applied; all become durable together."""
+        return self._batch_writer.apply_in_order(writes, then)
+
+    def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
+        self._writer.redate(partition, ranges, ttl)
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
-        """Do up to 100 writes and checks, all or none. Raises ``TransactionCancelled``."""
         self._writer.transact(writes, token)
 
     def query(self, query: Query) -> Page:
-        """One page of a partition, of the table or of an index."""
         return self._reader.query(query)
 
     def scan(self, scan: Scan) -> Page:
-        """One page of everything."""
         return self._reader.scan(scan)
 
     def sweep(self, now: float | None = None) -> int:
-        """Remove items expired at a moment, the present by default, and say how many."""
+        """Remove the items that have expired at a time, by default now, and return how many."""
         moment = self._clock() if now is None else now
-        forget_notes(self._file, self._lag, moment)
+        remove_old_tokens(self._file, moment)
+        if self._lag is not None:
+            self._file.write(self._lag.forget)
         return remove_expired(self._file, self._layout, self._lag, moment)
 
     def close(self) -> None:
-        """Close the file. Calling it twice is fine."""
-        sweeper.forget(self)
+        """Close the file. It may be called twice."""
+        sweeper.unwatch(self)
         self._file.close()
 
 

@@ -1,28 +1,27 @@
-"""Take out of the file what nobody can see any more.
+"""Remove expired items from the file.
 
-Nearly everything that expires does so long after it was written: the history of a metric after a
-year. An index of all these times would double what it takes to log a metric. Instead there is a
-*note* for each hour in which something of a group expires, a group being the items of a partition
-whose sort keys begin with the same two words (a run, a trace). A note is written together with
-the first item it speaks of; when its hour has come, the group is looked through.
+Most items that expire do so long after they were written: the history of a metric after a year. An
+index of all these times would double the time to log a metric. Instead a *note* says that items of
+a group expire in a certain hour. A group is the items of a partition whose sort keys begin with the
+same two words: a run, a trace. A note is written together with the first such item. When its hour
+has come, the group is searched.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 from mlflow_dynamodbstore.table.embedded.file import File
-from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import Layout, expiry
+from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
+from mlflow_dynamodbstore.table.embedded.layout import Layout, expiry_of
 from mlflow_dynamodbstore.table.values import Key
 
-# Small, so that a foreground write never waits long for its turn.
+# Small, so that no other write waits long.
 BATCH = 100
 
-# DynamoDB takes a time further back for a mistake, and leaves the item alone.
+# DynamoDB keeps an item with an older time: it takes the time for a mistake.
 OLDEST = 5 * 365 * 86400
 
 TOKEN_SECONDS = 600
@@ -35,62 +34,63 @@ _EXPIRED = "ttl IS NOT NULL AND ttl <= ? AND ttl > ?"
 _ADD = "INSERT OR IGNORE INTO expiries VALUES (?, ?, ?)"
 
 
-class Note(NamedTuple):
-    """That something of a group expires in an hour."""
+class ExpiryNote(NamedTuple):
+    """Some items of a group expire in this hour."""
 
     hour: int
     pk: str
     group: str
 
     @classmethod
-    def of(cls, pk: str, sk: str, ttl: int) -> Note:
+    def of(cls, pk: str, sk: str, ttl: int) -> ExpiryNote:
         return cls(ttl // HOUR, pk, "#".join(sk.split("#", 2)[:2]))
 
     @property
     def range(self) -> tuple[str, str, str]:
-        """The partition of the group, and where it begins and ends there."""
+        """The partition of the group, and the sort keys between which it lies."""
         return self.pk, self.group, self.group + _AFTER_ALL_TEXT
 
 
-class Notes:
-    """Writes notes, and remembers which ones there are already.
+class ExpiryNotes:
+    """Writes notes, and remembers those that exist.
 
-    Only whoever holds the lock of writers may use it, and must say when a transaction came to
-    nothing.
+    Only the holder of the write lock may use it. It must call ``forget`` after a rollback.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._known: set[Note] = set()
+        self._known: set[ExpiryNote] = set()
 
     def write(self, connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Note those that expire among rows that the same transaction writes."""
+        """Write notes for the rows that expire among those that the same transaction writes."""
         partition, below, hour = None, "", 0
         for row in rows:
-            ttl = expiry(row)
+            ttl = expiry_of(row)
             if ttl is None:
                 continue
             pk, sk = row[:2]
             if pk == partition and sk.startswith(below) and ttl // HOUR == hour:
-                continue  # the points of one call are of one run, and expire together
-            note = Note.of(pk, sk, ttl)
+                continue  # the points of one call belong to one run and expire together
+            note = ExpiryNote.of(pk, sk, ttl)
             self._write(connection, note)
             partition, below, hour = pk, f"{note.group}#", note.hour
 
     def write_range(
         self, connection: sqlite3.Connection, pk: str, low: str, high: str, ttl: int
     ) -> None:
-        """Note the items of a range, which the same transaction gives another expiry."""
-        ends = Note.of(pk, low, ttl), Note.of(pk, high, ttl)
+        """Write notes for a range whose expiry the same transaction changes."""
+        ends = ExpiryNote.of(pk, low, ttl), ExpiryNote.of(pk, high, ttl)
         if ends[0] == ends[1]:
             self._write(connection, ends[0])
             return
         inside = "SELECT sk FROM items WHERE pk = ? AND sk BETWEEN ? AND ?"
-        for note in {Note.of(pk, sk, ttl) for (sk,) in connection.execute(inside, (pk, low, high))}:
+        for note in {
+            ExpiryNote.of(pk, sk, ttl) for (sk,) in connection.execute(inside, (pk, low, high))
+        }:
             self._write(connection, note)
 
-    def _write(self, connection: sqlite3.Connection, note: Note) -> None:
-        # An hour that has begun may be done with by the time that its items are written.
+    def _write(self, connection: sqlite3.Connection, note: ExpiryNote) -> None:
+        # When its hour has begun, the note may have been removed already.
         if note not in self._known or note.hour <= self._clock() // HOUR:
             connection.execute(_ADD, note)
             if len(self._known) >= MOST_REMEMBERED:
@@ -98,63 +98,55 @@ class Notes:
             self._known.add(note)
 
     def forget(self) -> None:
-        """Forget everything: what was written last may not be there."""
+        """Forget everything: the last notes may have been rolled back."""
         self._known.clear()
 
 
 def note_all(connection: sqlite3.Connection) -> None:
-    """Note everything in the file that expires, for a file that has an index of it instead."""
+    """Write notes for all items that expire, in a file that has an index of them instead."""
     rows = connection.execute("SELECT pk, sk, ttl FROM items WHERE ttl IS NOT NULL")
-    connection.executemany(_ADD, {Note.of(*row) for row in rows})
+    connection.executemany(_ADD, {ExpiryNote.of(*row) for row in rows})
 
 
-def remove_expired(file: File, layout: Layout, lag: Lag | None, now: float) -> int:
-    """Remove items whose time has come, a few at a time, and say how many they were."""
+def remove_expired(file: File, layout: Layout, lag: IndexLag | None, now: float) -> int:
+    """Remove the items that have expired, a few at a time, and return how many."""
     ages = (int(now), int(now) - OLDEST)
     total = 0
     for note in _due(file, int(now) // HOUR):
         total += _remove_group(file, layout, lag, note, ages)
         if (note.hour + 1) * HOUR <= now:
-            _settle(file, note, ages[1])
+            _remove_note(file, note, ages[1])
     return total
 
 
-def _due(file: File, hour: int) -> Iterator[Note]:
-    """The notes of hours that have begun."""
+def _due(file: File, hour: int) -> Iterator[ExpiryNote]:
+    """The notes whose hour has begun."""
     find = (
         "SELECT hour, pk, beginning FROM expiries WHERE hour <= ? "
         "AND (hour, pk, beginning) > (?, ?, ?) ORDER BY hour, pk, beginning LIMIT ?"
     )
-    found = [Note(-(2**63), "", "")]
+    found = [ExpiryNote(-(2**63), "", "")]
     while found:
-        values = (hour, *found[-1], BATCH)
-        rows = file.read(partial(_fetch, find, values))
-        found = [Note(*row) for row in rows]
+        found = [ExpiryNote(*row) for row in file.fetch(find, (hour, *found[-1], BATCH))]
         yield from found
 
 
-def _fetch(
-    sql: str, values: tuple[str | int, ...], connection: sqlite3.Connection
-) -> list[tuple[Any, ...]]:
-    return connection.execute(sql, values).fetchall()
-
-
 def _remove_group(
-    file: File, layout: Layout, lag: Lag | None, note: Note, ages: tuple[int, int]
+    file: File, layout: Layout, lag: IndexLag | None, note: ExpiryNote, ages: tuple[int, int]
 ) -> int:
     find = f"SELECT pk, sk FROM items WHERE {_IN_GROUP} AND {_EXPIRED} LIMIT {BATCH}"  # noqa: S608
     values = (*note.range, *ages)
     total = 0
-    while keys := file.read(partial(_fetch, find, values)):
+    while keys := file.fetch(find, values):
         removed = file.write(lambda connection: _remove(connection, layout, lag, keys, ages))
         total += removed
-        if not removed:  # all of them were renewed meanwhile
+        if not removed:  # all were renewed meanwhile
             break
     return total
 
 
-def _settle(file: File, note: Note, oldest: int) -> None:
-    """Remove a note, unless something that it speaks of is still there."""
+def _remove_note(file: File, note: ExpiryNote, oldest: int) -> None:
+    """Remove a note, unless an item of its group and hour is still there."""
     left = f"SELECT 1 FROM items WHERE {_IN_GROUP} AND ttl >= ? AND ttl < ? AND ttl > ?"  # noqa: S608
     remove = (
         "DELETE FROM expiries WHERE (hour, pk, beginning) = (?, ?, ?) "  # noqa: S608 - constants
@@ -167,7 +159,7 @@ def _settle(file: File, note: Note, oldest: int) -> None:
 def _remove(
     connection: sqlite3.Connection,
     layout: Layout,
-    lag: Lag | None,
+    lag: IndexLag | None,
     keys: list[tuple[Any, ...]],
     ages: tuple[int, int],
 ) -> int:
@@ -175,7 +167,7 @@ def _remove(
     for pk, sk in keys:
         row = connection.execute(f"{layout.get} AND {_EXPIRED}", (pk, sk, *ages)).fetchone()
         if row is None:
-            continue  # renewed or removed since it was found
+            continue  # it was renewed or removed meanwhile
         if lag is not None:
             lag.note(connection, Key(pk, sk), layout.item(pk, sk, *row))
         connection.execute(layout.delete, (pk, sk))
@@ -183,11 +175,9 @@ def _remove(
     return removed
 
 
-def forget_notes(file: File, lag: Lag | None, now: float) -> None:
-    """Remove tokens of transactions that nobody will repeat, and notes of a lag that is over."""
+def remove_old_tokens(file: File, now: float) -> None:
+    """Remove the tokens of transactions that can no longer be repeated."""
     old = (now - TOKEN_SECONDS,)
     find = "SELECT 1 FROM tokens WHERE at <= ? LIMIT 1"
-    if file.read(lambda connection: connection.execute(find, old).fetchone()):
+    if file.fetch(find, old):
         file.write_one("DELETE FROM tokens WHERE at <= ?", old)
-    if lag is not None:
-        file.write(lag.forget)

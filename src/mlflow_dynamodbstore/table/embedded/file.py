@@ -1,8 +1,8 @@
-"""One SQLite file: how it is opened, waited for, read and written.
+"""One SQLite file: opening, waiting for, reading and writing it.
 
-SQLite lets many read while one writes, and tells a second writer at once that the file is
-locked. Here writers of one process queue on a lock, and those of different processes try again
-after short, random pauses, so that "database is locked" is not an answer anybody sees.
+SQLite allows many readers and one writer, and refuses a second writer with "database is locked".
+Here the writers of one process queue on a lock, and those of different processes try again after
+short, random pauses.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from mlflow_dynamodbstore.table.embedded.layout import expiry_size
-from mlflow_dynamodbstore.table.embedded.pool import Pool
-from mlflow_dynamodbstore.table.embedded.trouble import explain, is_busy
+from mlflow_dynamodbstore.table.embedded.pool import ConnectionPool
+from mlflow_dynamodbstore.table.embedded.sqlite_errors import is_busy, translate
 
 T = TypeVar("T")
 Synchronous = Literal["FULL", "NORMAL"]
 
-PATIENCE = 120.0  # seconds; more than any transaction of ours takes by orders of magnitude
+BUSY_SECONDS = 120.0  # far more than any transaction of ours takes
 
 _SETTINGS = (
-    "PRAGMA cache_size = -16384",  # KiB for each connection
+    "PRAGMA cache_size = -16384",  # 16 MB for each connection
     "PRAGMA mmap_size = 268435456",
-    "PRAGMA wal_autocheckpoint = 2000",  # pages: the log is folded back at about 16 MB
+    "PRAGMA wal_autocheckpoint = 2000",  # pages: the log is written back at about 8 MB
     "PRAGMA journal_size_limit = 67108864",
     "PRAGMA temp_store = MEMORY",
 )
@@ -39,49 +39,53 @@ class File:
     """Reads and write transactions on a file, from any thread and any process."""
 
     def __init__(
-        self, path: Path, synchronous: Synchronous, opened: Callable[[], None] = lambda: None
+        self, path: Path, synchronous: Synchronous, on_open: Callable[[], None] = lambda: None
     ) -> None:
         self.path = path
-        self._opened = opened  # called whenever a connection was opened
+        self._on_open = on_open  # called after a connection was opened
         self._settings = (*_SETTINGS, f"PRAGMA synchronous = {synchronous}")
-        self._pool = Pool(self._connect)
-        self.undone: Callable[[], None] = lambda: None  # called when a write came to nothing
+        self._pool = ConnectionPool(self._connect)
+        self.on_rollback: Callable[[], None] = lambda: None  # called after a write was rolled back
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do some reading. What ``work`` reads in several statements may change between them."""
+        """Read. The statements of ``work`` may see different states of the file."""
         connection = self._pool.take()
         try:
-            return patiently(lambda: work(connection))
+            return retry_while_busy(lambda: work(connection))
         except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+            raise translate(error, self.path) from error
         finally:
             self._pool.give(connection)
 
+    def fetch(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """All rows that one statement reads."""
+        return self.read(lambda connection: connection.execute(statement, values).fetchall())
+
     def snapshot(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do some reading of which every statement sees the same moment."""
+        """Read. The statements of ``work`` all see the same state of the file."""
         return self.read(lambda connection: in_transaction(connection, "BEGIN", work))
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do some writing, all or none of it; it is durable when this returns."""
-        return self._written(
-            lambda connection: in_transaction(connection, "BEGIN IMMEDIATE", work, self.undone)
+        """Write all or nothing. The writes are durable when this returns."""
+        return self._with_write_lock(
+            lambda connection: in_transaction(connection, "BEGIN IMMEDIATE", work, self.on_rollback)
         )
 
     def write_one(self, statement: str, values: Sequence[Any]) -> None:
-        """Do one writing statement, which is a transaction of its own."""
-        self._written(lambda connection: connection.execute(statement, values))
+        """Execute one statement as a transaction of its own."""
+        self._with_write_lock(lambda connection: connection.execute(statement, values))
 
     def close(self) -> None:
-        """Close all connections; those in use are closed when their work is done."""
+        """Close all connections; one in use is closed when its work is done."""
         self._pool.close()
 
-    def _written(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _with_write_lock(self, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._pool.take()
         try:
-            with self._pool.writer:
-                return patiently(lambda: work(connection))
+            with self._pool.write_lock:
+                return retry_while_busy(lambda: work(connection))
         except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+            raise translate(error, self.path) from error
         finally:
             self._pool.give(connection)
 
@@ -89,37 +93,37 @@ class File:
         try:
             connection = connect(self.path, "rw", self._settings)
         except sqlite3.Error as error:
-            raise explain(error, self.path) from error
+            raise translate(error, self.path) from error
         # Divides a scan into segments.
         connection.create_function("crc32", 1, _crc32, deterministic=True)
         connection.create_function("expiry_size", 1, expiry_size, deterministic=True)
-        self._opened()
+        self._on_open()
         return connection
 
 
 def connect(path: Path, mode: Literal["rw", "rwc"], settings: Sequence[str]) -> sqlite3.Connection:
-    """A connection to a file, which ``rwc`` creates when it is absent."""
+    """A connection to a file; ``rwc`` creates an absent one."""
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,
-        timeout=0,  # waiting is ours: SQLite's own pauses grow to a tenth of a second
+        timeout=0,  # we wait ourselves: SQLite's pauses grow to a tenth of a second
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,
     )
     try:
         for statement in settings:
-            patiently(partial(connection.execute, statement))
+            retry_while_busy(partial(connection.execute, statement))
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """Do some work from its beginning again while the file is locked."""
+def retry_while_busy(work: Callable[[], T]) -> T:
+    """Do some work, and start it again while the file is locked."""
     try:
-        return work()  # nearly always enough
+        return work()  # the common case, without a generator
     except sqlite3.Error as error:
         if not is_busy(error):
             raise
@@ -135,8 +139,8 @@ def patiently(work: Callable[[], T]) -> T:
 
 
 def pauses() -> Iterator[None]:
-    """Go on after short random pauses, until patience ends."""
-    deadline = time.monotonic() + PATIENCE
+    """Yields after short, random pauses, for ``BUSY_SECONDS``."""
+    deadline = time.monotonic() + BUSY_SECONDS
     longest = 0.0002
     while time.monotonic() < deadline:
         time.sleep(random.uniform(0.00005, longest))
@@ -152,19 +156,16 @@ def in_transaction(
     connection: sqlite3.Connection,
     begin: str,
     work: Callable[[sqlite3.Connection], T],
-    undone: Callable[[], None] = lambda: None,
+    on_rollback: Callable[[], None] = lambda: None,
 ) -> T:
-    """Do some work between the beginning and the end of a transaction.
-
-    ``undone`` is called when the work was begun and came to nothing.
-    """
+    """Do some work in a transaction. ``on_rollback`` is called after it was rolled back."""
     connection.execute(begin)
     try:
         result = work(connection)
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite itself rolls back after a full disk
+        if connection.in_transaction:  # when the disk is full, SQLite itself rolls back
             connection.execute("ROLLBACK")
-        undone()
+        on_rollback()
         raise
     return result

@@ -1,10 +1,9 @@
-"""What the file looks like inside: one table of items, with a real index for each of ours.
+"""The tables, statements and rows of the file: one table of items, with an index for each of ours.
 
-An item is one row. Its key and the attributes that are keys of indexes stand in columns, where
-SQLite can order by them. Key and expiry stand only there; all the rest is in ``body``. SQLite's
-BINARY collation orders text by its UTF-8 bytes, as DynamoDB does. The rows are clustered by key
-(WITHOUT ROWID): a range of a partition is then read from neighbouring pages, about twice as fast
-as through an index.
+An item is one row. Its key, its expiry and the keys of indexes have columns; ``body`` holds all
+attributes but key and expiry. SQLite's BINARY collation orders text by its UTF-8 bytes, as DynamoDB
+does. The rows are clustered by key (WITHOUT ROWID), so a range of a partition is read from
+neighbouring pages, about twice as fast as through an index.
 """
 
 from __future__ import annotations
@@ -17,23 +16,26 @@ from itertools import chain
 
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
-from mlflow_dynamodbstore.table.embedded.requests import check_key, check_text
 from mlflow_dynamodbstore.table.errors import ItemTooLarge
+from mlflow_dynamodbstore.table.request_checks import check_key, check_text
 from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size, number_size, text_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
 
-SIZED = "size, pk, sk, ttl, body"
-"""What is read of a row to have the whole item and its size."""
+SIZED_COLUMNS = "size, pk, sk, ttl, body"
+"""The columns that make the whole item and its size."""
 
 APPLICATION_ID = 0x6D6C6464
 FORMAT = 1
 
+RowKey = tuple[str, str]
+"""The partition key and sort key of a row; a :class:`Key` is one."""
+
 Row = tuple[str | int | bytearray | None, ...]
 """The key of an item, the keys of indexes if it is in any, its expiry if it has one, size and body.
 
-The body is a bytearray since Python's sqlite3 takes bytes, and None too, to be types that might
-have to be adapted, and looks for an adapter for a microsecond.
+The body is a bytearray: for bytes and None, Python's sqlite3 spends a microsecond on looking for an
+adapter.
 """
 
 _LASTING = ("pk", "sk", "size", "body")
@@ -41,7 +43,7 @@ _EXPIRING = ("pk", "sk", "ttl", "size", "body")
 LASTING_COLUMNS, EXPIRING_COLUMNS = len(_LASTING), len(_EXPIRING)
 TTL_COLUMN, SIZE_COLUMN, BODY_COLUMN = -3, -2, -1
 
-# What will expire when; see expiry.py.
+# The notes of expiry.py.
 EXPIRIES = (
     "CREATE TABLE IF NOT EXISTS expiries (hour INTEGER NOT NULL, pk TEXT NOT NULL, "
     "beginning TEXT NOT NULL, PRIMARY KEY (hour, pk, beginning)) WITHOUT ROWID"
@@ -50,29 +52,29 @@ _INT64 = 1 << 63
 
 
 def is_expiry(ttl: Value) -> bool:
-    """Whether the value of ``ttl`` is a time at which an item expires, and no other value."""
+    """Whether the value of ``ttl`` is a time at which an item expires."""
     return type(ttl) is int and -_INT64 <= ttl < _INT64
 
 
-def expiry(row: Row) -> int | None:
+def expiry_of(row: Row) -> int | None:
     """The time at which a row expires."""
     ttl: int | None = None if len(row) == LASTING_COLUMNS else row[TTL_COLUMN]  # type: ignore[assignment]
     return ttl
 
 
 def expiry_size(ttl: int | None) -> int:
-    """What its expiry adds to the size of an item."""
+    """What an expiry adds to the size of an item."""
     return 0 if ttl is None else text_size(TTL) + number_size(ttl)
 
 
-class Insertion:
-    """A statement that inserts rows, any number of them at once.
+class InsertStatement:
+    """A statement that inserts any number of rows at once.
 
-    SQLite prepares every index of the table anew for each statement it runs. Rows that come in one
-    statement take half the time of rows that come one by one.
+    SQLite prepares every index of the table for each statement that it runs, so rows in one
+    statement take half the time of single rows.
     """
 
-    MOST = 50  # so that only so many statements are made; far below SQLite's limit of variables
+    MOST = 50  # bounds the number of statements; far below SQLite's limit of variables
 
     def __init__(self, verb: str, columns: Sequence[str], ending: str = "") -> None:
         self._beginning = f"{verb} INTO items ({', '.join(columns)}) VALUES "
@@ -87,7 +89,7 @@ class Insertion:
             connection.execute(self.of(len(some)), list(chain.from_iterable(some)))
 
     def of(self, count: int) -> str:
-        """The statement that inserts so many rows."""
+        """The text of the statement for so many rows."""
         known = self._statements.get(count)
         if known is None:
             marks = ", ".join([self._marks] * count)
@@ -112,13 +114,15 @@ class Layout:
         }
         names = [*self.columns.values(), "ttl", "size", "body"]
         changes = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
-        # An upsert touches the row in place; REPLACE would take it out of every index first.
-        self.put = Insertion("INSERT", names, f" ON CONFLICT (pk, sk) DO UPDATE SET {changes}")
-        # Most items are in no index. A few columns take half the time that all of them take.
-        self.put_expiring = Insertion("INSERT OR REPLACE", _EXPIRING)
-        self.put_lasting = Insertion("INSERT OR REPLACE", _LASTING)
-        self.insert_lasting = Insertion("INSERT", _LASTING)
-        # What changes no column that an index is made of leaves all of them alone.
+        # An upsert changes the row in place; REPLACE would first remove it from every index.
+        self.put = InsertStatement(
+            "INSERT", names, f" ON CONFLICT (pk, sk) DO UPDATE SET {changes}"
+        )
+        # Most items are in no index. A few columns take half the time of all columns.
+        self.put_expiring = InsertStatement("INSERT OR REPLACE", _EXPIRING)
+        self.put_lasting = InsertStatement("INSERT OR REPLACE", _LASTING)
+        self.insert_lasting = InsertStatement("INSERT", _LASTING)
+        # A statement that sets no indexed column touches no index.
         self.rewrite = "UPDATE items SET size = ?, body = ? WHERE pk = ? AND sk = ?"
         self.swap = f"{self.rewrite} AND body = ? AND ttl IS NULL"
         self.get = "SELECT ttl, body FROM items WHERE pk = ? AND sk = ?"
@@ -136,9 +140,9 @@ class Layout:
         return f"SELECT sk, ttl, body FROM items WHERE pk = ? AND sk IN ({marks})"  # noqa: S608
 
     def row(self, item: Item) -> Row:
-        """The row of an item, short when it is in no index.
+        """The row of an item, without the keys of indexes when it is in none.
 
-        Raises ``InvalidRequest`` and ``ItemTooLarge`` for what no table takes.
+        Raises ``InvalidRequest`` and ``ItemTooLarge``.
         """
         size = item_size(item)
         if size > MAX_ITEM_BYTES:
@@ -161,24 +165,22 @@ class Layout:
         if ttl is not None:
             item[TTL] = ttl
         elif TTL in item and is_expiry(item[TTL]):
-            del item[TTL]  # files of 0.1.0's first days have it in the body too
+            del item[TTL]  # early files of 0.1.0 have it in the body too
         return item
 
     def sized_item(self, row: tuple[int, str, str, int | None, bytes]) -> tuple[int, Item]:
-        """The size and the item of a row, read as ``SIZED``."""
+        """The size and the item of a row, read as ``SIZED_COLUMNS``."""
         size, pk, sk, ttl, body = row
         return size, self.item(pk, sk, ttl, body)
 
-    def put_for(self, row: Row) -> Insertion:
+    def put_statement(self, row: Row) -> InsertStatement:
         """The statement that writes a row."""
         if len(row) == LASTING_COLUMNS:
             return self.put_lasting
         return self.put_expiring if len(row) == EXPIRING_COLUMNS else self.put
 
-    def rewrite_of(self, row: Row, old: Item) -> Row | None:
-        """The values to rewrite an item with; None where the old or the new one is in an index,
-        or expires.
-        """
+    def rewrite_values(self, row: Row, old: Item) -> Row | None:
+        """The values of ``rewrite``; None if the old or the new item is in an index or expires."""
         if len(row) > LASTING_COLUMNS or TTL in old or not self._names.isdisjoint(old):
             return None
         pk, sk, size, body = row
@@ -190,12 +192,12 @@ class Layout:
         return tuple(item.get(name) for name in self._attributes)
 
     def index_name(self, index: Index) -> str:
-        """The SQLite index behind one of ours."""
+        """The name of the SQLite index for one of ours."""
         return f"index_{self.schema.indexes.index(index)}"
 
     @cached_property
     def description(self) -> str:
-        """The indexes as text, to compare a file's with ours."""
+        """The key and the indexes as text, which a file keeps."""
         return json.dumps(
             [[self.schema.pk, self.schema.sk]]
             + [[i.name, i.pk or "", i.sk, i.projection] for i in self.schema.indexes]
@@ -210,7 +212,7 @@ class Layout:
         return f"it has {len(theirs) - 1} indexes where {len(ours) - 1} are expected"
 
     def definition(self) -> Iterator[str]:
-        """The statements that make an empty file ours."""
+        """The statements that create the tables and indexes of a file."""
         keys = "".join(f", k{n} TEXT" for n in range(len(self._attributes)))
         yield (
             f"CREATE TABLE items (pk TEXT NOT NULL, sk TEXT NOT NULL{keys}, ttl INTEGER, "
@@ -219,10 +221,10 @@ class Layout:
         for index in self.schema.indexes:
             yield self._index_definition(index)
         yield EXPIRIES
-        # Images that lagging global indexes still show; see lag.py.
+        # The images that lagging global indexes still show; see index_lag.py.
         yield "CREATE TABLE pending (pk TEXT, sk TEXT, due REAL NOT NULL, before BLOB)"
         yield "CREATE INDEX pending_due ON pending (due)"
-        # Tokens of transactions done in the last minutes.
+        # The tokens of the transactions of the last minutes.
         yield (
             "CREATE TABLE tokens (token TEXT PRIMARY KEY, fingerprint BLOB NOT NULL, "
             "at REAL NOT NULL) WITHOUT ROWID"

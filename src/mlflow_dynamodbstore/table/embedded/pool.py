@@ -1,10 +1,10 @@
-"""Connections to one file, shared by the threads of a process and given up before it forks.
+"""Connections to one file, shared by the threads of a process and closed before it forks.
 
-A connection is taken for one operation and given back; there are as many as operations were ever
-under way at once. SQLite's locks belong to a process, and its bookkeeping of them is copied by
-``fork``: a child would believe that it holds locks it does not, and the parent, closing the file
-as its last user, would delete the log that the child still writes to. So every connection is
-closed before a fork, and parent and child each open their own when they next need one.
+A connection is taken for one operation and given back. There are as many as operations have ever
+run at once. SQLite's locks belong to a process, but ``fork`` copies its record of them: a child
+would assume locks that it does not hold, and the parent, closing the file as its last user, would
+delete the log that the child still writes to. So every connection is closed before a fork, and
+parent and child each open new ones when they need them.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from collections.abc import Callable
 
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 
-FORK_PATIENCE = 30.0
+FORK_SECONDS = 30.0
 
 
-class Pool:
+class ConnectionPool:
     """Idle connections, and the means to open more."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
         self._idle: deque[sqlite3.Connection] = deque()
         self._all: set[sqlite3.Connection] = set()
-        self._gate = threading.Lock()  # held to open a connection, and while the process forks
+        self._opening = threading.Lock()  # held while a connection is opened or the process forks
         self._closed = False
         self._forking = False
-        # For whoever writes. Taken after a connection, so that a fork, which waits for all
-        # connections, never copies it locked.
-        self.writer = threading.Lock()
-        with _fork_lock:  # not while a fork goes through them
+        # One thread writes at a time. It takes the lock after a connection: a fork waits for all
+        # connections, and so never copies the lock locked.
+        self.write_lock = threading.Lock()
+        with _fork_lock:  # no fork may iterate over the pools now
             _pools.add(self)
 
     def take(self) -> sqlite3.Connection:
-        """A connection that nobody else uses until it is given back."""
+        """A connection for the caller alone, until it is given back."""
         if not self._forking:
             try:
                 return self._idle.pop()
@@ -48,48 +48,48 @@ class Pool:
         return self._open()
 
     def give(self, connection: sqlite3.Connection) -> None:
-        """Take a connection back, unless an interrupt left it inside a transaction."""
+        """Take a connection back; close it if an interrupt left it inside a transaction."""
         if connection.in_transaction:
             self._all.discard(connection)
             connection.close()
             return
         self._idle.append(connection)
         if self._closed:
-            with self._gate:
+            with self._opening:
                 self._close_idle()
 
     def close(self) -> None:
-        """Close all connections; those in use are closed when they are given back."""
-        with self._gate:
+        """Close all connections; one in use is closed when it is given back."""
+        with self._opening:
             self._closed = True
             self._close_idle()
 
-    def hold(self) -> None:
-        """Close every connection, waiting for those in use, and let none be opened."""
-        self._gate.acquire()
+    def suspend(self) -> None:
+        """Close all connections, wait for those in use, and allow no new ones."""
+        self._opening.acquire()
         self._forking = True
-        deadline = time.monotonic() + FORK_PATIENCE
+        deadline = time.monotonic() + FORK_SECONDS
         self._close_idle()
         while self._all and time.monotonic() < deadline:
             time.sleep(0.0005)
             self._close_idle()
 
-    def release(self) -> None:
-        """Let connections be opened again."""
+    def resume(self) -> None:
+        """Allow new connections again."""
         self._forking = False
-        self._gate.release()
+        self._opening.release()
 
-    def begin_anew(self) -> None:
-        """In a forked child: forget what belongs to the parent, without closing it."""
+    def reset_after_fork(self) -> None:
+        """In a forked child: drop the parent's connections without closing them."""
         _abandoned.extend(self._all)
         self._all.clear()
         self._idle.clear()
         self._forking = False
-        self._gate = threading.Lock()
-        self.writer = threading.Lock()
+        self._opening = threading.Lock()
+        self.write_lock = threading.Lock()
 
     def _open(self) -> sqlite3.Connection:
-        with self._gate:
+        with self._opening:
             if self._closed:
                 raise InvalidRequest("this table was closed; open it again")
             connection = self._connect()
@@ -106,31 +106,31 @@ class Pool:
             connection.close()
 
 
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
-_held: list[Pool] = []
+_pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
+_held: list[ConnectionPool] = []
 _fork_lock = threading.Lock()
-_abandoned: list[sqlite3.Connection] = []  # the parent's: closing them here would touch its file
+_abandoned: list[sqlite3.Connection] = []  # the parent's: to close one would touch its file
 
 
 def _before_fork() -> None:
     _fork_lock.acquire()
     for pool in list(_pools):
-        pool.hold()
+        pool.suspend()
         _held.append(pool)
 
 
 def _after_fork_in_parent() -> None:
     while _held:
-        _held.pop().release()
+        _held.pop().resume()
     _fork_lock.release()
 
 
 def _after_fork_in_child() -> None:
-    global _fork_lock  # noqa: PLW0603 - whoever held the old one does not exist here
+    global _fork_lock  # noqa: PLW0603 - a thread of the parent may hold the old one
     _fork_lock = threading.Lock()
     _held.clear()
     for pool in list(_pools):
-        pool.begin_anew()
+        pool.reset_after_fork()
 
 
 os.register_at_fork(

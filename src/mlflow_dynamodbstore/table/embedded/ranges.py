@@ -36,30 +36,32 @@ def range_of(where: ConditionBase | None, attribute: str) -> Range:
     if where is None:
         return EVERYTHING
     subject, *values = where._values  # noqa: SLF001 - its public form is a new dictionary
-    if getattr(subject, "name", None) != attribute:
-        raise InvalidRequest(f"the range of this query is a condition on Key({attribute!r})")
+    if not isinstance(subject, boto.AttributeBase) or subject.name != attribute:
+        raise InvalidRequest(f"the range of this query must be a condition on Key({attribute!r})")
     if not all(type(value) is str for value in values):
         raise InvalidRequest(
-            f"sort keys are strings, and so is what {attribute!r} is compared with"
+            f"the sort key {attribute!r} is a string and can be compared only with strings"
         )
     build = _BUILDERS.get(type(where))
     if build is None:
-        raise InvalidRequest(f"{type(where).__name__} is no condition on a sort key")
+        raise InvalidRequest(f"{type(where).__name__} cannot be a condition on a sort key")
     found: Range = build(*values)
     return found
 
 
-def beyond(wanted: Range, place: str, *, descending: bool) -> Range:
+def after_cursor(wanted: Range, sort_key: str, *, descending: bool) -> Range:
     """The range without the bound that a cursor at this sort key makes needless.
 
-    SQLite starts from one bound only. Were the range's own left in, it might start there and walk
+    SQLite starts from one bound only. If it had both, it might start from the range's own and walk
     over every page already read.
     """
     low, high = wanted
     if descending:
-        passed = high is not None and (place < high.text or (high.inside and place == high.text))
+        passed = high is not None and (
+            sort_key < high.text or (high.inside and sort_key == high.text)
+        )
         return Range(low, None) if passed else wanted
-    passed = low is not None and (place > low.text or (low.inside and place == low.text))
+    passed = low is not None and (sort_key > low.text or (low.inside and sort_key == low.text))
     return Range(None, high) if passed else wanted
 
 
@@ -79,7 +81,7 @@ def _prefix(prefix: str) -> Range:
 
 
 def _after(prefix: str) -> str | None:
-    """The first text behind all that begin with a prefix, or None when there is none."""
+    """The first text after all that begin with a prefix, or None."""
     head = prefix.rstrip(chr(_LAST))
     if not head:
         return None

@@ -11,15 +11,16 @@ from mlflow_dynamodbstore.table.conditions import Predicate, attribute_names, ho
 from mlflow_dynamodbstore.table.contract import MAX_PAGE_BYTES, Page, Query, Scan
 from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
 from mlflow_dynamodbstore.table.embedded.file import File
-from mlflow_dynamodbstore.table.embedded.lag import Lag
-from mlflow_dynamodbstore.table.embedded.layout import SIZED, Layout
-from mlflow_dynamodbstore.table.embedded.ranges import beyond, range_of
+from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
+from mlflow_dynamodbstore.table.embedded.layout import SIZED_COLUMNS, Layout
+from mlflow_dynamodbstore.table.embedded.ranges import after_cursor, range_of
 from mlflow_dynamodbstore.table.embedded.views import Reading, View
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.request_checks import check_limit, check_segment
 from mlflow_dynamodbstore.table.sizes import item_size, text_size
 from mlflow_dynamodbstore.table.values import Item
 
-Sized = tuple[int, Item]
+SizedItem = tuple[int, Item]
 
 _ALL = -1
 _SCAN = "*"
@@ -28,7 +29,7 @@ _SCAN = "*"
 class Reader:
     """Reads pages from a file."""
 
-    def __init__(self, file: File, layout: Layout, lag: Lag | None) -> None:
+    def __init__(self, file: File, layout: Layout, lag: IndexLag | None) -> None:
         self._file = file
         self._layout = layout
         self._schema = layout.schema
@@ -42,15 +43,15 @@ class Reader:
         view = self._views.get(query.index)
         if view is None:
             raise InvalidRequest(f"the table has no index {query.index!r}")
-        _check_limit(query.limit)
+        check_limit(query.limit)
         judge = _query_filter(query, view)
         reading = _plan(query, view)
         lag = self._lag if view.is_global else None
 
         def read(connection: sqlite3.Connection) -> Page:
-            rows = _current if lag is None else partial(_shown, lag)
+            rows = _current_items if lag is None else partial(_lagging_items, lag)
             with closing(rows(connection, query, view, reading)) as found:
-                items, last = _cut(found, query.limit, judge)
+                items, last = _cut_page(found, query.limit, judge)
             if query.keys_only:
                 items = [view.only_keys(item) for item in items]
             return Page(items, None if last is None else view.cursor(last))
@@ -58,17 +59,16 @@ class Reader:
         return self._file.read(read) if lag is None else self._file.snapshot(read)
 
     def scan(self, scan: Scan) -> Page:
-        """One page of everything, in the order of keys."""
-        _check_limit(scan.limit)
-        if not 0 <= scan.segment < scan.segments:
-            raise InvalidRequest(f"there is no segment {scan.segment} among {scan.segments}")
+        """One page of the whole table, in the order of keys."""
+        check_limit(scan.limit)
+        check_segment(scan)
         judge = None if scan.filter is None else predicate(scan.filter)
         terms, values = _scan_terms(scan)
-        sql = f"SELECT {SIZED} FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
+        sql = f"SELECT {SIZED_COLUMNS} FROM items {terms} ORDER BY pk, sk"  # noqa: S608 - our own terms
 
         def read(connection: sqlite3.Connection) -> Page:
             with closing(connection.execute(sql, values)) as rows:
-                items, last = _cut(map(self._layout.sized_item, rows), scan.limit, judge)
+                items, last = _cut_page(map(self._layout.sized_item, rows), scan.limit, judge)
             if last is None:
                 return Page(items)
             return Page(items, write_cursor(_SCAN, self._schema.key_of(last)))
@@ -78,68 +78,68 @@ class Reader:
 
 def _plan(query: Query, view: View) -> Reading:
     after = None if query.cursor is None else view.position(query.cursor, query.partition)
-    wanted = range_of(query.where, view.sort)
+    wanted = range_of(query.where, view.sort_key)
     if after is not None:
-        wanted = beyond(wanted, after[0], descending=query.descending)
+        wanted = after_cursor(wanted, after[0], descending=query.descending)
     entries = view.shows_entries(query)
     bare = entries or (query.keys_only and query.filter is None)
     return Reading(wanted, after, query.descending, bare, entries)
 
 
-def _current(
+def _current_items(
     connection: sqlite3.Connection, query: Query, view: View, reading: Reading
-) -> Generator[Sized, None, None]:
-    """What the table holds now."""
+) -> Generator[SizedItem, None, None]:
+    """The items that the table or index holds now."""
     limit = _ALL if query.limit is None else query.limit
     sql = view.statement(reading)
     with closing(connection.execute(sql, reading.values(query.partition, limit))) as rows:
-        if not reading.bare:
+        if not reading.keys_only:
             yield from map(view.layout.sized_item, rows)
             return
         names = view.keys
         for size, *keys in rows:
-            # The row of an entry gives no size; it is that of its keys and their names.
-            entry = view.names_size + sum(map(text_size, keys)) if reading.entries else size
+            # An entry of an index has no size column: its size is that of its keys and their names.
+            entry = view.names_size + sum(map(text_size, keys)) if reading.index_only else size
             yield entry, dict(zip(names, keys, strict=True))
 
 
-def _shown(
-    lag: Lag, connection: sqlite3.Connection, query: Query, view: View, reading: Reading
-) -> Generator[Sized, None, None]:
-    """What a lagging index shows."""
-    whole = reading._replace(bare=False, entries=False)
-    belongs = _belongs(query, view, reading)
+def _lagging_items(
+    lag: IndexLag, connection: sqlite3.Connection, query: Query, view: View, reading: Reading
+) -> Generator[SizedItem, None, None]:
+    """The items that a lagging index shows."""
+    whole = reading._replace(keys_only=False, index_only=False)
+    belongs = _is_in_range(query, view, reading)
     sql = view.statement(whole)
     with closing(connection.execute(sql, whole.values(query.partition, _ALL))) as rows:
         current = (item for _, item in map(view.layout.sized_item, rows))
         for item in lag.merged(connection, current, belongs, view, query):
-            seen = view.only_keys(item) if reading.entries else item
+            seen = view.only_keys(item) if reading.index_only else item
             yield item_size(seen), seen
 
 
-def _belongs(query: Query, view: View, reading: Reading) -> Predicate:
-    """Whether an earlier image of an item lies in the stretch that a query reads."""
+def _is_in_range(query: Query, view: View, reading: Reading) -> Predicate:
+    """A function that tells whether an item is in the range that a query reads."""
 
     def judge(item: Item) -> bool:
-        if item.get(view.partition) != query.partition or view.sort not in item:
+        if item.get(view.partition) != query.partition or view.sort_key not in item:
             return False
         if query.where is not None and not holds(query.where, item):
             return False
         if reading.after is None:
             return True
-        here = [str(item[name]) for name in view.places]
+        here = [str(item[name]) for name in view.sort_attributes]
         return here < reading.after if query.descending else here > reading.after
 
     return judge
 
 
-def _cut(
-    found: Iterable[Sized], limit: int | None, judge: Predicate | None
+def _cut_page(
+    found: Iterable[SizedItem], limit: int | None, judge: Predicate | None
 ) -> tuple[list[Item], Item | None]:
-    """The items of a page that the filter lets through, and the last one read if more may come.
+    """The items of a page that pass the filter, and the last item read if more may follow.
 
-    A page ends after ``limit`` items, or before the item that would pass 1 MB, whatever the
-    filter thinks of them.
+    A page ends after ``limit`` items read, or before the item that would exceed 1 MB, whether or
+    not they pass the filter.
     """
     items: list[Item] = []
     used = 0
@@ -156,16 +156,11 @@ def _cut(
     return items, None
 
 
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and limit < 1:
-        raise InvalidRequest(f"a page holds at least one item, not {limit}")
-
-
 def _query_filter(query: Query, view: View) -> Predicate | None:
     if query.filter is None:
         return None
-    for name in attribute_names(query.filter) & {view.partition, view.sort}:
-        raise InvalidRequest(f"a filter cannot look at {name!r}, which is a key of this query")
+    for name in attribute_names(query.filter) & {view.partition, view.sort_key}:
+        raise InvalidRequest(f"a filter cannot use {name!r}, which is a key of this query")
     return predicate(query.filter)
 
 

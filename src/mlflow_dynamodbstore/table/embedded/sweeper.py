@@ -1,7 +1,7 @@
 """Remove expired items in the background.
 
-One thread serves all open tables of a process. It is a daemon, starts with the first table and
-ends with the last, and holds tables weakly: one that is dropped without being closed is let go.
+One daemon thread serves all open tables of a process. It starts with the first table and ends with
+the last. It holds tables weakly, so that one that was never closed can be collected.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Protocol
 
 from mlflow_dynamodbstore.table.errors import TableError
 
-FIRST_SECONDS = 10.0
-SECONDS = 60.0
+FIRST_PAUSE = 10.0
+PAUSE = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -24,33 +24,33 @@ class Sweepable(Protocol):
     """A table that can be swept."""
 
     def sweep(self) -> int:
-        """Remove what has expired, and say how many items that were."""
+        """Remove expired items and return how many."""
 
 
 class Sweeper:
-    """The thread, and the tables it looks after."""
+    """The thread and its tables."""
 
-    def __init__(self, first: float = FIRST_SECONDS, every: float = SECONDS) -> None:
+    def __init__(self, first: float = FIRST_PAUSE, every: float = PAUSE) -> None:
         self._first = first
         self._every = every
-        self.begin_anew()
+        self.reset_after_fork()
 
-    def begin_anew(self) -> None:
-        """In a forked child, where the thread does not exist: wait to be told of a table."""
+    def reset_after_fork(self) -> None:
+        """Start without thread and tables, also in a forked child, where the thread is gone."""
         self._lock = threading.Lock()
         self._tables: weakref.WeakSet[Sweepable] = weakref.WeakSet()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
 
     def watch(self, table: Sweepable) -> None:
-        """Sweep a table from now on."""
+        """Start sweeping a table."""
         with self._lock:
             self._tables.add(table)
             if self._thread is None:
                 self._start()
 
-    def forget(self, table: Sweepable) -> None:
-        """Leave a table alone; the thread ends with the last."""
+    def unwatch(self, table: Sweepable) -> None:
+        """Stop sweeping a table; the thread ends with the last."""
         with self._lock:
             self._tables.discard(table)
             if not self._tables and self._thread is not None:
@@ -67,7 +67,7 @@ class Sweeper:
     def _run(self, stop: threading.Event) -> None:
         pause = self._first
         while not stop.wait(pause):
-            self._sweep_all()  # a function of its own, to hold no table through the pause
+            self._sweep_all()  # a separate function, so that the pause holds no table
             pause = self._every
 
     def _sweep_all(self) -> None:
@@ -80,7 +80,7 @@ class Sweeper:
         try:
             removed = table.sweep()
         except TableError as error:
-            # Nobody waits for it, and the next round tries again. A table closed meanwhile is fine.
+            # The next sweep tries again. A table that was closed meanwhile is no error.
             if table in self._tables:
                 logger.warning("expired items could not be removed: %s", str(error))
         else:
@@ -88,4 +88,4 @@ class Sweeper:
 
 
 sweeper = Sweeper()
-os.register_at_fork(after_in_child=sweeper.begin_anew)
+os.register_at_fork(after_in_child=sweeper.reset_after_fork)

@@ -1,4 +1,4 @@
-"""What a query looks at, the table or one of its indexes, and the SQL that reads it."""
+"""The table or an index as a query sees it, and the SQL that reads it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
-from mlflow_dynamodbstore.table.embedded.layout import SIZED, Layout
+from mlflow_dynamodbstore.table.embedded.layout import SIZED_COLUMNS, Layout
 from mlflow_dynamodbstore.table.embedded.ranges import Range
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.schema import Index
@@ -18,46 +18,46 @@ from mlflow_dynamodbstore.table.values import Item
 
 
 class Reading(NamedTuple):
-    """Which rows of a view to read, and what of them."""
+    """Which rows of a view to read, and which columns."""
 
     wanted: Range
-    after: list[str] | None  # where the page before ended
+    after: list[str] | None  # the position at which the previous page ended
     descending: bool
-    bare: bool  # keys only, the body is not read
-    entries: bool  # what an index of keys carries, without a look at the table
+    keys_only: bool  # without the body
+    index_only: bool  # from the entries of an index that carries keys
 
     @property
     def shape(self) -> tuple[bool | None, ...]:
-        """All that its SQL depends on."""
+        """Everything that its SQL depends on."""
         low, high = self.wanted
         return (
             None if low is None else low.inside,
             None if high is None else high.inside,
             self.after is None,
             self.descending,
-            self.bare,
-            self.entries,
+            self.keys_only,
+            self.index_only,
         )
 
     def values(self, partition: str, limit: int) -> list[str | int]:
-        """What the statement's question marks stand for."""
+        """The values for the question marks of the statement."""
         bounds = [bound.text for bound in self.wanted if bound is not None]
         return [partition, *bounds, *(self.after or ()), limit]
 
 
 @dataclass(frozen=True)
 class View:
-    """The table, or an index of it, as something ordered that a query reads a stretch of."""
+    """The table or an index: partitions in which items are ordered."""
 
     layout: Layout
     index: Index | None
-    partition: str  # attribute with the partition key
-    places: tuple[str, ...]  # attributes that order a partition, the sort key first
+    partition: str  # the attribute with the partition key
+    sort_attributes: tuple[str, ...]  # the attributes that order a partition, the sort key first
     _statements: dict[tuple[bool | None, ...], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, layout: Layout, index: Index | None) -> View:
-        """The view of an index, or of the table itself; ties are ordered by table key."""
+        """The view of an index, or of the table itself; the table's key orders ties."""
         schema = layout.schema
         if index is None:
             return cls(layout, None, schema.pk, (schema.sk,))
@@ -66,14 +66,14 @@ class View:
         return cls(layout, index, index.pk, (index.sk, schema.pk, schema.sk))
 
     @cached_property
-    def sort(self) -> str:
+    def sort_key(self) -> str:
         """The attribute with the sort key."""
-        return self.places[0]
+        return self.sort_attributes[0]
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The attributes that are keys of an entry, and that a cursor is made of."""
-        return tuple(dict.fromkeys((self.partition, *self.places)))
+        """The attributes that identify an entry, and make a cursor."""
+        return tuple(dict.fromkeys((self.partition, *self.sort_attributes)))
 
     @cached_property
     def names_size(self) -> int:
@@ -85,29 +85,29 @@ class View:
         return self.index is not None and not self.index.is_local
 
     def shows_entries(self, query: Query) -> bool:
-        """Whether a query sees only what an index of keys carries, and so does its filter."""
+        """Whether a query, and its filter, see only the keys that an index carries."""
         if self.index is None or self.index.projection == "ALL":
             return False
         return query.keys_only or self.is_global
 
     def position(self, cursor: str, partition: str) -> list[str]:
-        """Where a cursor points to. Raises ``InvalidRequest`` for one of another query."""
+        """The position of a cursor. Raises ``InvalidRequest`` for the cursor of another query."""
         parts = read_cursor(self._name, len(self.keys), cursor)
         found = dict(zip(self.keys, parts, strict=True))
         if found[self.partition] != partition:
             raise InvalidRequest("the cursor belongs to another partition")
-        return [found[name] for name in self.places]
+        return [found[name] for name in self.sort_attributes]
 
     def cursor(self, last: Item) -> str:
         """The cursor of a page that ended with this item."""
         return write_cursor(self._name, [str(last[name]) for name in self.keys])
 
     def only_keys(self, item: Item) -> Item:
-        """An item reduced to the keys of its entry."""
+        """Only the keys of an item in this view."""
         return {name: item[name] for name in self.keys}
 
     def statement(self, reading: Reading) -> str:
-        """The SQL for a reading, made once for each shape."""
+        """The SQL of a reading, built once for each shape."""
         shape = reading.shape
         sql = self._statements.get(shape)
         if sql is None:
@@ -119,7 +119,7 @@ class View:
         return "" if self.index is None else self.index.name
 
     def _build(self, reading: Reading) -> str:
-        columns = [self.layout.columns[name] for name in self.places]
+        columns = [self.layout.columns[name] for name in self.sort_attributes]
         order = ", ".join(f"{c} {'DESC' if reading.descending else 'ASC'}" for c in columns)
         return (
             f"SELECT {self._selected(reading)} FROM {self._source()} "  # noqa: S608 - our own names
@@ -127,11 +127,11 @@ class View:
         )
 
     def _selected(self, reading: Reading) -> str:
-        if not reading.bare:
-            return SIZED
+        if not reading.keys_only:
+            return SIZED_COLUMNS
         keys = ", ".join(self.layout.columns[name] for name in self.keys)
-        # The size of an entry follows from its keys; asking for the row's would leave the index.
-        return f"{0 if reading.entries else 'size'}, {keys}"
+        # The size of an entry follows from its keys; the size column is not in the index.
+        return f"{0 if reading.index_only else 'size'}, {keys}"
 
     def _source(self) -> str:
         if self.index is None:
@@ -143,7 +143,7 @@ class View:
         low, high = reading.wanted
         terms = [f"{partition} = ?"]
         if self.index is not None:
-            # Says what the index's own WHERE says, without which SQLite may not use it.
+            # Repeats the WHERE of the index, without which SQLite cannot use it.
             terms.append(f"{partition} IS NOT NULL AND {sort} IS NOT NULL")
         if low is not None:
             terms.append(f"{sort} {'>=' if low.inside else '>'} ?")

@@ -1,15 +1,16 @@
-"""Single writes and transactions; many.py has the writes that come in numbers.
+"""Single writes and transactions. Many writes at once are in batch_writer.py.
 
-A write is checked and turned into a row before the file is locked; inside the transaction there
-is only what depends on the item as it stands: its condition, its update, its limits.
+A write is checked and turned into a row before the file is locked. The transaction does only what
+depends on the stored item: its condition, its update, its limits.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from mlflow_dynamodbstore.table.conditions import predicate
+from mlflow_dynamodbstore.table.conditions import Predicate, predicate
 from mlflow_dynamodbstore.table.contract import (
     MAX_TRANSACTION_BYTES,
     Check,
@@ -20,23 +21,17 @@ from mlflow_dynamodbstore.table.contract import (
     TransactWrite,
     Write,
 )
-from mlflow_dynamodbstore.table.embedded.batches import Place, Prepared
 from mlflow_dynamodbstore.table.embedded.codec import fingerprint
-from mlflow_dynamodbstore.table.embedded.expiry import TOKEN_SECONDS, Notes
+from mlflow_dynamodbstore.table.embedded.expiry import TOKEN_SECONDS, ExpiryNotes
 from mlflow_dynamodbstore.table.embedded.file import File
-from mlflow_dynamodbstore.table.embedded.lag import Lag
+from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
 from mlflow_dynamodbstore.table.embedded.layout import (
     SIZE_COLUMN,
     Layout,
     Row,
-    expiry,
+    RowKey,
+    expiry_of,
     expiry_size,
-)
-from mlflow_dynamodbstore.table.embedded.requests import (
-    check_distinct,
-    check_key,
-    check_transaction,
-    check_update,
 )
 from mlflow_dynamodbstore.table.errors import (
     CollectionFull,
@@ -48,8 +43,24 @@ from mlflow_dynamodbstore.table.errors import (
     TableError,
     TransactionCancelled,
 )
+from mlflow_dynamodbstore.table.request_checks import (
+    check_distinct,
+    check_key,
+    check_transaction,
+    check_update,
+)
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
+
+
+@dataclass(slots=True)  # not frozen: that would triple the time to make one
+class PreparedWrite:
+    """A write that has been checked as far as possible without the stored item."""
+
+    write: TransactWrite
+    key: RowKey
+    judge: Predicate | None
+    row: Row | None = None  # of a Put
 
 
 class Writer:
@@ -59,7 +70,7 @@ class Writer:
         self,
         file: File,
         layout: Layout,
-        lag: Lag | None,
+        lag: IndexLag | None,
         collection_limit: int | None,
         clock: Callable[[], float],
     ) -> None:
@@ -69,10 +80,10 @@ class Writer:
         self._collection_limit = collection_limit
         self._clock = clock
         self.expiry_clock: Callable[[], float] | None = None
-        # Whether a write must see the old item even when nobody asked for it.
-        self.is_watchful = lag is not None or collection_limit is not None
-        self.notes = Notes(self._now)
-        file.undone = self.notes.forget
+        # Whether every write reads the stored item first.
+        self.always_reads = lag is not None or collection_limit is not None
+        self.notes = ExpiryNotes(self._now)
+        file.on_rollback = self.notes.forget
 
     def _now(self) -> float:
         return (self.expiry_clock or self._clock)()
@@ -83,26 +94,28 @@ class Writer:
         """Do one write."""
         prepared = self.prepare(write)
         row = prepared.row
-        if self.is_blind(write) and (row is None or expiry(row) is None):
-            statement = self._layout.delete if row is None else self._layout.put_for(row).of(1)
+        if self.is_blind(write) and (row is None or expiry_of(row) is None):
+            statement = (
+                self._layout.delete if row is None else self._layout.put_statement(row).of(1)
+            )
             self._file.write_one(statement, row or prepared.key)
             return None
-        return self._file.write(lambda connection: self._do(connection, prepared)[0])
+        return self._file.write(lambda connection: self._write_one(connection, prepared)[0])
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
-        """Do all writes or none, once for a token."""
+        """Do all writes or none, and only once for each token."""
         check_transaction(len(writes), token)
         prepared = [self.prepare(write) for write in writes]
         check_distinct([p.key for p in prepared])
         digest = fingerprint(writes)
 
         def work(connection: sqlite3.Connection) -> None:
-            if not self._is_done(connection, token, digest):
-                self._do_all(connection, prepared)
+            if not self._was_done(connection, token, digest):
+                self._write_all(connection, prepared)
 
         self._file.write(work)
 
-    def redate(self, pk: str, ranges: Sequence[Place], ttl: int | None) -> None:
+    def redate(self, pk: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
         """Change the expiry of all items in some ranges of a partition."""
         size = expiry_size(ttl)
 
@@ -116,34 +129,36 @@ class Writer:
 
     # --- inside a transaction -------------------------------------------------------------------
 
-    def _do(self, connection: sqlite3.Connection, prepared: Prepared) -> tuple[Item | None, int]:
-        """Do one write; the image it asks for, and the size of the item it leaves.
+    def _write_one(
+        self, connection: sqlite3.Connection, prepared: PreparedWrite
+    ) -> tuple[Item | None, int]:
+        """Do one write. Returns the image it asks for, and the size of the new item.
 
-        Raises before anything is written.
+        An error means that nothing was written.
         """
         write, key = prepared.write, prepared.key
         row = connection.execute(self._layout.get, key).fetchone()
         stands = None if row is None else self._layout.item(*key, *row)
-        old = self.seen(stands)
+        old = self.unexpired(stands)
         if prepared.judge is not None and not prepared.judge(old or {}):
             raise ConditionFailed(old=old)
         if isinstance(write, Check):
             return None, 0
         if isinstance(write, Delete):
             if old is not None:
-                self._note(connection, key, stands)
+                self._note_lag(connection, key, stands)
                 connection.execute(self._layout.delete, key)
             return old if write.returns == "old" else None, 0
-        new_row, new = self.after(prepared, old)
-        size: int = new_row[SIZE_COLUMN]  # type: ignore[assignment]  # that column is one
+        new_row, new = self.updated(prepared, old)
+        size: int = new_row[SIZE_COLUMN]  # type: ignore[assignment]  # this column is an int
         self._check_room(connection, key, old, size)
-        self._note(connection, key, stands)
+        self._note_lag(connection, key, stands)
         self.notes.write(connection, [new_row])
-        self._layout.put_for(new_row).run(connection, [new_row])
+        self._layout.put_statement(new_row).run(connection, [new_row])
         return {"none": None, "old": old, "new": new}[write.returns], size
 
-    def after(self, prepared: Prepared, old: Item | None) -> tuple[Row, Item]:
-        """What a put or patch makes of an item: its row, and itself."""
+    def updated(self, prepared: PreparedWrite, old: Item | None) -> tuple[Row, Item]:
+        """The row and the item after a put or patch."""
         write = prepared.write
         if isinstance(write, Put) and prepared.row is not None:
             return prepared.row, write.item
@@ -157,28 +172,28 @@ class Writer:
             raise InvalidRequest(str(error)) from error
         return self._layout.row(new), new
 
-    def outcome(self, connection: sqlite3.Connection, prepared: Prepared) -> Outcome:
+    def outcome(self, connection: sqlite3.Connection, prepared: PreparedWrite) -> Outcome:
         try:
-            return Outcome("applied", self._do(connection, prepared)[0])
+            return Outcome("applied", self._write_one(connection, prepared)[0])
         except ConditionFailed as error:
             return Outcome("refused", error.old)
         except TableError as error:
             return Outcome("failed", error=error)
 
-    def seen(self, item: Item | None) -> Item | None:
-        """The item that a write meets; one that has expired is not there."""
+    def unexpired(self, item: Item | None) -> Item | None:
+        """The stored item, or None if it has expired."""
         if item is not None and self.expiry_clock is not None:
             ttl = item.get(TTL)
             if ttl is not None and type(ttl) is int and ttl <= self.expiry_clock():
                 return None
         return item
 
-    def _do_all(self, connection: sqlite3.Connection, prepared: Sequence[Prepared]) -> None:
+    def _write_all(self, connection: sqlite3.Connection, prepared: Sequence[PreparedWrite]) -> None:
         reasons: list[Refusal | None] = []
         total = 0
         for one in prepared:
             try:
-                total += self._do(connection, one)[1]
+                total += self._write_one(connection, one)[1]
                 reasons.append(None)
             except ConditionFailed as error:
                 reasons.append(Refusal(RefusalCode.CONDITION_FAILED, str(error), error.old))
@@ -191,8 +206,8 @@ class Writer:
                 f"the items of a transaction have {total} bytes, more than {MAX_TRANSACTION_BYTES}"
             )
 
-    def _is_done(self, connection: sqlite3.Connection, token: str, digest: bytes) -> bool:
-        """Whether the transaction was done before; notes that it is being done if not."""
+    def _was_done(self, connection: sqlite3.Connection, token: str, digest: bytes) -> bool:
+        """Whether a transaction with this token was done before. If not, notes the token."""
         now = self._clock()
         row = connection.execute(
             "SELECT fingerprint FROM tokens WHERE token = ? AND at > ?",
@@ -204,11 +219,11 @@ class Writer:
             )
             return False
         if row[0] != digest:
-            raise InvalidRequest("the token was used for another transaction a short while ago")
+            raise InvalidRequest("the token was used for another transaction in the last minutes")
         return True
 
     def _check_room(
-        self, connection: sqlite3.Connection, key: Place, old: Item | None, size: int
+        self, connection: sqlite3.Connection, key: RowKey, old: Item | None, size: int
     ) -> None:
         if self._collection_limit is None:
             return
@@ -219,32 +234,32 @@ class Writer:
                 f"the partition {key[0]!r} would pass its limit of {self._collection_limit} bytes"
             )
 
-    def _note(self, connection: sqlite3.Connection, key: Place, before: Item | None) -> None:
+    def _note_lag(self, connection: sqlite3.Connection, key: RowKey, before: Item | None) -> None:
         if self._lag is not None:
             self._lag.note(connection, key, before)
 
     # --- before a transaction -------------------------------------------------------------------
 
-    def prepare(self, write: TransactWrite) -> Prepared:
+    def prepare(self, write: TransactWrite) -> PreparedWrite:
         judge = None if write.condition is None else predicate(write.condition)
         if isinstance(write, Put):
             if write.returns == "new":
-                raise InvalidRequest("a put returns the old item or none: you have the new one")
+                raise InvalidRequest("a put cannot return the new item, only the old one")
             row = self._layout.row(write.item)
-            key: Place = row[:2]  # type: ignore[assignment]  # a row begins with it
-            return Prepared(write, key, judge, row)
+            key: RowKey = row[:2]  # type: ignore[assignment]  # a row begins with its key
+            return PreparedWrite(write, key, judge, row)
         check_key(*write.key)
         if isinstance(write, Patch):
             check_update(write.update, self._layout.schema)
         elif isinstance(write, Delete) and write.returns == "new":
-            raise InvalidRequest("a delete leaves no new item to return")
-        return Prepared(write, write.key, judge)
+            raise InvalidRequest("a delete cannot return a new item, only the old one")
+        return PreparedWrite(write, write.key, judge)
 
     def is_blind(self, write: Write) -> bool:
-        """Whether a write need not see the item it meets."""
+        """Whether a write need not read the stored item."""
         return (
             write.condition is None
             and write.returns == "none"
             and type(write) is not Patch
-            and not self.is_watchful
+            and not self.always_reads
         )

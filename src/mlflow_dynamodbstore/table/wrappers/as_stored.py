@@ -1,4 +1,4 @@
-"""An engine whose items stay in the version they were written in, for those who move them."""
+"""An engine whose items are not upgraded when they are read, for copying a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 
 
 class AsStoredEngine(WrappedEngine):
-    """Lets a table read items of every version, also of one that this release does not know."""
+    """Lets a table read items of every version, even of one that this release does not know."""
 
     def __init__(self, inner: Engine) -> None:
         super().__init__(inner)
@@ -19,7 +19,7 @@ class AsStoredEngine(WrappedEngine):
 
 
 class _Untouched(Versions):
-    """Knows no form, and therefore changes none."""
+    """Upgrades nothing."""
 
-    def read(self, pk: str, sk: str, item: Item) -> Item:  # noqa: ARG002 - whatever they are
+    def read(self, pk: str, sk: str, item: Item) -> Item:  # noqa: ARG002
         return item

@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlflow_dynamodbstore.table.contract import (
+    Capabilities,
     Engine,
     Got,
     Outcome,
     Page,
-    Put,
     Query,
     Scan,
     TransactWrite,
     Write,
 )
-from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 
 
 class WrappedEngine:
-    """Passes every call on unchanged; a wrapper overrides the calls it has something to add to."""
+    """Passes every call on; a wrapper overrides the calls that it changes."""
 
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
         self.schema = inner.schema
-        # Asked for by Table, which fans out only where waiting is what takes the time.
-        self.waits_on_network: bool = getattr(inner, "waits_on_network", False)
+        # The other capabilities would bypass the wrapper.
+        self.capabilities = Capabilities(inner.capabilities.waits_on_network)
 
     @property
     def uri(self) -> str:
@@ -58,8 +57,3 @@ class WrappedEngine:
 
     def close(self) -> None:
         self.inner.close()
-
-
-def key_of(schema: Schema, write: TransactWrite) -> Key:
-    """The key a write goes to."""
-    return schema.key_of(write.item) if isinstance(write, Put) else write.key

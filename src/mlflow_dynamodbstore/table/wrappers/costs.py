@@ -1,41 +1,39 @@
 """What DynamoDB charges for a request, as pure functions of sizes and of the schema.
 
 The figures are those of DynamoDB's developer guide. Reads count steps of 4 KB, half of them when
-eventually consistent. Writes count steps of 1 KB of the larger of the old and the new image, and
-beside it what each secondary index has to write. A transaction doubles what the table itself
-writes; the indexes follow at the plain price.
+eventually consistent. Writes count steps of 1 KB of the larger of the old and the new image, plus
+what each secondary index writes. A transaction doubles the units of the table, not of the indexes.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size
-from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.table.values import Item, same_value
 
 READ_STEP = 4096
 WRITE_STEP = 1024
 
 
 def read_units(size: int, *, consistent: bool) -> float:
-    """Units to read so many bytes in one go; reading nothing costs one step all the same."""
+    """Units of reading so many bytes at once; reading nothing costs one step too."""
     steps = max(1, _steps(size, READ_STEP))
     return float(steps) if consistent else steps / 2
 
 
 def get_units(items: Iterable[Item | None], *, consistent: bool) -> float:
-    """Units of reading items by key, each rounded up on its own; ``None`` is one not there."""
+    """Units of reading items by key, each rounded up; ``None`` is an absent item."""
     return sum(read_units(_size(item), consistent=consistent) for item in items)
 
 
 def query_units(schema: Schema, query: Query, read: Iterable[Item]) -> float:
-    """Units of one page of a query, given the items it read, before the filter.
+    """Units of one page of a query, given the items that it read before the filter.
 
-    The sum of the page is rounded, of the index entries where an index is asked. A local index
-    that does not carry whole items fetches each from the table, each rounded up on its own.
+    The sum of the items, or of the entries of an index, is rounded up. A local index that does not
+    carry whole items fetches each from the table, each rounded up.
     """
     if query.index is None:
         return page_units(read, consistent=query.consistent)
@@ -49,7 +47,7 @@ def query_units(schema: Schema, query: Query, read: Iterable[Item]) -> float:
 def fetch_units(schema: Schema, query: Query, read: Iterable[Item], unseen: int = 0) -> float:
     """Units of fetching from the table what a local index found and does not carry.
 
-    ``unseen`` are items that a filter left out, which are taken to be small.
+    ``unseen`` is the number of items that a filter left out; they are assumed to be small.
     """
     index = None if query.index is None else schema.by_name[query.index]
     if index is None or not index.is_local or index.projection == "ALL" or query.keys_only:
@@ -58,30 +56,30 @@ def fetch_units(schema: Schema, query: Query, read: Iterable[Item], unseen: int 
 
 
 def page_units(read: Iterable[Item], *, consistent: bool) -> float:
-    """Units of a page whose items are summed before they are rounded."""
+    """Units of a page, the sum of its items rounded up."""
     return read_units(sum(map(item_size, read)), consistent=consistent)
 
 
 def write_units(
     schema: Schema, old: Item | None, new: Item | None, *, transactional: bool = False
 ) -> int:
-    """Units of turning the old image into the new one; ``None`` is an item not there."""
+    """Units of turning the old image into the new one; ``None`` is an absent item."""
     base = _write_steps(max(_size(old), _size(new)))
     indexes = sum(index_write_units(schema, index, old, new) for index in schema.indexes)
     return (2 * base if transactional else base) + indexes
 
 
 def refused_units(old: Item | None, *, transactional: bool = False) -> int:
-    """Units of a write whose condition failed, or of a check: the item that was looked at."""
+    """Units of a write whose condition failed, or of a check: those of the stored item."""
     base = _write_steps(_size(old))
     return 2 * base if transactional else base
 
 
 def index_write_units(schema: Schema, index: Index, old: Item | None, new: Item | None) -> int:
-    """Units of bringing one index up to date.
+    """Units of updating one index.
 
-    An entry that stays as it is costs nothing. One that is added, removed or changed in place
-    costs one write; one whose key moves costs two, the old entry's and the new one's.
+    An unchanged entry costs nothing. One that is added, removed or changed in place costs one
+    write. One whose key changes costs two: the old entry's and the new one's.
     """
     before, after = projected(schema, index, old), projected(schema, index, new)
     if before is None and after is None:
@@ -101,19 +99,6 @@ def projected(schema: Schema, index: Index, item: Item | None) -> Item | None:
         return item
     names = (schema.pk, schema.sk, index.pk or schema.pk, index.sk)
     return {name: item[name] for name in dict.fromkeys(names)}
-
-
-def same_value(one: Value, other: Value) -> bool:
-    """Whether two values are stored alike: 1 and 1.0 are not, two equal NaNs are."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, float) and isinstance(other, float):
-        return struct.pack("d", one) == struct.pack("d", other)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_value(one[k], other[k]) for k in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_value, one, other))
-    return bool(one == other)
 
 
 def _size(item: Item | None) -> int:

@@ -1,4 +1,4 @@
-"""Engines that misbehave as the real service does, and as a process that dies does."""
+"""Engines that fail as the real service does, and as a process that dies."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class FaultyEngine(WrappedEngine):
 
     - ``throttle``: the request is refused before anything happens.
     - ``partial``: a batch comes back with some of its keys or writes unprocessed.
-    - ``timeout_before``, ``timeout_after``: the answer is lost, before the write was applied or
-      after it. The caller cannot tell which: both raise ``Unavailable(maybe_applied=True)``.
+    - ``timeout_before``, ``timeout_after``: the answer is lost, before or after the write was
+      applied. The caller cannot tell which: both raise ``Unavailable(maybe_applied=True)``.
     - ``conflict``: a transaction meets another one on one of its items.
     - ``crash_after``: the process dies after that many write requests.
 
-    ``injected`` counts what was done, so that a test can tell that something was.
+    ``injected`` counts the faults, so that a test can assert that there were some.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class FaultyEngine(WrappedEngine):
             raise Unavailable("injected timeout, applied", maybe_applied=True)
 
     def _cut(self, batch: list[_T]) -> tuple[list[_T], list[_T]]:
-        """A batch in two: what is taken, and what comes back unprocessed."""
+        """The two parts of a batch: what is sent, and what comes back unprocessed."""
         if len(batch) < 2 or not self._happens("partial", self._partial):
             return batch, []
         kept = [self._rng.random() < 0.5 for _ in batch]
@@ -149,22 +149,21 @@ class FaultyEngine(WrappedEngine):
 
 def _lost(write: Write) -> Outcome:
     """The outcome of a write whose answer did not arrive."""
-    # An unconditional put or delete may simply be sent again, and engines say so.
+    # An unconditional put or delete may be sent again, and engines say so.
     harmless = isinstance(write, Put | Delete) and write.condition is None
     return Outcome("unprocessed" if harmless else "uncertain")
 
 
 class SimulatedCrash(BaseException):
-    """The process died here. No ``except Exception`` may live on after it."""
+    """The process died here. It is no ``Exception``, so that no handler survives it."""
 
 
 class CrashingEngine(WrappedEngine):
     """Dies at the ``at``-th write request (counted from 1): before it, during it or after it.
 
-    *During* applies the first half of a bulk write; a single write or a transaction has no half,
-    so there it equals *before*. Once dead every call raises, for a dead process cleans nothing up.
-    With ``at=None`` it never dies and only counts, so that a test can learn how many points
-    there are to die at.
+    *During* applies the first half of a bulk write; for a single write or a transaction it equals
+    *before*. Once dead, every call raises, since a dead process cleans nothing up. With ``at=None``
+    it never dies and only counts the points at which it could.
     """
 
     def __init__(self, inner: Engine, *, at: int | None = None, when: When = "after") -> None:
@@ -212,7 +211,7 @@ class CrashingEngine(WrappedEngine):
             raise SimulatedCrash("this process is dead already")
 
     def _enter(self, half: Sequence[Write] = ()) -> bool:
-        """Count a write request; die now if this is the one, or tell that death follows it."""
+        """Count a write request. Die now if this is the one, or return that it dies afterwards."""
         self._check()
         self.writes += 1
         if self.writes == self._at and self._when != "after":

@@ -1,8 +1,8 @@
 """Requests and capacity units, counted on either engine, so that a test can assert on cost.
 
-An engine that hears from its server what each request consumed (it has an ``observer``) is
-believed. For any other the same figures are computed from DynamoDB's rules, and its calls are
-counted as the requests the DynamoDB engine would have sent.
+Where the server tells what each request consumed, its figures count. Everywhere else the same
+figures are computed from DynamoDB's rules, and each call counts as the requests that the DynamoDB
+engine would send.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_WRITE,
@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.table.contract import (
     Delete,
     Engine,
     Got,
+    Observable,
     Outcome,
     Page,
     Patch,
@@ -30,10 +31,11 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.request_checks import key_of
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.wrappers import costs
-from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine, key_of
+from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 
 _READS = frozenset({"GetItem", "BatchGetItem", "Query", "Scan"})
 
@@ -93,19 +95,15 @@ class Meter:
             self._total.read_units += read
             self._total.write_units += write
 
-    def add_reads(self, units: float) -> None:
+    def add_units(self, *, read: float = 0.0, write: float = 0.0) -> None:
         """Count units of a request that is itself counted elsewhere."""
         with self._lock:
-            self._total.read_units += units
-
-    def add_writes(self, units: float) -> None:
-        """Count units of a request that is itself counted elsewhere."""
-        with self._lock:
-            self._total.write_units += units
+            self._total.read_units += read
+            self._total.write_units += write
 
     @contextmanager
     def measure(self) -> Iterator[Usage]:
-        """Gives a usage that holds, once the block has ended, what was consumed inside it."""
+        """A usage that holds, after the block, what was consumed inside it."""
         before, inside = self.total(), Usage()
         try:
             yield inside
@@ -124,16 +122,14 @@ class MeteredEngine(WrappedEngine):
 
     def __init__(self, inner: Engine, meter: Meter | None = None) -> None:
         self.meter = meter or Meter()
-        counting = _Reported if hasattr(inner, "observer") else _Computed
-        super().__init__(counting(inner, self.meter))
-
-
-class _Observable(Engine, Protocol):
-    observer: Any
+        if inner.capabilities.observable is None:
+            super().__init__(_Computed(inner, self.meter))
+        else:
+            super().__init__(_Reported(inner, inner.capabilities.observable, self.meter))
 
 
 class _LastQuery(threading.local):
-    """What the answer to a thread's last query said: units of the table itself, items left out."""
+    """A thread's last query: the units of the table itself, and how many items were left out."""
 
     fetched = 0.0
     unseen = 0
@@ -142,16 +138,16 @@ class _LastQuery(threading.local):
 class _Reported(WrappedEngine):
     """Takes the server's own figures.
 
-    A refused write brings no figure with its error, so that one is computed from the old item.
-    Some endpoints report too little for what a local index has to fetch from the table, as they
-    round the sum where AWS rounds each item; the difference is added.
+    The error of a refused write has no figure, so it is computed from the old item. Some endpoints
+    report too little for what a local index fetches from the table: they round the sum where AWS
+    rounds each item. The difference is added.
     """
 
-    def __init__(self, inner: Engine, meter: Meter) -> None:
+    def __init__(self, inner: Engine, observable: Observable, meter: Meter) -> None:
         super().__init__(inner)
         self._meter = meter
         self._last = _LastQuery()
-        cast("_Observable", inner).observer = self._observe
+        observable.observer = self._observe
 
     def _observe(self, operation: str, response: Mapping[str, Any]) -> None:
         reported = response.get("ConsumedCapacity") or []
@@ -174,36 +170,35 @@ class _Reported(WrappedEngine):
         page = self.inner.query(query)
         owed = costs.fetch_units(self.schema, query, page.items, self._last.unseen)
         if owed:
-            self._meter.add_reads(max(0.0, owed - self._last.fetched))
+            self._meter.add_units(read=max(0.0, owed - self._last.fetched))
         return page
 
     def apply(self, write: Write) -> Item | None:
         try:
             return self.inner.apply(write)
         except ConditionFailed as refused:
-            self._meter.add_writes(costs.refused_units(refused.old))
+            self._meter.add_units(write=costs.refused_units(refused.old))
             raise
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
         outcomes = self.inner.apply_many(writes)
         refused = [outcome.image for outcome in outcomes if outcome.status == "refused"]
-        self._meter.add_writes(sum(map(costs.refused_units, refused)))
+        self._meter.add_units(write=sum(map(costs.refused_units, refused)))
         return outcomes
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         try:
             self.inner.transact(writes, token)
         except TransactionCancelled as cancelled:
-            self._meter.add_writes(cancelled_units(cancelled))
+            self._meter.add_units(write=cancelled_units(cancelled))
             raise
 
 
 class _Computed(WrappedEngine):
     """Computes the figures from DynamoDB's rules.
 
-    It reads each old image before the write, so that under concurrent writers of one item the
-    figure may be that of a neighbouring moment. A transaction sent again with its token counts
-    as a new one.
+    It reads the old image before each write, so with concurrent writers of one item a figure may
+    be slightly off. A transaction sent again with its token counts as a new one.
     """
 
     def __init__(self, inner: Engine, meter: Meter) -> None:
@@ -225,7 +220,7 @@ class _Computed(WrappedEngine):
     def query(self, query: Query) -> Page:
         page = self.inner.query(query)
         whole = query.filter is None and not query.keys_only
-        # What was read is what the same page holds without its filter and projection.
+        # The same page without filter and projection holds what was read.
         read = page if whole else self.inner.query(replace(query, filter=None, keys_only=False))
         self._meter.add("Query", read=costs.query_units(self.schema, query, read.items))
         return page
@@ -278,7 +273,7 @@ class _Computed(WrappedEngine):
 
 
 def after(schema: Schema, write: Write, old: Item | None) -> Item | None:
-    """The item that a write leaves behind."""
+    """The item after a write."""
     if isinstance(write, Put):
         return write.item
     if isinstance(write, Delete):
@@ -287,7 +282,7 @@ def after(schema: Schema, write: Write, old: Item | None) -> Item | None:
 
 
 def cancelled_units(cancelled: TransactionCancelled) -> int:
-    """Units of a transaction that wrote nothing, as far as its reasons tell the items' sizes."""
+    """Units of a transaction that wrote nothing, as far as its reasons carry the items."""
     olds = [None if reason is None else reason.old for reason in cancelled.reasons]
     return sum(costs.refused_units(old, transactional=True) for old in olds)
 
@@ -298,10 +293,10 @@ def operation_of(write: Write) -> str:
 
 
 def requests_of(writes: Sequence[Write]) -> Iterable[tuple[str, list[int]]]:
-    """The requests that a bulk write takes, each with the places of its writes.
+    """The requests of a bulk write, each with the positions of its writes.
 
-    Plain puts and deletes travel in batches of 25; what has a condition, changes attributes or
-    wants an image back goes alone.
+    Puts and deletes without a condition go in batches of 25. A patch, a write with a condition and
+    one that returns an image go alone.
     """
     plain: list[int] = []
     for n, write in enumerate(writes):

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import parse
 from mlflow_dynamodbstore.table.values import Item, Value, is_expired
 from mlflow_dynamodbstore.table.wrappers.as_stored import AsStoredEngine
 from mlflow_dynamodbstore.upkeep import cleanup, run_walk
@@ -44,7 +44,7 @@ class TableSource:
     """
 
     def __init__(self, table: Table, segments: int | None = None):
-        self._waits = getattr(table.engine, "waits_on_network", False)
+        self._waits = table.engine.capabilities.waits_on_network
         self._segments = segments or (SEGMENTS if self._waits else 1)
         # Before all time nothing has expired: what has is to be counted, not to be overlooked.
         self._table = Table(

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from mlflow_dynamodbstore.auth.base import AuthBase
-from mlflow_dynamodbstore.auth.granting import (
+from mlflow_dynamodbstore.auth.context import AuthContext
+from mlflow_dynamodbstore.auth.items import (
+    assignment_items,
     grant_item,
     grant_number,
-    membership_items,
     mirror_items,
 )
+from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord, is_own_role_name
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.table.contract import Put, Query
-from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.database import Row, Writing
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, Side
@@ -132,22 +132,12 @@ class UserItems(ItemSide):
         ]
 
 
-class _Grants(AuthBase):
-    """The readings of the auth store."""
-
-    def __init__(self, table: Table):
-        self._open("", table)
-
-    def of(self, role: RoleRecord) -> list[Item]:
-        return self._grants_of(role)
-
-
 class RoleItems(ItemSide):
     """Roles in a table."""
 
     def __init__(self, shelf: Shelf):
         super().__init__(shelf)
-        self._grants = _Grants(shelf.table)
+        self._reader = AuthReader(AuthContext.on(shelf.table))
 
     def count(self) -> int:
         return sum(1 for _ in self._ids())
@@ -217,7 +207,7 @@ class RoleItems(ItemSide):
             "description": role.description,
             "permissions": {
                 (grant["resource_type"], grant["resource_pattern"]): grant["permission"]
-                for grant in self._grants.of(role)
+                for grant in self._reader.grants_of(role)
             },
             "members": {int(member["user_id"]): int(member["id"]) for member in members},
         }
@@ -238,5 +228,5 @@ def _items(entity: Entity) -> tuple[RoleRecord, list[Item]]:
         grant = grant_item(role, grant_number(role, count), kind, pattern, permission)
         below += [grant, *mirror_items(grant)]
     for user_id, number in values["members"].items():
-        below += membership_items(role, user_id, names[user_id], number)
+        below += assignment_items(role, user_id, names[user_id], number)
     return role, below

@@ -9,19 +9,18 @@ from typing import Any, ClassVar
 from mlflow.entities.dataset_record import DATASET_RECORD_WRAPPED_OUTPUT_KEY as WRAPPED
 from mlflow.entities.entity_type import EntityAssociationType
 
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.dataset_items import (
-    CONTENTS,
     RECORDS,
-    REVISION,
     all_tags,
     dataset_id_of,
     inline_attributes,
+    link_items,
     long_tags,
     schema_key,
     schema_text,
 )
-from mlflow_dynamodbstore.evaluation.dataset_places import link_items
-from mlflow_dynamodbstore.evaluation.records import Record
+from mlflow_dynamodbstore.evaluation.record_items import Record
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.shared import large_values

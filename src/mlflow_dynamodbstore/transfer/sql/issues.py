@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
-from mlflow_dynamodbstore.evaluation.issue_items import Candidate, Texts, new_issue
+from mlflow_dynamodbstore.evaluation.issue_items import IssueRow, Texts, new_issue
 from mlflow_dynamodbstore.keys import evaluation as evaluation_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.shared import large_values
@@ -95,4 +95,4 @@ def _entity(item: Item, texts: Texts) -> Entity:
         "root_causes": texts.root_causes,
         "categories": texts.categories,
     }
-    return Entity((Candidate(item).issue_id,), values)
+    return Entity((IssueRow(item).issue_id,), values)

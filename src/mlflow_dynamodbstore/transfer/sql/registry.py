@@ -12,26 +12,25 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.alias_changes import alias_item
-from mlflow_dynamodbstore.registry.base import LAST_POSSIBLE_VERSION, with_long_tags
 from mlflow_dynamodbstore.registry.copies import copying
-from mlflow_dynamodbstore.registry.errors import too_busy
 from mlflow_dynamodbstore.registry.items import (
     ALIAS,
     LAST_VERSION,
     LATEST,
     PROMPT_VERSIONS,
-    Place,
-    Tags,
+    RegisteredModelPlace,
     Target,
     marks_prompt,
     name_of_guard,
     new_meta,
     new_version,
 )
+from mlflow_dynamodbstore.registry.model_reader import LAST_POSSIBLE_VERSION, with_long_tags
 from mlflow_dynamodbstore.registry.records import READY, Model, Version, read_with_versions
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.names.claims import CLAIM, Claim, is_live
 from mlflow_dynamodbstore.shared.names.revisions import Revisions, fitting
+from mlflow_dynamodbstore.shared.names.tags import Tags
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME, NameIndex
 from mlflow_dynamodbstore.table.contract import Put, Query, Write
 from mlflow_dynamodbstore.table.values import Item
@@ -117,7 +116,9 @@ class ModelItems(ItemSide):
     def __init__(self, shelf: Shelf):
         super().__init__(shelf)
         self._words = NameIndex(shelf.table, shelf.policies, MODEL_NAME)
-        self._models: Revisions[Place, Model] = Revisions(shelf.table, Model, too_busy)
+        self._models: Revisions[RegisteredModelPlace, Model] = Revisions(
+            shelf.table, Model, "Registered Model"
+        )
 
     def count(self) -> int:
         return sum(1 for _ in self._places())
@@ -136,12 +137,15 @@ class ModelItems(ItemSide):
         known = [place for place in places if is_live(there.get(place.key))]
         return {entity.key: entity for entity in self._entities(known)}
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[RegisteredModelPlace]:
         for workspace in self.shelf.workspaces():
             query = Query(access_keys.workspace_pk(workspace), where=access_keys.MODEL_NAMES.on())
-            yield from (Place(name_of_guard(item), workspace) for item in self.table.items(query))
+            yield from (
+                RegisteredModelPlace(name_of_guard(item), workspace)
+                for item in self.table.items(query)
+            )
 
-    def _entities(self, places: Sequence[Place]) -> list[Entity]:
+    def _entities(self, places: Sequence[RegisteredModelPlace]) -> list[Entity]:
         read = self.table.map(lambda place: read_with_versions(self.table, place), places)
         found = [
             (Model(place, meta), versions)
@@ -176,7 +180,7 @@ class ModelItems(ItemSide):
             self._fill(place, new)
         self._words.enter(place.workspace, place.name, place.name)
 
-    def _fill(self, place: Place, new: NewModel) -> None:
+    def _fill(self, place: RegisteredModelPlace, new: NewModel) -> None:
         """Write a model that takes more than one transaction, while nobody can see it."""
         claim = Claim(self.table, place)
         claim.acquire()
@@ -225,7 +229,9 @@ class NewModel:
             *(alias_item(place, alias, target) for alias, target in aliases.items()),
         ]
 
-    def _version(self, place: Place, number: int, said: Row, tags: Tags) -> list[Item]:
+    def _version(
+        self, place: RegisteredModelPlace, number: int, said: Row, tags: Tags
+    ) -> list[Item]:
         """The items of a version, its own first."""
         item = new_version(
             place,
@@ -264,9 +270,9 @@ def _refusal(entity: Entity) -> str | None:
     return too_large([new.meta, *new.below])
 
 
-def _place(entity: Entity) -> Place:
+def _place(entity: Entity) -> RegisteredModelPlace:
     workspace, name = entity.key
-    return Place(name, workspace)
+    return RegisteredModelPlace(name, workspace)
 
 
 def _latest(versions: dict[int, Row]) -> dict[str, int]:

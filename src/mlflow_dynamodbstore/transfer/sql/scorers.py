@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from mlflow_dynamodbstore.evaluation.dataset_items import CONTENTS, REVISION
-from mlflow_dynamodbstore.evaluation.endpoints import endpoint_ref
+from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
 from mlflow_dynamodbstore.evaluation.online_scoring import ONLINE, online_entry
-from mlflow_dynamodbstore.evaluation.scorers import (
+from mlflow_dynamodbstore.evaluation.scorer_endpoints import endpoint_ref
+from mlflow_dynamodbstore.evaluation.scorer_items import (
     BOUND,
     LATEST,
     ScorerPlace,

@@ -1,0 +1,50 @@
+"""Checks of arguments, and the errors that the parts of the auth store share."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, RESOURCE_DOES_NOT_EXIST
+
+
+def is_text(value: object) -> bool:
+    """Whether a value can be part of a key: a string that is not empty and encodes as UTF-8."""
+    if not isinstance(value, str) or not value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_text(value: str, what: str) -> None:
+    """Refuse a value that cannot be part of a key."""
+    if not is_text(value):
+        raise MlflowException.invalid_parameter_value(f"{what} must be a text that is not empty.")
+
+
+def is_number(value: object) -> bool:
+    """Whether a value can be the number of a user or a role."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**10
+
+
+def not_found(message: str) -> NoReturn:
+    """Raise MLflow's error for something that does not exist."""
+    raise MlflowException(message, RESOURCE_DOES_NOT_EXIST)
+
+
+def no_such_user(username: str) -> NoReturn:
+    """Raise MLflow's error for a user that does not exist."""
+    not_found(f"User with username={username} not found")
+
+
+def no_such_role(role_id: int) -> NoReturn:
+    """Raise MLflow's error for a role that does not exist."""
+    not_found(f"Role with id={role_id} not found")
+
+
+def already_exists(message: str) -> MlflowException:
+    """MLflow's error for something that exists already."""
+    return MlflowException(message, RESOURCE_ALREADY_EXISTS)
