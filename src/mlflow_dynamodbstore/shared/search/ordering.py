@@ -78,9 +78,9 @@ class Ordering:
     def comparable(self, position: Position) -> tuple[Any, ...]:
         """A position as something that compares in this order."""
         parts: list[Any] = []
-        for key, (rank, value) in zip(self.keys, position, strict=True):
-            parts.append(rank)
-            if rank == PRESENT:
+        for key, (presence, value) in zip(self.keys, position, strict=True):
+            parts.append(presence)
+            if presence == PRESENT:
                 parts.append(value if key.ascending else _descending(value))
             else:
                 parts.append(0)
@@ -100,7 +100,7 @@ class Ordering:
             return None
         try:
             parsed = json.loads(base64.b64decode(page_token, validate=True))
-            position = tuple((int(rank), value) for rank, value in parsed["after"])
+            position = tuple((int(presence), value) for presence, value in parsed["after"])
         except (binascii.Error, ValueError, TypeError, KeyError) as error:
             raise bad_token("could not be decoded") from error
         if parsed.get("order") != self._name() or len(position) != len(self.keys):

@@ -380,8 +380,8 @@ def _is_read_with(own: str, sk: str) -> bool:
 
 def time_in(ordering: Ordering, after: Position) -> int | None:
     """The start time at a position, where the order has one."""
-    for key, (rank, value) in zip(ordering.keys, after, strict=True):
-        if key.name == START_TIME and rank == PRESENT:
+    for key, (presence, value) in zip(ordering.keys, after, strict=True):
+        if key.name == START_TIME and presence == PRESENT:
             return int(value)
     return None
 
