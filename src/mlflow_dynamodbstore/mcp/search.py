@@ -46,7 +46,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.search import Filter, Names
 from mlflow_dynamodbstore.shared.search.filters import Searchable, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, position_after
-from mlflow_dynamodbstore.shared.search.pages import in_order, page, settled
+from mlflow_dynamodbstore.shared.search.pages import in_order, page, sort_groups
 from mlflow_dynamodbstore.table.contract import Query
 
 Row = TypeVar("Row", bound=Searchable)
@@ -122,7 +122,7 @@ class ServerSearch:
         rows = self._list_versions(server.place, ordering, max_results, after)
         matching = filter(all_hold(wanted.terms), rows)
         if ordering.keys[0].name == PRECEDENCE:
-            ordered = settled(((precedence(row.version), row) for row in matching), ordering)
+            ordered = sort_groups(((precedence(row.version), row) for row in matching), ordering)
         else:
             ordered = iter(in_order(list(matching), ordering))
         found, token = page(ordered, ordering, after, max_results)

@@ -23,8 +23,8 @@ from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, Sort
 from mlflow_dynamodbstore.shared.search.pages import (
     merged,
     page,
-    settled,
-    started,
+    read_first_row,
+    sort_groups,
     validate_max_results,
 )
 from mlflow_dynamodbstore.table.contract import Query
@@ -108,7 +108,7 @@ class TraceSearch:
             for experiment_id, index in self.trace_time_indexes.of(experiment_ids).items()
         ]
         if len(streams) > 1:
-            streams = self.table.map(started, streams)
+            streams = self.table.map(read_first_row, streams)
         rows = merged(streams, ordering) if streams else iter(())
         return page(rows, ordering, after, size)
 
@@ -170,7 +170,7 @@ def _stream(
         traces.needed = None
     found = filtered(traces, path.pages(traces, after), wanted, sessions)
     if path.ordered:
-        yield from settled(((trace.request_time, trace) for trace in found), ordering)
+        yield from sort_groups(((trace.request_time, trace) for trace in found), ordering)
         return
 
     def position(trace: TraceRecord) -> tuple[object, ...]:

@@ -490,7 +490,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         events.traces_deleting.listen(self.queue_attachments.detach)
         events.trace_redating.listen(self.queue_attachments.of_trace)
 
-        super().__init__()  # type: ignore[no-untyped-call]  # it takes log_batch for later
+        super().__init__()  # type: ignore[no-untyped-call]  # it keeps log_batch for asynchronous logging
 
     @property
     def supports_trace_archival(self) -> bool:

@@ -123,7 +123,7 @@ class PrimaryMetric:
             if str(run.get("lsi5sk")) in index_keys.LIVE_RUNS:
                 continue  # it is sealed by the new metric when its time comes
             summary = large_values.load(self._table, run, sealing.SUMMARY)
-            place = sealing.lsi5_place(run_id_of(run), RunContents.from_summary(summary), metric)
+            place = sealing.lsi5_entry(run_id_of(run), RunContents.from_summary(summary), metric)
             if place.get("lsi5sk") != run.get("lsi5sk"):
                 unchanged = Attr("generation").eq(run["generation"]) & Attr("state").eq(
                     run["state"]
