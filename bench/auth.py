@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from bench.contract import TMPFS
 from tests.engines import ROOT
@@ -148,12 +149,14 @@ def _app(folder: Path) -> tuple[Client, Any, Any]:
     from mlflow.server import app, auth  # noqa: PLC0415 - reads the environment
 
     from mlflow_dynamodbstore.auth import app as ours  # noqa: PLC0415
-    from mlflow_dynamodbstore.shared.open_tables import open_table  # noqa: PLC0415
+    from mlflow_dynamodbstore.shared import open_tables  # noqa: PLC0415
+    from mlflow_dynamodbstore.table.uri import open_engine  # noqa: PLC0415
     from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine  # noqa: PLC0415
 
     client = Client(app)
-    table = open_table(uri)  # the one that all stores of the URI use
-    metered = table.engine = MeteredEngine(table.engine)
+    metered = MeteredEngine(open_engine(uri))
+    with mock.patch.object(open_tables, "open_engine", return_value=metered):
+        open_tables.open_table(uri)  # the one that all stores of the URI use
     ours.create_app(app)
     client.remember_checks()
     client.check(False)

@@ -49,7 +49,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def settled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The settings that commands waited for; they need not in tests."""
     waited: list[str] = []
-    monkeypatch.setattr(Policies, "settle", lambda _, name, *rest: waited.append(name))
+    monkeypatch.setattr(Policies, "wait_until_known", lambda _, name, *rest: waited.append(name))
     return waited
 
 

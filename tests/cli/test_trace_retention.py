@@ -58,17 +58,17 @@ def test_a_renewal_that_was_stopped_is_ended_by_the_same_command(run, uri, monke
         store.start_trace(make_info(trace_id(n), "0"))
     monkeypatch.setattr(retention, "AT_ONCE", 2)
     change = ("ttl", "set", "--trace-retention-days", "60")
-    redate, calls = TraceRetention._redate, iter(range(10))
+    prolong, calls = TraceRetention._prolong, iter(range(10))
 
     def stopped(upkeep: TraceRetention, item: Item, days: int) -> None:
         if next(calls) == 3:
             raise KeyboardInterrupt
-        redate(upkeep, item, days)
+        prolong(upkeep, item, days)
 
-    monkeypatch.setattr(TraceRetention, "_redate", stopped)
+    monkeypatch.setattr(TraceRetention, "_prolong", stopped)
     assert "stopped" in run(*change, code=INTERRUPTED).output
     assert run.json("ttl", "show")["trace_retention_days"]["days"] == 60
-    monkeypatch.setattr(TraceRetention, "_redate", redate)
+    monkeypatch.setattr(TraceRetention, "_prolong", prolong)
     assert run.json(*change)["traces"] == {"looked_at": 5, "prolonged": 2}
     assert run.json(*change)["traces"] == {"looked_at": 5, "prolonged": 0}
 
@@ -81,7 +81,7 @@ def test_traces_that_a_server_writes_before_it_knows_live_longer_too(run, uri, m
     def settle(policies, name, progress):
         server.start_trace(make_info(trace_id(2), "0"))
 
-    monkeypatch.setattr(Policies, "settle", settle)
+    monkeypatch.setattr(Policies, "wait_until_known", settle)
     change = ("ttl", "set", "--trace-retention-days", "60")
     assert run.json(*change)["traces"] == {"looked_at": 2, "prolonged": 2}
 

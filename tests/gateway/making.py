@@ -1,4 +1,4 @@
-"""Things of the gateway, made with what a test does not care about filled in."""
+"""Entities of the gateway for tests, with defaults for what a test does not set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def a_secret(store: DynamoDBTrackingStore, name: str = "key", value: str = "sk-v
 def a_definition(
     store: DynamoDBTrackingStore, name: str = "gpt", secret_id: str | None = None
 ) -> str:
-    """The id of a new model definition, with a secret of its own unless one is given."""
+    """The id of a new model definition, with its own secret unless one is given."""
     secret_id = secret_id or a_secret(store, f"key of {name}")
     made = store.create_gateway_model_definition(name, secret_id, "openai", "gpt-4o")
     return str(made.model_definition_id)
@@ -38,7 +38,7 @@ def config(
 def an_endpoint(
     store: DynamoDBTrackingStore, name: str = "chat", *definitions: str, **more: Any
 ) -> GatewayEndpoint:
-    """A new endpoint, with a definition of its own unless some are given."""
+    """A new endpoint, with its own model definition unless some are given."""
     used = definitions or (a_definition(store, f"model of {name}"),)
     more.setdefault("usage_tracking", False)
     return store.create_gateway_endpoint(name, [config(one) for one in used], **more)

@@ -1,4 +1,4 @@
-"""Model definitions: their names, their secrets, and that none vanishes while it is used."""
+"""Model definitions: their names, their secrets, and that a used one is not deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody else is faster, or the process dies: the references stay whole."""
+"""References stay valid when another process is faster, or when the process dies."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_one_of_two_gets_a_name(store, other):
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 @pytest.mark.parametrize("what", ["secret", "endpoint"])
 def test_a_deletion_that_died_anywhere_can_be_finished(store, time, when, what):
-    """Whenever it dies, what is left refers to nothing that is gone."""
+    """No item refers to a deleted one, wherever the process dies."""
     secret_id = a_secret(store)
     definitions = [a_definition(store, f"m{n}", secret_id) for n in range(110)]
     endpoint_id = an_endpoint(store, "chat", definitions[0]).endpoint_id

@@ -1,4 +1,4 @@
-"""How many requests the gateway makes, above all on the way of every call."""
+"""How many requests the gateway makes, above all for each call of an endpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.gateway.test_guardrails import a_guardrail
 
 
 class Measured:
-    """A store whose requests are counted, and others that have seen nothing."""
+    """A store whose requests are counted, and new stores with empty caches."""
 
     def __init__(self, uri: str):
         self._uri, self._engine = uri, MeteredEngine(open_engine(uri))
@@ -37,7 +37,7 @@ def measured(tmp_path):
 
 @pytest.fixture
 def endpoint(measured):
-    """An endpoint with three models, each with a secret of its own, and an experiment."""
+    """The id of an endpoint with an experiment and three models, each with its own secret."""
     models = [a_definition(measured.store, name) for name in "abc"]
     made = measured.store.create_gateway_endpoint(
         "chat", [config(models[0]), *(config(one, FALLBACK) for one in models[1:])]

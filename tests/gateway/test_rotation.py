@@ -1,4 +1,4 @@
-"""Another passphrase for the secrets: all of them, or as before."""
+"""A rotation changes the passphrase of all secrets, or of none."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_command_makes_all_secrets_readable_with_the_new_passphrase_only(
     use(monkeypatch, NEW, 2)
     assert read(store, secrets) == ["default a", "default b", "team a", "team b"]
     with WorkspaceContext("team"):
-        a_secret(store, "new")  # the key is the one that the table expects now
+        a_secret(store, "new")  # the table expects the new key
 
 
 def test_an_interrupted_rotation_is_finished_by_the_same_call(store, secrets, time, monkeypatch):

@@ -1,4 +1,4 @@
-"""Secrets: what is stored of them, and what becomes of those who use them."""
+"""Secrets: how they are stored, and what deleting one does to model definitions."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ REPLACED = {
 
 @pytest.fixture
 def ours(tmp_path, monkeypatch):
-    """The store as the server gets it, and the server's functions as they were, afterwards."""
+    """The store as the server gets it; afterwards the server has its own functions again."""
     for module, names in REPLACED.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name))
@@ -39,7 +39,7 @@ def ours(tmp_path, monkeypatch):
 
 
 async def posted(path, body):
-    """Status and answer of MLflow's gateway routes to a request."""
+    """The status and body with which MLflow's gateway routes answer a request."""
     app, sent = FastAPI(), []
     app.include_router(gateway_api.gateway_router)
 

@@ -1,4 +1,4 @@
-"""Cleanup leaves the gateway's things alone, and takes away what has lost its owner."""
+"""Cleanup keeps the gateway's entities, and removes items whose owner is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workspaces: nothing of the gateway is seen, used or changed from another one."""
+"""No workspace can see, use or change the gateway's entities of another."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_what_belongs_to_another_workspace_does_not_exist(store):
 
 @pytest.fixture
 def team(store):
-    """A workspace with one of everything, and who manages workspaces."""
+    """A workspace with one of everything, and the store of workspaces."""
     workspaces = DynamoDBWorkspaceStore("", table=store.table)
     workspaces.create_workspace(Workspace("team"))
     with WorkspaceContext("team"):

@@ -27,22 +27,22 @@ def add(
     tools: list[MCPTool] | None = None,
     **more: Any,
 ) -> MCPServerVersion:
-    """Create a version; what else is given goes into its ``server.json``."""
+    """Create a version; other keywords go into its ``server.json``."""
     server_json = {"name": name, "version": version, **more}
     return store.create_mcp_server_version(server_json, status=status, tools=tools)
 
 
 def noise(size: int, seed: int = 0) -> str:
-    """A text that does not get shorter by compressing it."""
+    """A text that cannot be compressed."""
     return random.Random(seed).randbytes(size // 2).hex()
 
 
 def keys_of(table: Table) -> list[tuple[str, str]]:
-    """The keys of everything that has to do with servers."""
+    """The keys of all items of MCP servers."""
     found = [(str(item["PK"]), str(item["SK"])) for item in everything_in(table)]
     return sorted(key for key in found if "MCP" in key[0] or key[1].startswith("MCP"))
 
 
 def sort_keys_of(table: Table) -> list[str]:
-    """The sort keys of the same."""
+    """The sort keys of all items of MCP servers."""
     return [sk for _, sk in keys_of(table)]

@@ -1,4 +1,4 @@
-"""Many hands on one server: nothing is lost, nothing happens twice."""
+"""Concurrent changes of one server: none is lost, and none is made twice."""
 
 from __future__ import annotations
 

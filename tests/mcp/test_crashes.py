@@ -1,4 +1,4 @@
-"""Whatever write a process dies at, a version is whole or not there, and upkeep leaves no trace.
+"""A version exists whole or not at all, at whichever write a process dies; upkeep removes the rest.
 
 A process may die before a write, or after it and before it knows.
 """
@@ -24,7 +24,7 @@ class Death(Exception):
 
 
 def dying(store: Any, monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], Any], at: int) -> bool:
-    """Make a call that dies at one of its writes, counted in halves; whether it got through."""
+    """Make a call that dies before or after one of its writes; whether it completed."""
     left = at
     with monkeypatch.context() as patch:
         for method in ("write", "transact", "put", "update", "delete"):
@@ -95,7 +95,7 @@ def test_a_change_happens_or_not_at_whatever_write_a_process_dies(
                 store.update_mcp_server_version(FILES, version.version, status="draft")
         other.delete_mcp_server(FILES)
         assert keys_of(store.table) == []
-        # Nothing was left that belonged to no one: of one long text there are three parts.
+        # No part is left without an owner: one long text has three parts.
         assert len([sk for _, sk in everything if "#PART#" in sk]) <= 6
         if through:
             break
@@ -104,7 +104,7 @@ def test_a_change_happens_or_not_at_whatever_write_a_process_dies(
 
 
 def test_a_change_whose_outcome_is_unknown_keeps_what_it_may_have_named(store, monkeypatch):
-    """The transaction took place, but nobody heard of it."""
+    """The transaction is applied, but its answer is lost."""
     add(store, "1.0.0")
     real = store.table.transact
 

@@ -266,7 +266,7 @@ class Difference(RuleBasedStateMachine):
             outcome(self.theirs, "get_mcp_access_endpoint", (name, endpoint[1]), {}), Refused
         )
         if leads_nowhere and (version, alias) == (NOT_SET, NOT_SET):
-            return  # theirs fails when it reads back an endpoint that leads nowhere
+            return  # theirs fails when it reads back an endpoint that resolves to no version
         self.same("update_mcp_access_endpoint", name, endpoint, version, alias, url)
 
     @rule(name=NAME, number=WHICH)

@@ -1,4 +1,4 @@
-"""Keys of servers do not meet, say whose they are, and upkeep leaves what is alive."""
+"""Keys of servers do not collide and tell their owner, and upkeep keeps what has one."""
 
 from __future__ import annotations
 

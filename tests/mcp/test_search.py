@@ -1,4 +1,4 @@
-"""Searches are paged, hold while things change, and cost what they show."""
+"""Searches have pages, stay right while servers change, and cost what they show."""
 
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ def test_no_search_asks_once_for_each_thing_it_finds(tmp_path, time):
     engine = open_engine(uri)
     measured = Measured(engine, time)
     store = measured.store
-    # Names, servers, then endpoints together with the versions they lead to.
+    # Names, servers, then endpoints together with the versions they resolve to.
     assert measured.requests(store.search_mcp_servers) == 3
-    # Entries, servers, endpoints; then those of the page with their versions.
+    # Entries, servers, endpoints, then the versions of the page.
     assert measured.requests(store.search_mcp_access_endpoints) == 4
     assert measured.requests(lambda: store.search_mcp_server_versions("a.b/s00")) == 2
     assert measured.requests(lambda: store.get_mcp_server("a.b/s00")) == 2
     assert measured.requests(lambda: store.get_mcp_server_version("a.b/s00", "1.0.0")) == 1
-    # Decided on what was seen last: one transaction.
+    # Decided on the META that was read last: one transaction.
     assert measured.requests(lambda: add(store, "3.0.0", "a.b/s00")) == 1
     assert measured.requests(lambda: store.set_mcp_server_tag("a.b/s00", "k", "v")) == 1
     engine.close()

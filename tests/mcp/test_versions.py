@@ -1,4 +1,4 @@
-"""Versions sort by precedence, the latest is known at any time, and a number is used once."""
+"""Versions sort by precedence, the latest is always right, and no version is used twice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VERSIONS = st.builds(
 
 
 def compared(one: str, other: str) -> int:
-    """Below, at or above zero, as MLflow compares."""
+    """Negative, zero or positive, as MLflow compares."""
     return int(compare_semver(parse_semver(one), parse_semver(other)))
 
 
@@ -86,7 +86,7 @@ def test_the_latest_is_the_highest_active_one_or_else_the_highest(store, other):
 
 
 def test_another_becomes_the_latest_though_many_versions_lie_between(store):
-    """The search for it goes page by page, and past those that were deleted."""
+    """The search for it goes through several pages, and skips deleted versions."""
     add(store, "0.0.1", status=ACTIVE)
     for n in range(120):
         add(store, f"1.{n}.0")
@@ -158,7 +158,7 @@ def test_new_contents_replace_all_parts_of_the_old(store, other):
 
 
 def test_a_long_version_is_whole_though_its_server_is_removed_meanwhile(store, other, monkeypatch):
-    """Removing a server empties its partition, and with it what was written for the version."""
+    """Removing a server empties its partition, so the parts of the version are written again."""
     add(store, "1.0.0")
     store.get_mcp_server(FILES)
     real, late = store.table.transact, [lambda: other.delete_mcp_server(FILES)]

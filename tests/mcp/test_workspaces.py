@@ -1,4 +1,4 @@
-"""Servers of another workspace do not exist, and go or move with their workspace."""
+"""No workspace sees the servers of another; they are removed or moved with their workspace."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Interruption(Exception):
 
 
 def test_a_deletion_interrupted_anywhere_can_be_finished(store, time, monkeypatch):
-    """Each try gets one write further; the name is free again once the claim has run out."""
+    """Each try dies one write later; the name is free again once the claim has expired."""
     table = store.table
     with WorkspaceContext("default"):
         add(store, name=MAIL)

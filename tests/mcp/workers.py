@@ -1,4 +1,4 @@
-"""What the processes do that the tests of MCP servers start: ``python -m tests.mcp.workers``."""
+"""The processes that tests of MCP servers start: ``python -m tests.mcp.workers``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _create(uri: str, name: str, each: int, worker: int) -> list[str]:
 
 
 def main(uri: str, name: str, processes: str, each: str) -> None:
-    """They are forked here, where there are no threads yet and the imports are done."""
+    """Fork the processes here, where there are no threads yet and the imports are done."""
     count = int(processes)
     fork = multiprocessing.get_context("fork")
     barrier = fork.Barrier(count)

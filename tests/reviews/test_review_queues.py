@@ -248,7 +248,7 @@ def test_what_is_attached_expires_with_its_trace(store, other, experiment, time)
     assert left() == [trace_id(2), "tr-none"]
     assert list(other.list_review_queues(experiment, item_id=trace_id(1))) == []
     assert len(other.list_review_queues(experiment, item_id=trace_id(2))) == 1
-    store.trace_retention.renew_trace_expiry([experiment], days=60)
+    store.trace_retention.renew([experiment], days=60)
     time.now += 35 * DAY - 1
     assert left() == [trace_id(2), "tr-none"]
     time.now += 1
@@ -266,7 +266,7 @@ def test_a_deletion_that_is_interrupted_can_be_repeated(store, experiment, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(store.trace_deletion, "_below_trace", interrupted)
+        patched.setattr(store.trace_deletion, "_below", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store._delete_traces(experiment, trace_ids=[trace_id(1)])
     assert list(store.list_review_queue_items(queue.queue_id)) == []

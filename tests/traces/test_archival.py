@@ -91,7 +91,7 @@ def test_an_experiment_can_ask_to_be_archived_now(store, traced, archive):
     store.set_experiment_tag(traced, tag)
     assert archive_older(store, archive, "30d") == 1
     assert archived(store, traced) == [5]
-    # One that is not finished may still become one to archive.
+    # An unfinished trace may be archived later.
     assert TraceExperimentTagKey.ARCHIVE_NOW in store.get_experiment(traced).tags
     store.delete_traces(traced, trace_ids=[trace_id(4)])
     assert archive_older(store, archive, "30d") == 0
@@ -115,12 +115,12 @@ def test_an_upload_that_fails_is_tried_again(store, traced, archive, monkeypatch
 def test_spans_that_come_while_a_trace_is_archived_keep_it_here(
     store, other, traced, archive, monkeypatch
 ):
-    upload = store.trace_archival._finish_archiving
+    upload = store.trace_archival._finish
 
     def late(item, uri):
         other.log_spans(traced, make_spans(trace_id(5), 12)[10:])
         return upload(item, uri)
 
-    monkeypatch.setattr(store.trace_archival, "_finish_archiving", late)
+    monkeypatch.setattr(store.trace_archival, "_finish", late)
     assert archive_older(store, archive, "4h") == 0
     assert len(store.get_trace(trace_id(5)).data.spans) == 12

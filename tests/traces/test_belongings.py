@@ -65,12 +65,12 @@ def test_a_changed_retention_prolongs_traces_that_are_there(store, other, whole,
     time.now += 5 * DAY
     store.policies.set(TRACE_RETENTION, days)
     seen: list[Renewal] = []
-    assert store.trace_retention.renew_trace_expiry([whole], seen.append) == Renewal(2, changed)
+    assert store.trace_retention.renew([whole], seen.append) == Renewal(2, changed)
     assert seen == [Renewal(2, changed)]
     expected = {0: None, 7: created + 30 * DAY, 90: created + 90 * DAY}[days]
     for trace in (TRACE, trace_id(2)):
         assert {item.get("ttl") for item in items_of(store, trace)} == {expected}
-    assert store.trace_retention.renew_trace_expiry([whole]) == Renewal(2, 0)
+    assert store.trace_retention.renew([whole]) == Renewal(2, 0)
     time.now += 30 * DAY
     assert len(other.search_traces([whole])[0]) == (0 if days == 7 else 2)
 
@@ -79,7 +79,7 @@ def test_a_trace_without_expiry_keeps_none(store, experiment):
     store.policies.set(TRACE_RETENTION, 0)
     store.log_spans(experiment, make_spans(TRACE))
     store.policies.set(TRACE_RETENTION, 30)
-    assert store.trace_retention.renew_trace_expiry([experiment]) == Renewal(1, 0)
+    assert store.trace_retention.renew([experiment]) == Renewal(1, 0)
     assert not [item for item in items_of(store, TRACE) if "ttl" in item]
 
 
@@ -97,9 +97,9 @@ def test_a_renewal_that_was_stopped_can_be_run_again(store, experiment, time, mo
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store.trace_retention.renew_trace_expiry([experiment], stop, days=60)
-    assert store.trace_retention.renew_trace_expiry([experiment], days=60) == Renewal(5, 1)
-    assert store.trace_retention.renew_trace_expiry([experiment], days=60) == Renewal(5, 0)
+        store.trace_retention.renew([experiment], stop, days=60)
+    assert store.trace_retention.renew([experiment], days=60) == Renewal(5, 1)
+    assert store.trace_retention.renew([experiment], days=60) == Renewal(5, 0)
 
 
 def test_deleting_a_trace_leaves_nothing_of_it(store, other, whole):
@@ -107,7 +107,7 @@ def test_deleting_a_trace_leaves_nothing_of_it(store, other, whole):
     assert items_of(store, TRACE) == []
     with refused("RESOURCE_DOES_NOT_EXIST", "not found"):
         store.get_trace_info(TRACE)
-    store.log_spans(whole, make_spans(TRACE))  # from a memory of what was deleted
+    store.log_spans(whole, make_spans(TRACE))  # the store has cached the deleted trace
     assert len(other.get_trace(TRACE).data.spans) == 10
 
 

@@ -61,7 +61,7 @@ def test_a_trace_of_ten_spans_with_its_info_first(costs):
 
 
 def test_a_trace_with_its_spans(costs):
-    """At most 2 requests and 2 read units, for a process that has never heard of it."""
+    """At most 2 requests and 2 read units, for a process that has not cached it."""
     store, meter, experiment = costs
     store.log_spans(experiment, make_spans(trace_id(3)))
     store.trace_lookup.forget(trace_id(3))
@@ -72,7 +72,7 @@ def test_a_trace_with_its_spans(costs):
 
 
 def test_a_search_by_a_tag(costs):
-    """100 results in at most 4 requests and 100 read units, though twice as many are looked at."""
+    """100 results in at most 4 requests and 100 read units, although twice as many are read."""
     store, meter, _ = costs
     experiment = store.create_experiment("searched")
     for n in range(250):

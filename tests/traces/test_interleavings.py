@@ -75,7 +75,7 @@ OPERATIONS: dict[str, Operation] = {
     "span": lambda store, trace: store.log_spans(HERE, [make_span(trace, 7)]),
     "link": lambda store, trace: store.link_traces_to_run([trace], "some-run"),
     "prompt": lambda store, trace: store.link_prompts_to_trace(trace, [make_prompt("p", 1)]),
-    "prolong": lambda store, trace: store.trace_retention._redate(
+    "prolong": lambda store, trace: store.trace_retention._prolong(
         store.trace_lookup.get(trace), days=60
     ),
     "delete": lambda store, trace: store.delete_traces(HERE, trace_ids=[trace]),
@@ -91,7 +91,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Two:
 
 
 def state_of(store: Any, trace: str) -> object:
-    """What there is of a trace, ids and times left out, and whether it holds together."""
+    """What there is of a trace without ids and times, what is left elsewhere, and its expiries."""
     locator = store.table.get(trace_keys.trace_locator_key(trace))
     lying = {}
     for home in HERE, THERE:
@@ -151,7 +151,7 @@ def pairs() -> list[tuple[str, str]]:
         if ({one, other} & WHOLE and {one, other} <= WHOLE | PARTS)
         or any({one, other} <= some for some in ALIKE)
     ]
-    # Begun elsewhere before all of the deleted one is gone, a trace takes over its old spans.
+    # A trace begun elsewhere before a deletion is complete takes over the old spans.
     found.remove(("delete", "move"))
     return found
 
@@ -172,10 +172,10 @@ def test_it_is_as_if_in_some_order(two: Two, one: str, other: str) -> None:
 def test_spans_are_here_or_archived_whatever_happens_meanwhile(
     two: Two, tmp_path: Path, other: str
 ) -> None:
-    """A trace that has changed is archived another time, and is not taken for a broken one."""
+    """A trace that has changed is archived later, and is not marked as malformed."""
 
     def archive(store: Any, trace: str) -> None:
-        store.trace_archival._archive_trace(
+        store.trace_archival._archive(
             record(store.table, store.trace_lookup.get(trace)), f"file://{tmp_path}"
         )
 
@@ -201,7 +201,7 @@ def test_a_move_that_is_refused_leaves_nothing_where_it_went(two: Two, tmp_path:
 
     def archive() -> None:
         found = record(two.second.table, two.second.trace_lookup.get(trace))
-        assert two.second.trace_archival._archive_trace(found, f"file://{tmp_path}")
+        assert two.second.trace_archival._archive(found, f"file://{tmp_path}")
 
     for at in at_every_moment(two, archive):
         trace = begin(two.second)

@@ -1,7 +1,6 @@
-"""A store that remembers a trace does with it what one without memories does.
+"""A store that has cached a trace behaves like one that has not.
 
-Whatever another process has made of the trace meanwhile: memories are guesses, and the table
-decides.
+Another process may have changed the trace since. The cache is a guess, and the table decides.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ def test_what_is_added_lives_as_long_as_a_trace_that_another_process_prolonged(
     store.create_experiment("here")
     store.log_spans(HERE, make_spans(TRACE, 3))
     time.now += 86_400
-    other.trace_retention.renew_trace_expiry([HERE], days=days)
+    other.trace_retention.renew([HERE], days=days)
     before = len(left_of_it(other))
     ADDING[add](store)
     found = left_of_it(other)

@@ -213,7 +213,7 @@ def test_an_incomplete_trace_can_be_read_only_when_that_is_allowed(store, experi
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 @pytest.mark.parametrize("spans_first", [True, False])
-def test_whoever_is_interrupted_can_send_it_again(store, other, experiment, when, spans_first):
+def test_an_interrupted_writer_can_send_it_again(store, other, experiment, when, spans_first):
     """A process dies at each of its requests; another sends the same, and nothing is missing."""
     for n in range(1, 9):
         trace = trace_id(n)

@@ -1,4 +1,4 @@
-"""Traces of the first form, which are not in LSI1: found, changed and brought to the newest."""
+"""Traces of version 1, which LSI1 does not list: found, changed and upgraded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEWEST_FIRST = [trace_id(n) for n in (3, 2, 1, 0)]
 
 
 def as_it_was(store):
-    """Bring all items to the form they had before traces stood in LSI1."""
+    """Rewrite all items as they were before LSI1 listed traces."""
     for item in everything_in(store.table):
         if item["SK"] == experiment_keys.EXPERIMENT_META:
             store.table.engine.apply(Put({**item, "v": 1}))
@@ -71,7 +71,7 @@ def test_old_traces_are_found_among_new_ones(other, old):
     ],
 )
 def test_a_write_brings_an_old_trace_to_the_newest_form(other, old, write):
-    """So that it stands where new ones do."""
+    """LSI1 lists it then."""
     write(other, old)
     item = stored(other, old, trace_id(0))
     assert item["v"] == 2
@@ -80,7 +80,7 @@ def test_a_write_brings_an_old_trace_to_the_newest_form(other, old, write):
 
 
 def test_writes_that_do_not_look_leave_the_form_alone(other, old):
-    """Setting one attribute does not claim that the others are new."""
+    """Setting one attribute does not upgrade the others."""
     other.set_trace_tag(trace_id(0), "seen", "yes")
     other.create_assessment(feedback(trace_id(0), "good", 1))
     other.link_traces_to_run([trace_id(0)], "a" * 32)
@@ -95,25 +95,25 @@ def test_deleting_by_time_finds_old_traces(other, old):
 
 
 def test_a_write_brings_an_old_experiment_to_the_newest_form(other, old):
-    """It then says itself that it may hold old traces; searches go on finding them."""
+    """It then says that it may hold old traces; searches still find them."""
     other.rename_experiment(old, "renamed")
     assert (meta(other, old)["v"], meta(other, old)[OLD_TRACES]) == (2, True)
     assert found(other, old) == NEWEST_FIRST
 
 
 def test_a_renewal_brings_all_traces_to_the_newest_form(other, old):
-    """From then on searches read them whole from LSI1, in this process and in others."""
-    other.trace_retention.renew_trace_expiry([old])
+    """Then searches read them whole from LSI1, in this process and in others."""
+    other.trace_retention.renew([old])
     assert meta(other, old)["v"] == 2
     assert OLD_TRACES not in meta(other, old)
     query = Query(
         experiment_keys.experiment_pk(old), index_keys.traces_by_time().on("lsi1sk"), index="LSI1"
     )
     assert len(other.table.query(query).items) == 4
-    assert other.trace_lookup.time_indexes([old]) == {old: "LSI1"}
+    assert other.trace_time_indexes.of([old]) == {old: "LSI1"}
     assert found(other, old) == NEWEST_FIRST
 
 
 def test_a_new_experiment_has_no_old_traces(store, experiment):
     assert meta(store, experiment)["v"] == 2
-    assert store.trace_lookup.time_indexes([experiment]) == {experiment: "LSI1"}
+    assert store.trace_time_indexes.of([experiment]) == {experiment: "LSI1"}

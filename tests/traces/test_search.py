@@ -12,7 +12,7 @@ from mlflow.tracing.constant import SpanAttributeKey
 
 from mlflow_dynamodbstore.shared.search.filters import Comparison
 from mlflow_dynamodbstore.traces.filters import parse_filter
-from mlflow_dynamodbstore.traces.paths import able_paths
+from mlflow_dynamodbstore.traces.paths import usable_paths
 from mlflow_dynamodbstore.traces.search import parse_order
 from tests.sql import empty_database
 from tests.traces.making import NOON, feedback, make_info, make_prompt, make_span, trace_id, usage
@@ -296,7 +296,7 @@ def test_correlation_and_sessions_are_what_mlflows_store_computes(both):
 )
 def test_the_path_that_reads_least_is_taken(filter_string, order_by, path):
     comparisons: tuple[Comparison, ...] = parse_filter(filter_string).comparisons
-    assert able_paths(comparisons, parse_order(order_by))[0].name == path
+    assert usable_paths(comparisons, parse_order(order_by))[0].name == path
 
 
 def test_a_common_name_is_searched_by_time(store, experiment, monkeypatch):

@@ -139,11 +139,11 @@ def test_the_cache_is_filled_ahead_of_time_and_can_be_filled_again(
             send(xray, trace_number(n))
     store.log_spans(experiment, make_spans(trace_number(0)))
     seen: list[CacheProgress] = []
-    first = store.xray_spans.cache_spans([experiment], days=30, progress=seen.append)
+    first = store.xray_spans.fill_cache([experiment], days=30, progress=seen.append)
     assert first == CacheProgress(looked_at=8, stored_already=1, cached=6, not_in_xray=1)
     assert seen[-1] == first
     assert len(seen) == 2
-    again = other.xray_spans.cache_spans(None, days=30)
+    again = other.xray_spans.fill_cache(None, days=30)
     assert again == CacheProgress(looked_at=8, stored_already=7, cached=0, not_in_xray=1)
     assert [s.name for s in other.get_trace(trace_number(7)).data.spans] == ["chat", "search"]
 
@@ -164,8 +164,8 @@ def test_an_interrupted_filling_goes_on_where_it_was(
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        store.xray_spans.cache_spans([experiment], progress=interrupt)
-    assert other.xray_spans.cache_spans([experiment]) == CacheProgress(12, 10, 2, 0)
+        store.xray_spans.fill_cache([experiment], progress=interrupt)
+    assert other.xray_spans.fill_cache([experiment]) == CacheProgress(12, 10, 2, 0)
 
 
 def test_an_xray_that_refuses_is_named(store, experiment, xray, switched_on, monkeypatch):
@@ -174,5 +174,5 @@ def test_an_xray_that_refuses_is_named(store, experiment, xray, switched_on, mon
 
     store.start_trace(make_info(trace_number(1), experiment))
     monkeypatch.setattr(store.xray_spans._xray()._client, "batch_get_traces", refuse)
-    with refused("TEMPORARILY_UNAVAILABLE", "AWS X-Ray could not be asked"):
+    with refused("TEMPORARILY_UNAVAILABLE", "AWS X-Ray did not return"):
         store.get_trace(trace_number(1))

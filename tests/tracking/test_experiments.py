@@ -364,7 +364,7 @@ def test_an_interrupted_change_of_stage_is_finished_by_the_next_call(store, monk
     if operation == "restore_experiment":
         store.delete_experiment(experiment_id)
     monkeypatch.setattr(experiment_deletion, "RUNS_AT_ONCE", 2)
-    change, calls = store.experiment_deletion._change_runs, []
+    change, calls = store.experiment_deletion._set_stage_of_runs, []
 
     def change_once(*args: object) -> object:
         calls.append(args)
@@ -372,7 +372,7 @@ def test_an_interrupted_change_of_stage_is_finished_by_the_next_call(store, monk
             raise Interruption
         return change(*args)
 
-    monkeypatch.setattr(store.experiment_deletion, "_change_runs", change_once)
+    monkeypatch.setattr(store.experiment_deletion, "_set_stage_of_runs", change_once)
     with pytest.raises(Interruption):
         getattr(store, operation)(experiment_id)
     getattr(store, operation)(experiment_id)

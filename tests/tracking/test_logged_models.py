@@ -29,7 +29,7 @@ from mlflow_dynamodbstore.shared.policies import DAY, SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Patch, Query, Write
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking import logged_models
-from mlflow_dynamodbstore.tracking.model_records import ModelPlace, model_place_of
+from mlflow_dynamodbstore.tracking.model_records import LoggedModelPlace, logged_model_place_of
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.stores import ARTIFACTS, everything_in, open_tracking_store, refused
 from tests.table.fakes import FakeTime
@@ -380,7 +380,7 @@ def test_a_model_removed_for_good_leaves_nothing_behind(store):
     store.delete_logged_model(model_id)
     store._hard_delete_logged_model(model_id)
     left = [i for i in everything_in(store.table) if i["SK"].startswith("LM#")]
-    assert {model_place_of(item) for item in left} == {ModelPlace("0", untouched)}
+    assert {logged_model_place_of(item) for item in left} == {LoggedModelPlace("0", untouched)}
     assert not [i for i in everything_in(store.table) if i.get("model_id") == model_id]
 
 

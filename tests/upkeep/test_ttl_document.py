@@ -426,10 +426,7 @@ def test_traces_that_are_there_follow_a_longer_policy(either_store, time, days):
     start_trace(store, "tr-1")
     store.set_trace_tag("tr-1", "team", "red")
     time.sleep(29 * DAY)
-    assert (
-        store.trace_retention.renew_trace_expiry(all_experiments(store.table), days=days).prolonged
-        == 1
-    )
+    assert store.trace_retention.renew(all_experiments(store.table), days=days).prolonged == 1
     expected = created + days * DAY if days else None
     own = [item for item in everything_in(store.table) if "tr-1" in str(item)]
     assert (len(own), {item.get("ttl") for item in own}) == (4, {expected})
@@ -446,5 +443,5 @@ def test_other_policies_leave_the_dates_that_are_set(store, time):
     dates = [i.get("ttl") for i in (run_item(store, run_id), *history(store, run_id))]
     store.policies.set(SOFT, 180)
     store.policies.set(HISTORY, 730)
-    store.trace_retention.renew_trace_expiry(all_experiments(store.table))
+    store.trace_retention.renew(all_experiments(store.table))
     assert [i.get("ttl") for i in (run_item(store, run_id), *history(store, run_id))] == dates

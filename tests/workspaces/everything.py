@@ -45,7 +45,6 @@ from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
-from mlflow_dynamodbstore.shared.mlflow_errors import PRIVATE_METHODS_MLFLOW_CALLS
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.gateway.making import a_definition, a_secret, an_endpoint, config
 from tests.reviews.making import ask
@@ -346,6 +345,20 @@ def arguments(method: Callable[..., Any], made: Values) -> tuple[Values, list[st
     return given, unknown
 
 
+PRIVATE_METHODS_MLFLOW_CALLS = frozenset(
+    {
+        "_delete_traces",
+        "_get_decrypted_secret",
+        "_get_deleted_logged_models",
+        "_get_deleted_runs",
+        "_hard_delete_experiment",
+        "_hard_delete_logged_model",
+        "_hard_delete_run",
+        "_load_dataset_records",
+        "_search_datasets",
+        "_search_runs",
+    }
+)
 STORES = {"tracking": DynamoDBTrackingStore, "registry": DynamoDBRegistryStore}
 CALLS = [
     (store, name)

@@ -36,7 +36,7 @@ def cache(options: TableOptions, experiment_id: tuple[str, ...], days: int, json
     Needs the setting xray_region. Spans that are in the table are not fetched again.
     """
     upkeep = DynamoDBTrackingStore.on(options.table()).xray_spans
-    if not upkeep.asks_xray:
+    if not upkeep.is_on:
         raise ValueError("X-Ray is off: set its region with `config set xray_region us-east-1`")
     with output.bar("fetching spans", quiet=json) as shown:
 
@@ -44,7 +44,7 @@ def cache(options: TableOptions, experiment_id: tuple[str, ...], days: int, json
             output.note(shown, f"{done.looked_at:,} traces, {done.cached:,} fetched")
 
         chosen = experiment_id or all_experiments(options.table())
-        done = upkeep.cache_spans(chosen, days, progress)
+        done = upkeep.fill_cache(chosen, days, progress)
     if json:
         output.as_json(asdict(done))
         return

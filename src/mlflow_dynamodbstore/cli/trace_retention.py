@@ -30,9 +30,9 @@ def change_trace_retention(
             output.note(shown, f"{done.looked_at:,} traces, {done.prolonged:,} prolonged")
 
         if wait and not _is_less(days, DEFAULTS[TRACE_RETENTION] if before is None else before):
-            policies.settle(TRACE_RETENTION, waiting)
+            policies.wait_until_known(TRACE_RETENTION, waiting)
         upkeep = DynamoDBTrackingStore.on(table).trace_retention
-        return upkeep.renew_trace_expiry(all_experiments(table), progress, days)
+        return upkeep.renew(all_experiments(table), progress, days)
 
 
 def _is_less(days: int, before: int) -> bool:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import GatewayEndpointBinding
 from mlflow.entities.gateway_endpoint import GatewayResourceType
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
-from mlflow_dynamodbstore.gateway.base import (
-    REVISION,
-    exists_already,
-    made,
-    not_found,
-)
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
-from mlflow_dynamodbstore.gateway.endpoint_items import ENTITY
+from mlflow_dynamodbstore.gateway.endpoint_records import ENTITY
+from mlflow_dynamodbstore.gateway.items import REVISION, already_exists, new_item, not_found
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 
@@ -40,18 +37,18 @@ class Bindings:
         resource_id: str,
         created_by: str | None = None,
     ) -> GatewayEndpointBinding:
-        item = self._binding_item(endpoint_id, resource_type, resource_id, created_by)
+        item = self._new_item(endpoint_id, resource_type, resource_id, created_by)
         try:
-            self._bind_to_endpoint(item)
+            self._write(item, condition=ABSENT)
         except TransactionCancelled as cancelled:
             if cancelled.refused(0):
                 raise not_found(ENTITY, endpoint_id=endpoint_id) from cancelled
             if not cancelled.any_refused:
                 raise
-            raise exists_already(
+            raise already_exists(
                 f"Endpoint '{endpoint_id}' is already bound to {resource_type} '{resource_id}'"
             ) from cancelled
-        return to_binding(item)
+        return _to_binding(item)
 
     def delete_endpoint_binding(
         self, endpoint_id: str, resource_type: str, resource_id: str
@@ -76,22 +73,22 @@ class Bindings:
         resource_id: str | None = None,
     ) -> list[GatewayEndpointBinding]:
         return [
-            to_binding(item)
-            for item in self._binding_items(resource_type, resource_id)
+            _to_binding(item)
+            for item in self._read(resource_type, resource_id)
             if endpoint_id in (None, item["endpoint_id"])
             and resource_id in (None, item["resource_id"])
         ]
 
-    # --- for resources --------------------------------------------------------------------------
+    # --- of a resource --------------------------------------------------------------------------
 
     def rebind_resource(
         self, endpoint_id: str, resource_type: str, resource_id: str, display_name: str
     ) -> bool:
-        """Let a resource use this endpoint and no other; False when there is no such endpoint."""
-        old = self._binding_items(resource_type, resource_id)
-        item = self._binding_item(endpoint_id, resource_type, resource_id, None)
+        """Bind a resource to this endpoint only; False when the endpoint does not exist."""
+        old = self._read(resource_type, resource_id)
+        item = self._new_item(endpoint_id, resource_type, resource_id, None)
         try:
-            self._bind_to_endpoint({**item, "display_name": display_name}, anew=True)
+            self._write({**item, "display_name": display_name})
         except TransactionCancelled as cancelled:
             if not cancelled.refused(0):
                 raise
@@ -101,46 +98,52 @@ class Bindings:
         return True
 
     def unbind_resource(self, resource_type: str, resource_id: str) -> None:
-        """Forget which endpoints a resource used; for a resource that is deleted."""
-        items = self._binding_items(resource_type, resource_id)
+        """Delete the bindings of a resource that is deleted."""
+        items = self._read(resource_type, resource_id)
         self.table.write([Delete(self.table.schema.key_of(item)) for item in items])
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def _binding_item(
+    def _new_item(
         self, endpoint_id: str, resource_type: str, resource_id: str, by: str | None
     ) -> Item:
         kind = _type_of(resource_type).value
         key = gateway_keys.binding_key(kind, resource_id, endpoint_id, self.context.workspace())
         return {
-            "PK": key.pk,
-            "SK": key.sk,
+            **new_item(key, by),
             "endpoint_id": endpoint_id,
             "resource_type": kind,
             "resource_id": resource_id,
-            **made(by),
         }
 
-    def _bind_to_endpoint(self, item: Item, *, anew: bool = False) -> None:
-        """Write a binding, and let its endpoint know, so that it is not deleted without it."""
+    def _write(self, item: Item, condition: ConditionBase | None = None) -> None:
+        """Write a binding, and raise its endpoint's revision: a deletion then finds the binding."""
         endpoint = gateway_keys.endpoint_key(item["endpoint_id"], self.context.workspace())
         self.table.transact(
             [
                 Patch(endpoint, Update(add={REVISION: 1}), condition=PRESENT),
-                Put(item, condition=None if anew else ABSENT),
+                Put(item, condition=condition),
             ]
         )
         self.endpoint_config_cache.invalidate()
 
-    def _binding_items(
-        self, resource_type: str | None = None, resource_id: str | None = None
-    ) -> list[Item]:
+    def _read(self, resource_type: str | None, resource_id: str | None) -> list[Item]:
         partition = access_keys.workspace_pk(self.context.workspace())
         where = gateway_keys.bindings(resource_type, resource_id).on()
         return list(self.table.items(Query(partition, where=where)))
 
 
-def to_binding(item: Item) -> GatewayEndpointBinding:
+def bindings_of_endpoint(table: Table, endpoint: Item) -> list[Item]:
+    """The bindings of an endpoint, in its workspace."""
+    query = Query(
+        str(endpoint["PK"]),
+        where=gateway_keys.bindings().on(),
+        filter=Attr("endpoint_id").eq(endpoint["endpoint_id"]),
+    )
+    return list(table.items(query))
+
+
+def _to_binding(item: Item) -> GatewayEndpointBinding:
     """A binding as MLflow shows it."""
     return GatewayEndpointBinding(
         endpoint_id=item["endpoint_id"],

@@ -1,4 +1,4 @@
-"""Budget policies: how much gateway calls may cost in a time, and what happens then."""
+"""Budget policies: what gateway calls may cost in a period, and what happens beyond that."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import made, not_found
+from mlflow_dynamodbstore.gateway import endpoint_records
+from mlflow_dynamodbstore.gateway.items import new_item, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -35,7 +35,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 ENTITY = "BudgetPolicy"
 OF_ENDPOINT = "ENDPOINT"
-TARGETED = (OF_ENDPOINT, "USER")  # MLflow knows budgets of users from 3.16 on
+TARGETED = (OF_ENDPOINT, "USER")  # MLflow has budgets of users since 3.16
 
 
 class Budgets:
@@ -56,11 +56,10 @@ class Budgets:
         target_value: str | None = None,
     ) -> GatewayBudgetPolicy:
         policy_id = f"bp-{ids.new_id()}"
-        key = self._budget_key(policy_id)
+        key = self._key(policy_id)
         scope = _value(target_scope)
         item: Item = {
-            "PK": key.pk,
-            "SK": key.sk,
+            **new_item(key, created_by),
             "policy_id": policy_id,
             "unit": _value(budget_unit),
             "amount": float(budget_amount),
@@ -69,13 +68,15 @@ class Budgets:
             "scope": scope,
             "target": _target(scope, target_value),
             "action": _value(budget_action),
-            **made(created_by),
         }
-        self._write_budget_policy(Put(item), item, checks_target=True)
-        return to_policy(item)
+        if scope == OF_ENDPOINT:
+            self._write_if_target_exists(Put(item), item["target"])
+        else:
+            self.table.put(item)
+        return _to_policy(item)
 
     def get_budget_policy(self, budget_policy_id: str) -> GatewayBudgetPolicy:
-        return to_policy(self._budget_item(budget_policy_id))
+        return _to_policy(self._get_item(budget_policy_id))
 
     def update_budget_policy(
         self,
@@ -100,13 +101,13 @@ class Budgets:
         scope = _value(target_scope)
         item = optimistically(
             f"Budget policy '{budget_policy_id}'",
-            lambda: self._update_budget_policy(budget_policy_id, changes, scope, target_value),
+            lambda: self._update(budget_policy_id, changes, scope, target_value),
         )
-        return to_policy(item)
+        return _to_policy(item)
 
     def delete_budget_policy(self, budget_policy_id: str) -> None:
         try:
-            self.table.delete(self._budget_key(budget_policy_id), condition=PRESENT)
+            self.table.delete(self._key(budget_policy_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(ENTITY, budget_policy_id=budget_policy_id) from refused
 
@@ -115,25 +116,25 @@ class Budgets:
     ) -> PagedList[GatewayBudgetPolicy]:
         partition = access_keys.workspace_pk(self.context.workspace())
         found, token = page_of(self.table, partition, gateway_keys.BUDGETS, max_results, page_token)
-        return PagedList([to_policy(item) for item in found], token)
+        return PagedList([_to_policy(item) for item in found], token)
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def _budget_key(self, policy_id: str) -> Key:
+    def _key(self, policy_id: str) -> Key:
         return gateway_keys.budget_key(policy_id, self.context.workspace())
 
-    def _budget_item(self, policy_id: str) -> Item:
-        item = self.table.get(self._budget_key(policy_id))
+    def _get_item(self, policy_id: str) -> Item:
+        item = self.table.get(self._key(policy_id))
         if item is None:
             raise not_found(ENTITY, budget_policy_id=policy_id)
         return item
 
-    def _update_budget_policy(
+    def _update(
         self, policy_id: str, given: Item, new_scope: str | None, target: str | None
     ) -> Item:
-        before = self._budget_item(policy_id)
+        before = self._get_item(policy_id)
         scope = new_scope or before["scope"]
-        # A target means something only in the scope that it was given for.
+        # A target belongs to the scope that it was given for.
         kept = before["target"] if scope == before["scope"] else None
         update = Update(
             set={
@@ -143,30 +144,27 @@ class Budgets:
                 "updated_at": get_current_time_millis(),
             }
         )
-        after = update.apply(before)
-        # The scope and the target were decided together, so neither may have changed meanwhile.
+        # The new scope and target depend on both old ones, so neither may have changed.
         same = Attr("scope").eq(before["scope"]) & Attr("target").eq(before["target"])
-        write = Patch(self.table.schema.key_of(before), update, condition=same)
-        self._write_budget_policy(write, after, checks_target=target is not None)
-        return after
+        key = self.table.schema.key_of(before)
+        if scope == OF_ENDPOINT and target is not None:
+            self._write_if_target_exists(Patch(key, update, condition=same), target)
+        else:
+            self.table.update(key, update, condition=same)
+        return update.apply(before)
 
-    def _write_budget_policy(self, write: Write, item: Item, *, checks_target: bool) -> None:
-        """Write a policy, on condition that the endpoint that it is for exists."""
-        if not checks_target or item["scope"] != OF_ENDPOINT:
-            (outcome,) = self.table.write([write])
-            if outcome.status == "refused":
-                raise ConditionFailed(old=outcome.image)
-            return
-        endpoint = gateway_keys.endpoint_key(item["target"], self.context.workspace())
+    def _write_if_target_exists(self, write: Write, endpoint_id: str) -> None:
+        """Write the policy of an endpoint that must exist."""
+        endpoint = gateway_keys.endpoint_key(endpoint_id, self.context.workspace())
         try:
             self.table.transact([Check(endpoint, PRESENT), write])
         except TransactionCancelled as cancelled:
             if not cancelled.refused(0):
                 raise
-            raise not_found(endpoint_items.ENTITY, endpoint_id=item["target"]) from cancelled
+            raise not_found(endpoint_records.ENTITY, endpoint_id=endpoint_id) from cancelled
 
 
-def to_policy(item: Item) -> GatewayBudgetPolicy:
+def _to_policy(item: Item) -> GatewayBudgetPolicy:
     """A budget policy as MLflow shows it."""
     return GatewayBudgetPolicy(
         budget_policy_id=item["policy_id"],
@@ -187,7 +185,7 @@ def to_policy(item: Item) -> GatewayBudgetPolicy:
 
 
 def _target(scope: str | None, target: str | None) -> str | None:
-    """The target of a policy: one that has a scope for one needs it, any other has none."""
+    """The target of a policy: required in the scopes of one endpoint or user, else None."""
     if scope not in TARGETED:
         return None
     if not target:
@@ -198,5 +196,5 @@ def _target(scope: str | None, target: str | None) -> str | None:
 
 
 def _value(given: Enum | str | None) -> str | None:
-    """What is stored of a word that may come as MLflow's or as a plain one."""
+    """The stored text of a value that may be a member of an enumeration or a plain text."""
     return str(given.value) if isinstance(given, Enum) else given

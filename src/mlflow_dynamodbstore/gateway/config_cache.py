@@ -1,4 +1,4 @@
-"""MLflow's own cache of decrypted endpoint configurations, which its server reads."""
+"""MLflow's own cache of endpoint configurations with decrypted secrets."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mlflow.store.tracking._secret_cache import (
 
 
 class EndpointConfigCache:
-    """The cache of one store, made when it is first asked for."""
+    """The cache of one store, created when it is first used."""
 
     @cached_property
     def secret_cache(self) -> SecretCache:
-        """MLflow's encrypted cache."""
+        """MLflow's cache, which keeps its entries encrypted."""
         return SecretCache(
             ttl_seconds=int(os.environ.get(SECRETS_CACHE_TTL_ENV_VAR, _DEFAULT_CACHE_TTL)),
             max_size=int(os.environ.get(SECRETS_CACHE_MAX_SIZE_ENV_VAR, _DEFAULT_CACHE_MAX_SIZE)),
         )
 
     def invalidate(self) -> None:
-        """Forget all configurations, because one of them may have changed."""
+        """Drop all configurations, because one of them may have changed."""
         if "secret_cache" in vars(self):
             self.secret_cache.clear()

@@ -1,7 +1,7 @@
-"""What gateway calls have cost, summed from their traces.
+"""The costs of gateway calls, summed from their traces.
 
-Before an experiment gets its first trace of a gateway call, its workspace notes that it has such
-traces, so that a sum reads these experiments and no others.
+Before an experiment gets its first trace of a gateway call, a note in its workspace says that it
+has such traces. A sum reads only the experiments with a note.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 
 from mlflow.tracing.constant import TraceMetadataKey
 
-from mlflow_dynamodbstore.gateway.base import STARTS_KEPT
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
@@ -29,13 +28,13 @@ TOTAL_COST = "total_cost"
 
 
 class GatewayCosts:
-    """Costs of gateway calls."""
+    """The costs of gateway calls."""
 
     def __init__(self, context: Context, trace_search: TraceSearch) -> None:
         self.context = context
         self.table = context.table
         self.trace_search = trace_search
-        self._noted_as_traced: BoundedCache[Key, bool] = BoundedCache(STARTS_KEPT)
+        self._noted: BoundedCache[Key, bool] = BoundedCache()
 
     def sum_gateway_trace_cost(
         self,
@@ -61,8 +60,8 @@ class GatewayCosts:
             for found in self.table.map(self._traced_experiments, workspaces)
             for experiment in found
         ]
-        spent = self.table.map(lambda place: list(self._costs_in(place, wanted)), experiments)
-        return math.fsum(cost for costs in spent for cost in costs)
+        found = self.table.map(lambda one: list(self._costs_in(one, wanted)), experiments)
+        return math.fsum(cost for costs in found for cost in costs)
 
     def _costs_in(self, experiment_id: str, wanted: TraceFilter) -> Iterator[float]:
         for trace in self.trace_search.matching_traces([experiment_id], wanted):
@@ -70,16 +69,17 @@ class GatewayCosts:
                 yield trace.usage(TOTAL_COST) or 0.0
 
     def _traced_experiments(self, workspace: str) -> list[str]:
-        """The experiments of a workspace that hold traces of gateway calls."""
+        """The ids of the experiments of a workspace that have traces of gateway calls."""
         query = Query(
             access_keys.workspace_pk(workspace), where=gateway_keys.TRACED_EXPERIMENTS.on()
         )
         return [str(note["experiment_id"]) for note in self.table.items(query)]
 
     def note_trace_metadata(self, experiment_id: str, metadata: Mapping[str, str]) -> None:
+        """Write the note of an experiment, once, if this is the metadata of a gateway call."""
         if TraceMetadataKey.GATEWAY_ENDPOINT_ID not in metadata:
             return
         key = gateway_keys.traced_experiment_key(experiment_id, self.context.workspace())
-        if not self._noted_as_traced.get(key):
+        if not self._noted.get(key):
             self.table.put({"PK": key.pk, "SK": key.sk, "experiment_id": experiment_id})
-            self._noted_as_traced.put(key, True)
+            self._noted.put(key, True)

@@ -1,6 +1,6 @@
-"""Encrypting secrets as MLflow does: the same envelope, the same passphrase.
+"""Encrypting secrets as MLflow does, with the same envelope and the same passphrase.
 
-A secret encrypted here can be decrypted by MLflow's SQL store and the other way round.
+MLflow's SQL store can decrypt a secret encrypted here, and the other way round.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mlflow.utils.crypto import (
 from mlflow_dynamodbstore.table.values import Item
 
 
-def encrypted(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
+def encrypted_attributes(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
     """The attributes of a secret that hold its value, bound to its id and name."""
     envelope = _encrypt_secret(
         secret_value=json.dumps(value),
@@ -39,7 +39,7 @@ def encrypted(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
     }
 
 
-def decrypted(secret: Item) -> dict[str, Any]:
+def decrypted_value(secret: Item) -> dict[str, Any]:
     """The value of a secret."""
     value = _decrypt_secret(
         encrypted_value=secret["encrypted_value"],
@@ -48,19 +48,19 @@ def decrypted(secret: Item) -> dict[str, Any]:
         secret_id=secret["secret_id"],
         secret_name=secret["name"],
     )
-    assert isinstance(value, dict)  # as it was encrypted
+    assert isinstance(value, dict)
     return value
 
 
 def key_manager() -> KEKManager:
-    """The holder of the key that the passphrase in the environment gives."""
-    return _manager_of(
+    """MLflow's holder of the key that it derives from the passphrase in the environment."""
+    return _key_manager_of(
         os.environ.get(CRYPTO_KEK_PASSPHRASE_ENV_VAR, ""),
         int(os.environ.get(CRYPTO_KEK_VERSION_ENV_VAR, "1")),
     )
 
 
 @functools.lru_cache(maxsize=4)
-def _manager_of(passphrase: str, version: int) -> KEKManager:
-    """Deriving a key takes a good part of a second on purpose, so it is done once a process."""
+def _key_manager_of(passphrase: str, version: int) -> KEKManager:
+    """Kept, because deriving a key takes a large part of a second, on purpose."""
     return KEKManager(passphrase=passphrase or None, kek_version=version)

@@ -1,192 +1,114 @@
-"""An endpoint: its own item, and what is found from it.
-
-The item holds the endpoint's mappings to model definitions, its guardrails and its tags, so that
-they change and vanish together. Tags are attributes of their own (``t:<key>``): setting one does
-not depend on what else the item holds.
-"""
+"""The items of endpoints: reading them with what they refer to, and changing them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
-from mlflow.entities import (
-    FallbackConfig,
-    GatewayEndpoint,
-    GatewayEndpointModelConfig,
-    GatewayEndpointModelMapping,
-    GatewayEndpointTag,
-    RoutingStrategy,
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+
+from mlflow_dynamodbstore.gateway.endpoint_records import (
+    ENTITY,
+    MAPPINGS,
+    EndpointRecord,
+    endpoint_references,
 )
-from mlflow.entities.gateway_endpoint import FallbackStrategy, GatewayModelLinkageType
-
-from mlflow_dynamodbstore.gateway.base import Links, exists_already
-from mlflow_dynamodbstore.gateway.model_definitions import to_definition
+from mlflow_dynamodbstore.gateway.items import REVISION, USES, GatewayItems, not_found, unchanged
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
-from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Patch, Query, TransactWrite
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
-ENTITY = "GatewayEndpoint"
-MAPPINGS = "mappings"
-GUARDRAILS = "guardrails"
-TAG = "t:"
+MAX_DEFINITIONS = MAX_TRANSACTION - 3
+"""A transaction holds the endpoint, two guards of names, and the model definitions."""
 
 
-@dataclass(frozen=True)
-class EndpointRecord:
-    """An endpoint's own item, and the items that it leads to."""
+class EndpointItems:
+    """The items of the endpoints of a workspace."""
 
-    item: Item
-    found: Mapping[Key, Item]
+    def __init__(self, context: Context, gateway_items: GatewayItems) -> None:
+        self.context = context
+        self.table = context.table
+        self.gateway_items = gateway_items
 
-    @property
-    def endpoint_id(self) -> str:
-        return str(self.item["endpoint_id"])
+    # --- reading --------------------------------------------------------------------------------
 
-    @property
-    def mappings(self) -> list[Item]:
-        return list(self.item[MAPPINGS])
+    def key(self, endpoint_id: str) -> Key:
+        return gateway_keys.endpoint_key(endpoint_id, self.context.workspace())
 
-    @property
-    def experiment_id(self) -> str | None:
-        """The experiment that keeps the endpoint's traces, as long as it exists."""
-        experiment_id = self.item.get("experiment_id")
-        if experiment_id is None or experiment_keys.experiment_key(experiment_id) not in self.found:
-            return None
-        return str(experiment_id)
+    def get(self, endpoint_id: str) -> Item:
+        """An endpoint's own item alone."""
+        item = self.table.get(self.key(endpoint_id))
+        if item is None:
+            raise not_found(ENTITY, endpoint_id=endpoint_id)
+        return item
 
-    def definition(self, definition_id: str) -> Item | None:
-        """A model definition that the endpoint refers to."""
-        return self.found.get(Key(self.item["PK"], definition_sk(definition_id)))
+    def get_record(
+        self,
+        *,
+        endpoint_id: str | None = None,
+        name: str | None = None,
+        with_secrets: bool = False,
+    ) -> EndpointRecord:
+        """An endpoint with all that it refers to, by its id or its name."""
+        workspace = self.context.workspace()
+        if endpoint_id:
+            start, named = self.key(endpoint_id), {"endpoint_id": endpoint_id}
+        else:
+            start = gateway_keys.endpoint_name_guard(name or "", workspace)
+            named = {"name": str(name)}
+        references = endpoint_references(workspace, with_secrets=with_secrets)
+        found = self.gateway_items.follow(start, references)
+        item = next((item for item in found.values() if MAPPINGS in item), None)
+        if item is None:
+            raise not_found(ENTITY, **named)
+        return EndpointRecord(item, found)
 
-    def definitions(self) -> Iterator[tuple[Item, Item]]:
-        """The endpoint's mappings, each with its model definition."""
-        for mapping in self.mappings:
-            if (definition := self.definition(mapping["definition_id"])) is not None:
-                yield mapping, definition
+    def list_records(self) -> list[EndpointRecord]:
+        """All endpoints with what they refer to, the oldest first."""
+        workspace = self.context.workspace()
+        query = Query(access_keys.workspace_pk(workspace), where=gateway_keys.ENDPOINTS.on())
+        items = list(self.table.items(query))
+        references = endpoint_references(workspace)
+        found = self.table.get_many(key for item in items for key in references(item))
+        return [EndpointRecord(item, found) for item in items]
 
-    def to_mapping(self, mapping: Item) -> GatewayEndpointModelMapping:
-        definition = self.definition(mapping["definition_id"])
-        return GatewayEndpointModelMapping(
-            mapping_id=mapping["mapping_id"],
-            endpoint_id=self.endpoint_id,
-            model_definition_id=mapping["definition_id"],
-            model_definition=None if definition is None else to_definition(definition),
-            weight=mapping["weight"],
-            linkage_type=GatewayModelLinkageType(mapping["linkage"]),
-            fallback_order=mapping["order"],
-            created_at=mapping["created_at"],
-            created_by=mapping["created_by"],
-        )
+    # --- changing -------------------------------------------------------------------------------
 
-    def to_entity(self) -> GatewayEndpoint:
-        item = self.item
-        return GatewayEndpoint(
-            endpoint_id=self.endpoint_id,
-            name=item["name"],
-            created_at=item["created_at"],
-            last_updated_at=item["updated_at"],
-            model_mappings=[self.to_mapping(mapping) for mapping in self.mappings],
-            tags=[GatewayEndpointTag(key, value) for key, value in sorted(tags_of(item).items())],
-            created_by=item["created_by"],
-            last_updated_by=item["updated_by"],
-            routing_strategy=routing_of(item),
-            fallback_config=fallback_of(item),
-            experiment_id=self.experiment_id,
-            usage_tracking=item["usage_tracking"],
-            workspace=access_keys.workspace_of(item["PK"]),
-        )
+    def change(self, before: Item, changes: Item, together: Sequence[TransactWrite] = ()) -> Item:
+        """Change an endpoint if it is as it was read, and other items in the same transaction."""
+        update = Update(set={**changes, REVISION: before[REVISION] + 1})
+        key = self.table.schema.key_of(before)
+        if together:
+            self.table.transact([Patch(key, update, unchanged(before)), *together])
+        else:
+            self.table.update(key, update, condition=unchanged(before))
+        return update.apply(before)
 
-
-def endpoint_links(workspace: str, *, with_secrets: bool = False) -> Links:
-    """From the guard of a name to the endpoint, to its model definitions, to their secrets."""
-
-    def links(item: Item) -> Iterable[Key]:
-        if MAPPINGS in item:
-            if item.get("experiment_id") is not None:
-                yield experiment_keys.experiment_key(item["experiment_id"])
-            for mapping in item[MAPPINGS]:
-                yield gateway_keys.model_definition_key(mapping["definition_id"], workspace)
-        elif "model_name" in item:
-            if with_secrets and item.get("secret_id") is not None:
-                yield gateway_keys.secret_key(item["secret_id"], workspace)
-        elif "endpoint_id" in item:
-            yield gateway_keys.endpoint_key(item["endpoint_id"], workspace)
-
-    return links
-
-
-def definition_sk(definition_id: str) -> str:
-    """The sort key of a model definition, which lies beside the endpoint."""
-    return gateway_keys.model_definition_key(definition_id).sk
-
-
-def new_mappings(
-    endpoint_id: str,
-    configs: Iterable[GatewayEndpointModelConfig],
-    by: str | None,
-    now: int,
-    *,
-    beside: Iterable[Item] = (),
-) -> list[Item]:
-    """Mappings of an endpoint to model definitions, after those that it has."""
-    mappings = list(beside)
-    taken = {(mapping["definition_id"], mapping["linkage"]) for mapping in mappings}
-    for config in configs:
-        what = (config.model_definition_id, config.linkage_type.value)
-        if what in taken:
-            raise exists_already(
-                f"Model definition '{config.model_definition_id}' is already attached to "
-                f"endpoint '{endpoint_id}'"
+    def count_uses(self, before: Counter[str], after: Counter[str]) -> list[TransactWrite]:
+        """The writes that count the uses of model definitions; a used one cannot be deleted."""
+        changed = {n: after[n] - before[n] for n in {*before, *after} if after[n] != before[n]}
+        check_room_for_definitions(changed)
+        workspace = self.context.workspace()
+        return [
+            Patch(
+                gateway_keys.model_definition_key(n, workspace),
+                Update(add={USES: by}),
+                condition=PRESENT,
             )
-        taken.add(what)
-        mappings.append(
-            {
-                "mapping_id": f"m-{ids.new_id()}",
-                "definition_id": config.model_definition_id,
-                "weight": float(config.weight),
-                "linkage": config.linkage_type.value,
-                "order": config.fallback_order,
-                "created_at": now,
-                "created_by": by,
-            }
+            for n, by in sorted(changed.items())
+        ]
+
+
+def check_room_for_definitions(definitions: Iterable[str]) -> None:
+    """Refuse more model definitions than a transaction can change."""
+    if len(list(definitions)) > MAX_DEFINITIONS:
+        raise MlflowException(
+            f"An endpoint can have at most {MAX_DEFINITIONS} different model definitions, and one "
+            "update can change at most as many.",
+            INVALID_PARAMETER_VALUE,
         )
-    return mappings
-
-
-def uses_of(mappings: Iterable[Item]) -> Counter[str]:
-    """How often mappings use each model definition."""
-    return Counter(str(mapping["definition_id"]) for mapping in mappings)
-
-
-def stored_fallback(config: FallbackConfig | None) -> Item:
-    """A fallback configuration as it is stored."""
-    strategy = config.strategy if config else None
-    return {
-        "strategy": strategy.value if strategy else None,
-        "max_attempts": config.max_attempts if config else None,
-    }
-
-
-def fallback_of(item: Item) -> FallbackConfig | None:
-    """How an endpoint falls back to other models."""
-    stored = item["fallback"]
-    if stored is None:
-        return None
-    return FallbackConfig(
-        strategy=FallbackStrategy(stored["strategy"]) if stored["strategy"] else None,
-        max_attempts=stored["max_attempts"],
-    )
-
-
-def routing_of(item: Item) -> RoutingStrategy | None:
-    """How an endpoint chooses among its models."""
-    return RoutingStrategy(item["routing"]) if item["routing"] else None
-
-
-def tags_of(item: Item) -> dict[str, str | None]:
-    """The tags of an endpoint."""
-    return {name.removeprefix(TAG): value for name, value in item.items() if name.startswith(TAG)}

@@ -1,7 +1,7 @@
 """Guardrails: scorers that judge gateway calls before or after the model.
 
-A guardrail keeps a copy of the version of the scorer that it was made of. Versions never change,
-so it judges as it was made to, whatever becomes of the scorer, and is read without it.
+A guardrail keeps a copy of the scorer version it was created with. Versions never change, so the
+guardrail is read without its scorer and outlives it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
-from mlflow_dynamodbstore.gateway import endpoint_items
-from mlflow_dynamodbstore.gateway.base import made, not_found
+from mlflow_dynamodbstore.gateway import endpoint_records
+from mlflow_dynamodbstore.gateway.items import new_item, not_found
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -56,20 +56,18 @@ class Guardrails:
         created_by: str | None = None,
     ) -> GatewayGuardrail:
         scorer = self.scorer_version_by_id(scorer_id, scorer_version)
-        _check_is_no_code(scorer)
+        _check_is_not_code(scorer)
         workspace = self.context.workspace()
         guardrail_id = f"gr-{ids.new_id()}"
         key = gateway_keys.guardrail_key(guardrail_id, workspace)
         item: Item = {
-            "PK": key.pk,
-            "SK": key.sk,
+            **new_item(key, created_by),
             "guardrail_id": guardrail_id,
             "name": name,
             **_copied(scorer),
             "stage": GuardrailStage(stage).value,
             "action": GuardrailAction(action).value,
             "action_endpoint_id": action_endpoint_id,
-            **made(created_by),
         }
         writes: list[TransactWrite] = [Put(item)]
         if action_endpoint_id is not None:
@@ -80,19 +78,19 @@ class Guardrails:
         except TransactionCancelled as cancelled:
             if not cancelled.any_refused:
                 raise
-            raise not_found(endpoint_items.ENTITY, endpoint_id=action_endpoint_id) from cancelled
+            raise not_found(endpoint_records.ENTITY, endpoint_id=action_endpoint_id) from cancelled
         return self._to_guardrails([item])[0]
 
     def get_gateway_guardrail(self, guardrail_id: str) -> GatewayGuardrail:
-        item = self.table.get(self.guardrail_key(guardrail_id))
+        item = self.table.get(self.key(guardrail_id))
         if item is None:
             raise not_found(ENTITY, guardrail_id=guardrail_id)
         return self._to_guardrails([item])[0]
 
     def delete_gateway_guardrail(self, guardrail_id: str) -> None:
-        """Delete a guardrail; endpoints that name it are not held up by it any more."""
+        """Delete a guardrail; endpoints ignore their entries of it."""
         try:
-            self.table.delete(self.guardrail_key(guardrail_id), condition=PRESENT)
+            self.table.delete(self.key(guardrail_id), condition=PRESENT)
         except ConditionFailed as refused:
             raise not_found(ENTITY, guardrail_id=guardrail_id) from refused
 
@@ -107,17 +105,17 @@ class Guardrails:
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def guardrail_key(self, guardrail_id: str) -> Key:
+    def key(self, guardrail_id: str) -> Key:
         return gateway_keys.guardrail_key(guardrail_id, self.context.workspace())
 
     def _to_guardrails(self, found: list[Item]) -> list[GatewayGuardrail]:
-        """Guardrails as MLflow shows them; one request brings the names of endpoints for all."""
+        """Guardrails as MLflow shows them; one request reads the endpoints of all of them."""
         endpoints = self.table.get_many(key for item in found for key in action_endpoint(item))
         return [to_guardrail(item, endpoints) for item in found]
 
 
 def action_endpoint(item: Item) -> list[Key]:
-    """The endpoint that a guardrail calls, if it calls any."""
+    """The key of the endpoint that a guardrail calls, if it calls one."""
     if item["action_endpoint_id"] is None:
         return []
     return [Key(item["PK"], gateway_keys.endpoint_key(item["action_endpoint_id"]).sk)]
@@ -142,14 +140,14 @@ def to_guardrail(item: Item, endpoints: Mapping[Key, Item]) -> GatewayGuardrail:
 
 
 def _copied(scorer: ScorerVersion) -> Item:
-    """What a guardrail keeps of its scorer."""
+    """The attributes of a guardrail that copy its scorer version."""
     return {
         "scorer_id": scorer.scorer_id,
         "scorer_version": scorer.scorer_version,
         "scorer_name": scorer.scorer_name,
         "scorer_experiment_id": str(scorer.experiment_id),
         "scorer_created": scorer.creation_time,
-        "scorer": large_values.pack(scorer._serialized_scorer),  # noqa: SLF001 - it has no other name
+        "scorer": large_values.pack(scorer._serialized_scorer),  # noqa: SLF001 - it has no public name
     }
 
 
@@ -164,9 +162,9 @@ def _scorer_of(item: Item) -> ScorerVersion:
     )
 
 
-def _check_is_no_code(scorer: ScorerVersion) -> None:
-    """Refuse a scorer whose source the server would have to run, as MLflow does from 3.16 on."""
-    from mlflow.genai.scorers import base  # noqa: PLC0415 - brings all scorers with it
+def _check_is_not_code(scorer: ScorerVersion) -> None:
+    """Refuse a scorer with source code for the server to run, as MLflow does since 3.16."""
+    from mlflow.genai.scorers import base  # noqa: PLC0415 - slow: it imports all scorers
 
     is_code = getattr(base, "_serialized_scorer_is_custom_code", None)
     if is_code is not None and is_code(scorer._serialized_scorer):  # noqa: SLF001 - see above

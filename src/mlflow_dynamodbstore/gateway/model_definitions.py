@@ -1,8 +1,6 @@
-"""Model definitions: a provider's model with the secret to use it, shared by endpoints."""
+"""Model definitions: a provider's model with the secret for it, shared by endpoints."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import GatewayModelDefinition
@@ -11,20 +9,22 @@ from mlflow.protos.databricks_pb2 import INVALID_STATE
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import secrets
-from mlflow_dynamodbstore.gateway.base import (
+from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
+from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     USES,
     GatewayItems,
+    already_exists,
     check_one_of,
-    exists_already,
-    made,
+    new_guard,
+    new_item,
     not_found,
+    update_existing,
 )
-from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
@@ -65,19 +65,18 @@ class ModelDefinitions:
         def attempt() -> GatewayModelDefinition:
             seen = self.table.get_many([secret_key, guard])
             item: Item = {
-                "PK": key.pk,
-                "SK": key.sk,
+                **new_item(key, created_by),
                 "definition_id": definition_id,
                 "name": name,
                 **_reference(secret_id, seen.get(secret_key)),
                 "provider": provider,
                 "model_name": model_name,
                 USES: 0,
-                **made(created_by),
             }
             if guard in seen:
                 raise _name_taken(name)
-            self.table.transact([Put(item), _name(guard, definition_id), _referred_to(secret_key)])
+            name_guard = new_guard(guard, definition_id=definition_id)
+            self.table.transact([Put(item), name_guard, _counting_reference(secret_key)])
             return to_definition(item)
 
         return optimistically(f"Model definition '{name}'", attempt)
@@ -87,9 +86,9 @@ class ModelDefinitions:
     ) -> GatewayModelDefinition:
         check_one_of(model_definition_id=model_definition_id, name=name)
         if model_definition_id:
-            return to_definition(self._definition_item(model_definition_id))
+            return to_definition(self._get_item(model_definition_id))
         workspace = self.context.workspace()
-        item = self.gateway_items.named_by(
+        item = self.gateway_items.find_by_guard(
             gateway_keys.model_definition_name_guard(name or "", workspace),
             lambda guard: gateway_keys.model_definition_key(guard["definition_id"], workspace),
         )
@@ -100,9 +99,11 @@ class ModelDefinitions:
     def list_gateway_model_definitions(
         self, provider: str | None = None, secret_id: str | None = None
     ) -> list[GatewayModelDefinition]:
+        partition = access_keys.workspace_pk(self.context.workspace())
+        items = self.table.items(Query(partition, where=gateway_keys.MODEL_DEFINITIONS.on()))
         return [
             to_definition(item)
-            for item in self._definitions()
+            for item in items
             if provider in (None, item["provider"]) and secret_id in (None, item.get("secret_id"))
         ]
 
@@ -116,12 +117,10 @@ class ModelDefinitions:
         provider: str | None = None,
     ) -> GatewayModelDefinition:
         given = {"model_name": model_name, "provider": provider, "updated_by": updated_by or None}
-        changes: Item = {
-            attribute: value for attribute, value in given.items() if value is not None
-        }
+        changes: Item = {key: value for key, value in given.items() if value is not None}
         item = optimistically(
             f"Model definition '{model_definition_id}'",
-            lambda: self._update_definition(model_definition_id, changes, name, secret_id),
+            lambda: self._update(model_definition_id, changes, name, secret_id),
         )
         self.endpoint_config_cache.invalidate()
         return to_definition(item)
@@ -130,36 +129,30 @@ class ModelDefinitions:
         """Delete a model definition that no endpoint uses."""
         optimistically(
             f"Model definition '{model_definition_id}'",
-            lambda: self._delete_definition(model_definition_id),
+            lambda: self._delete(model_definition_id),
         )
         self.endpoint_config_cache.invalidate()
 
     # --- helpers --------------------------------------------------------------------------------
 
-    def definition_key(self, definition_id: str) -> Key:
+    def _key(self, definition_id: str) -> Key:
         return gateway_keys.model_definition_key(definition_id, self.context.workspace())
 
-    def _definition_item(self, definition_id: str) -> Item:
-        item = self.table.get(self.definition_key(definition_id))
+    def _get_item(self, definition_id: str) -> Item:
+        item = self.table.get(self._key(definition_id))
         if item is None:
             raise not_found(ENTITY, model_definition_id=definition_id)
         return item
 
-    def _definitions(self) -> Iterator[Item]:
-        partition = access_keys.workspace_pk(self.context.workspace())
-        return self.table.items(Query(partition, where=gateway_keys.MODEL_DEFINITIONS.on()))
-
-    def _update_definition(
+    def _update(
         self, definition_id: str, given: Item, name: str | None, secret_id: str | None
     ) -> Item:
         workspace = self.context.workspace()
-        key, missing = (
-            self.definition_key(definition_id),
-            not_found(ENTITY, model_definition_id=definition_id),
-        )
+        key = self._key(definition_id)
+        missing = not_found(ENTITY, model_definition_id=definition_id)
         changes: Item = {**given, "updated_at": get_current_time_millis()}
         if name is None and secret_id is None:
-            return self.gateway_items.update_found(key, Update(set=changes), missing)
+            return update_existing(self.table, key, Update(set=changes), missing)
         guard = gateway_keys.model_definition_name_guard(name or "", workspace)
         secret_key = gateway_keys.secret_key(secret_id or "", workspace)
         seen = self.table.get_many([key, guard, secret_key])
@@ -169,19 +162,19 @@ class ModelDefinitions:
         together: list[TransactWrite] = []
         if secret_id is not None:
             changes |= _reference(secret_id, seen.get(secret_key))
-            together.append(_referred_to(secret_key))
+            together.append(_counting_reference(secret_key))
         if name is not None and name != before["name"]:
             if guard in seen:
                 raise _name_taken(name)
             changes["name"] = name
             old = gateway_keys.model_definition_name_guard(before["name"], workspace)
-            together += [_name(guard, definition_id), Delete(old)]
+            together += [new_guard(guard, definition_id=definition_id), Delete(old)]
         update = Update(set=changes)
         self.table.transact([Patch(key, update, _still_named(before)), *together])
         return update.apply(before)
 
-    def _delete_definition(self, definition_id: str) -> None:
-        item = self._definition_item(definition_id)
+    def _delete(self, definition_id: str) -> None:
+        item = self._get_item(definition_id)
         if item[USES]:
             raise MlflowException(
                 "Cannot delete model definition that is currently in use by endpoints. "
@@ -213,20 +206,15 @@ def to_definition(item: Item) -> GatewayModelDefinition:
 
 
 def _reference(secret_id: str, secret: Item | None) -> Item:
-    """What a definition keeps of its secret, whose name never changes."""
+    """The attributes of a definition that refer to its secret, whose name never changes."""
     if secret is None:
         raise not_found(secrets.ENTITY, secret_id=secret_id)
     return {"secret_id": secret_id, "secret_name": secret["name"]}
 
 
-def _referred_to(secret_key: Key) -> Patch:
-    """Tell a secret that somebody refers to it from now on."""
+def _counting_reference(secret_key: Key) -> Patch:
+    """The write that counts a new reference to a secret."""
     return Patch(secret_key, Update(add={REVISION: 1}), condition=PRESENT)
-
-
-def _name(guard: Key, definition_id: str) -> Put:
-    item: Item = {"PK": guard.pk, "SK": guard.sk, "definition_id": definition_id}
-    return Put(item, condition=ABSENT)
 
 
 def _still_named(item: Item) -> ConditionBase:
@@ -234,4 +222,4 @@ def _still_named(item: Item) -> ConditionBase:
 
 
 def _name_taken(name: str) -> MlflowException:
-    return exists_already(f"Model definition with name '{name}' already exists")
+    return already_exists(f"Model definition with name '{name}' already exists")

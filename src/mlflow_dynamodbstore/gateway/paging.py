@@ -1,4 +1,4 @@
-"""Pages of things whose ids are their order."""
+"""Pages of entities, in the order of their ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OLDEST_FIRST = Ordering((SortKey(ATTRIBUTE, "SK"),))
 
 
 class Row:
-    """An item as a listing sorts it."""
+    """An item, sorted by its attributes."""
 
     def __init__(self, item: Item):
         self.item = item
@@ -30,7 +30,7 @@ class Row:
 def page_of(
     table: Table, partition: str, within: Range, size: int, page_token: str | None
 ) -> tuple[list[Item], str | None]:
-    """The items of a range that follow a page, and a token when there are more."""
+    """The next page of the items in a range, and a token when there are more."""
     validate_max_results(size)
     after = OLDEST_FIRST.after(page_token)
     rest = within if after is None else within.overlap(Range(str(after[0][1]), within.high))

@@ -1,8 +1,8 @@
-"""Another passphrase for the gateway's secrets: ``mlflow crypto rotate-kek`` for this store.
+"""Changing the passphrase of the gateway's secrets, as ``mlflow crypto rotate-kek`` does in SQL.
 
-A secret is encrypted with a key of its own, and only that key is encrypted with the passphrase's.
-So nothing but the wrapped keys is written anew. All are unwrapped before the first is written, so
-that a wrong passphrase changes nothing; what was interrupted is finished when it is run again.
+Each secret is encrypted with its own key, and that key with the key from the passphrase. So only
+the wrapped keys are rewritten. All of them are unwrapped before the first is written, so a wrong
+passphrase changes nothing. Run again, an interrupted rotation finishes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from mlflow_dynamodbstore.table.values import Item
 
 
 def rotate_key(table: Table, new_passphrase: str) -> tuple[int, int]:
-    """Let the secrets be read with another passphrase than that of the environment.
+    """Wrap the keys of all secrets with a key from a new passphrase.
 
-    Returns how many there were to change, and the version of the new key, which must stand in the
-    environment together with the new passphrase. Nobody may write secrets meanwhile.
+    The passphrase so far is that of the environment. Returns how many secrets were changed, and the
+    version of the new key, which servers need in their environment with the new passphrase. No
+    secret may be written during a rotation.
     """
     old = key_manager()
     new = KEKManager(passphrase=new_passphrase, kek_version=old.kek_version + 1)
-    for secret in _secrets(table, new):  # of a rotation that was interrupted, or that is over
+    for secret in _secrets(table, new):  # rotated before: check the new passphrase
         _rewrapped(table, secret, new, new)
     changes = [_rewrapped(table, secret, old, new) for secret in _secrets(table, old)]
     table.write(changes)
@@ -43,7 +44,7 @@ def rotate_key(table: Table, new_passphrase: str) -> tuple[int, int]:
 
 
 def _secrets(table: Table, manager: KEKManager) -> Iterator[Item]:
-    """The secrets of all workspaces whose keys are encrypted with this one's."""
+    """The secrets of all workspaces whose keys are wrapped with the key of a manager."""
     for workspace in all_workspaces(table):
         query = Query(
             access_keys.workspace_pk(workspace),
@@ -54,7 +55,7 @@ def _secrets(table: Table, manager: KEKManager) -> Iterator[Item]:
 
 
 def _rewrapped(table: Table, secret: Item, old: KEKManager, new: KEKManager) -> Patch:
-    """The change of a secret. Raises when it was not encrypted with the old passphrase."""
+    """The write that wraps a secret's key anew. Raises when the old passphrase is wrong."""
     rotated = rotate_secret_encryption(secret["encrypted_value"], secret["wrapped_dek"], old, new)
     return Patch(
         table.schema.key_of(secret),

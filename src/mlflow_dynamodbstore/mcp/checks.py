@@ -1,4 +1,4 @@
-"""What is written is looked at first, with MLflow's own validators."""
+"""Checking what is to be written, with MLflow's own validators."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Icons = list[dict[str, Any]]
 
 
 def checked_icons(icons: Icons | None, field: str = "icons") -> Icons | None:
-    """Icons without what MLflow itself says about them when it shows them."""
+    """Icons without the fields that MLflow adds when it shows them."""
     written: Icons | None = _strip_mcp_icon_response_fields(icons, field)
     _validate_mcp_icon_payloads(written, field)
     return written
 
 
 def checked_server_json(server_json: dict[str, Any]) -> dict[str, Any]:
-    """A ``server.json`` whose icons can be shown; whatever else it says is kept as it is."""
+    """A ``server.json`` with checked icons; the rest of it is kept as it is."""
     if "icons" not in server_json:
         return server_json
     return {**server_json, "icons": checked_icons(server_json["icons"], "server_json.icons")}
 
 
 def checked_tools(tools: list[MCPTool] | None) -> list[dict[str, Any]] | None:
-    """Tools as they are stored."""
+    """Tools as stored."""
     _validate_mcp_tool_payloads(tools, "tools")
     if tools is None:
         return None
@@ -46,14 +46,14 @@ def checked_tools(tools: list[MCPTool] | None) -> list[dict[str, Any]] | None:
 
 
 def checked_connect_options(options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Connect options as they are stored."""
+    """Connect options as stored."""
     if options is None:
         return None
     return {name: {"hidden": settings.hidden} for name, settings in options.items()}
 
 
 def check_transition(current: MCPStatus, new: MCPStatus) -> None:
-    """Refuse a status that does not follow from the one before."""
+    """Refuse a status that MLflow does not allow after the current one."""
     allowed = VALID_STATUS_TRANSITIONS.get(current, set())
     if new not in allowed:
         raise invalid(
@@ -63,13 +63,13 @@ def check_transition(current: MCPStatus, new: MCPStatus) -> None:
 
 
 def check_url(url: object) -> None:
-    """Refuse an endpoint that could not be reached."""
+    """Refuse a URL that is not a text, or is blank."""
     if not isinstance(url, str) or not url.strip():
         raise invalid(f"MCP access endpoint url cannot be empty or just whitespace: {url!r}")
 
 
 def check_max_results(max_results: int | None) -> None:
-    """Refuse a page of no size, and one that is too large."""
+    """Refuse a page size that is not positive, or too large."""
     supplied = f"Invalid value {max_results} for parameter 'max_results' supplied."
     if max_results is None or max_results < 1:
         raise invalid(f"{supplied} It must be a positive integer")

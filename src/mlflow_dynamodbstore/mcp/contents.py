@@ -1,9 +1,9 @@
-"""What a version says: its ``server.json``, tools and connect options.
+"""The content of a version: its ``server.json``, tools and connect options.
 
-They are one text of JSON, as long as it may be. A long one lies in parts beside the version, which
-are written before the change that names them, and taken back when that does not come about. They
-are written when a change is decided, on a server that is there: whoever removes the server empties
-its partition, and the change is refused then.
+It is stored as one JSON text of any length. A long text is split into parts beside the version. A
+change writes the parts before the transaction that names them, and removes them when that fails. It
+writes them only where the server exists: removing the server empties its partition, parts included,
+and the transaction is then refused.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ Content = dict[str, Any]
 
 
 def stored_content(version: Key, content: Content) -> large_values.Stored:
-    """How the content of the version at a key is to be written."""
+    """The stored form of the content of the version at a key."""
     return large_values.store(version, CONTENT, json.dumps(content), inline=INLINE)
 
 
-class Drafts:
-    """Contents written for a change that may be decided several times."""
+class ContentDrafts:
+    """The contents written by a change, which may be decided several times."""
 
     def __init__(self, table: Table):
         self._table = table
         self._written: list[Key] = []
 
     def write(self, version: Key, content: Content) -> Item:
-        """The attribute that says a content; its parts are written."""
+        """Write the parts of a content, and return the attribute that names or holds it."""
         stored = stored_content(version, content)
         self._table.write(stored.parts)
         self._written += map(self._table.schema.key_of, (part.item for part in stored.parts))
         return stored.attributes
 
-    def drop(self, besides: Iterable[Key] = ()) -> None:
-        """Remove the parts that nothing names; those of ``besides`` are named."""
-        unused = set(self._written) - set(besides)
+    def remove(self, except_for: Iterable[Key] = ()) -> None:
+        """Remove the parts that were written, except for those that the version names."""
+        unused = set(self._written) - set(except_for)
         self._table.write([Delete(key) for key in sorted(unused)])
 
 
 def part_keys(version: Item) -> list[Key]:
-    """Where the parts of a long content are."""
+    """The keys of the parts of a version's content."""
     return large_values.part_keys(version, CONTENT)
 
 
 def content_of(table: Table, version: Item, parts: dict[Key, Item]) -> Content:
-    """The content of a version, whose parts may be at hand."""
+    """The content of a version, read from the table unless ``parts`` has all its parts."""
     wanted = part_keys(version)
     if wanted and all(key in parts for key in wanted):
         text = large_values.unpack(b"".join(parts[key]["data"] for key in wanted))

@@ -33,23 +33,23 @@ class ServerPlace(NamedTuple):
 
     @property
     def guard(self) -> Item:
-        """The item by which the server is listed in its workspace."""
+        """The item that lists the server in its workspace."""
         return named(mcp_keys.server_name_guard(self.name, self.workspace), NAME, self.name)
 
     def listing(self, meta: Item) -> Item:
-        """The guard: it repeats nothing of META."""
+        """The guard, which repeats nothing of META."""
         del meta
         return self.guard
 
-    def version(self, version: str) -> Key:
-        """The key of a version; raises for what is none."""
+    def version_key(self, version: str) -> Key:
+        """The key of a version; raises when it is not a semantic version."""
         return Key(self.pk, mcp_keys.server_version(precedence(version), version))
 
-    def endpoint(self, endpoint_id: str) -> Key:
+    def endpoint_key(self, endpoint_id: str) -> Key:
         return Key(self.pk, mcp_keys.server_endpoint(endpoint_id))
 
     def endpoint_entry(self, endpoint_id: str) -> Item:
-        """The item by which an endpoint is found in its workspace."""
+        """The item in the workspace's partition that names an endpoint's server."""
         key = mcp_keys.workspace_endpoint(endpoint_id, self.workspace)
         return {"PK": key.pk, "SK": key.sk, "server": self.name}
 
@@ -66,7 +66,7 @@ class ServerPlace(NamedTuple):
             all_apart=False,
         )
 
-    # What claims need to know.
+    # --- for claims -----------------------------------------------------------------------------
 
     def links(self, items: Iterable[Item]) -> list[Item]:
         """The entries of the endpoints among these items."""
@@ -82,7 +82,7 @@ class ServerPlace(NamedTuple):
         return []
 
     def stored_text_entries(self, table: Table) -> list[Key]:
-        """None, then."""
+        """None: names of servers are not indexed."""
         del table
         return []
 
@@ -96,6 +96,6 @@ class ServerPlace(NamedTuple):
 
 
 def name_of_guard(guard: Item) -> str:
-    """The name of the server that a guard stands for."""
+    """The name of the server that a guard lists."""
     name = mcp_keys.guarded_server_of(guard["SK"])
     return str(guard[NAME]) if name is None else name

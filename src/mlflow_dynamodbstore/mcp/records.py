@@ -17,8 +17,8 @@ from mlflow_dynamodbstore.mcp.contents import Content
 from mlflow_dynamodbstore.mcp.items import (
     ACTIVE_VERSIONS,
     ALIAS,
-    DEAD,
     DELETED,
+    DELETED_VERSION,
     ENDPOINT,
     LATEST,
     LATEST_ALIAS,
@@ -36,18 +36,18 @@ from mlflow_dynamodbstore.shared.search import filters
 from mlflow_dynamodbstore.table.values import Item, Key
 
 CREATED, UPDATED = "created_at", "last_updated_at"
-"""What MLflow's filters and orders call the times."""
+"""The names of the times in MLflow's filters and orders."""
 PRECEDENCE = "precedence"
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server, as its META says."""
+    """A server, read from its META."""
 
     place: ServerPlace
     item: Item
     long_tags: Tags = field(default_factory=dict)
-    """Values of the tags that META only names, once they have been read."""
+    """The tags that META only names, once they have been read."""
 
     @property
     def name(self) -> str:
@@ -71,32 +71,40 @@ class Server:
 
     @cached_property
     def targets(self) -> dict[str, Target]:
-        """What each endpoint leads to, by its id."""
+        """The target of each endpoint, by the endpoint's id."""
         found = prefixed(self.item, ENDPOINT)
         return {endpoint_id: Target(*found[endpoint_id]) for endpoint_id in sorted(found)}
 
     @cached_property
-    def dead(self) -> set[str]:
-        """Deleted versions that an alias or an endpoint still names."""
-        return {*prefixed(self.item, DEAD)}
+    def deleted_versions(self) -> set[str]:
+        """The deleted versions that an alias or an endpoint still names."""
+        return {*prefixed(self.item, DELETED_VERSION)}
 
     @cached_property
-    def reachable(self) -> dict[str, str]:
-        """The version that each endpoint leads to, for those that lead anywhere."""
-        led = {endpoint_id: self._led(target) for endpoint_id, target in self.targets.items()}
-        return {endpoint_id: version for endpoint_id, version in led.items() if version}
+    def resolved_versions(self) -> dict[str, str]:
+        """The version that each endpoint resolves to, by the endpoint's id, where there is one."""
+        found = {endpoint_id: self._resolve(target) for endpoint_id, target in self.targets.items()}
+        return {endpoint_id: version for endpoint_id, version in found.items() if version}
 
-    def _led(self, target: Target) -> str | None:
+    def _resolve(self, target: Target) -> str | None:
         if target.alias == LATEST_ALIAS:
             return self.latest.version if self.latest else None
         version = target.version or self.aliases.get(str(target.alias))
-        return None if version in self.dead else version
+        return None if version in self.deleted_versions else version
 
     def aliases_of(self, version: str) -> list[str]:
-        """The aliases that lead to a version."""
+        """The aliases of a version."""
         return [alias for alias, to in self.aliases.items() if to == version]
 
-    def names(self, version: str) -> bool:
+    def endpoints_of(self, aliases: set[str], version: str | None = None) -> list[str]:
+        """The ids of the endpoints whose target is one of these aliases, or a version."""
+        return [
+            endpoint_id
+            for endpoint_id, target in self.targets.items()
+            if target.alias in aliases or (version is not None and target.version == version)
+        ]
+
+    def refers_to(self, version: str) -> bool:
         """Whether an alias or an endpoint names a version."""
         return version in self.aliases.values() or any(
             target.version == version for target in self.targets.values()
@@ -108,7 +116,7 @@ class Server:
 
     @property
     def long_tag_keys(self) -> dict[Key, str]:
-        """Where the tags are that META only names."""
+        """The keys of the tags that META only names."""
         store = self.place.tagging()
         return {store.key_of(key): key for key in prefixed(self.item, LONG_TAG)}
 
@@ -118,7 +126,7 @@ class Server:
         return self.latest is not None and self.latest.shown is None
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
-        """What a search finds under a name: see ``search.filters.Searchable``."""
+        """The values that a search compares: see ``search.filters.Searchable``."""
         value: Any
         if kind == filters.TAG:
             value = self.tags.get(name)
@@ -127,7 +135,7 @@ class Server:
         elif name == "status":
             value = self.latest.status if self.latest else None
         elif name == "has_access_endpoints":
-            value = bool(self.reachable)
+            value = bool(self.resolved_versions)
         else:
             value = self.item.get(_ATTRIBUTES[name])
         return () if value is None else (value,)
@@ -135,7 +143,7 @@ class Server:
     def entity(
         self, endpoints: Iterable[MCPAccessEndpoint], latest: Version | None = None
     ) -> MCPServer:
-        """The server as MLflow shows it; ``latest`` is its latest version where that was read."""
+        """The server as MLflow shows it; ``latest`` is its latest version if that was read."""
         item = self.item
         shown: Mapping[str, Any] = {}
         if self.latest is not None:
@@ -163,7 +171,7 @@ class Version:
     place: ServerPlace
     item: Item
     content: Content = field(default_factory=dict)
-    """What it says, once that has been read."""
+    """The content, once it has been read."""
     long_tags: Tags = field(default_factory=dict)
 
     @cached_property
@@ -184,17 +192,17 @@ class Version:
 
     @property
     def long_tag_keys(self) -> dict[Key, str]:
-        """Where the tags are that the version only names."""
+        """The keys of the tags that the version's item only names."""
         store = self.place.tagging(self.version)
         return {store.key_of(key): key for key in prefixed(self.item, LONG_TAG)}
 
     def latest(self, status: str | None = None) -> Latest:
-        """This version as the latest one, in another status perhaps."""
+        """This version as the latest one, in its own or another status."""
         shown = short_shown(self.content["server_json"])
         return Latest(self.version, status or self.status, self.item["created"], shown)
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
-        """What a search finds under a name: see ``search.filters.Searchable``."""
+        """The values that a search compares: see ``search.filters.Searchable``."""
         del kind  # versions are not searched by tags
         if name == "name":
             return (self.place.name,)
@@ -225,20 +233,24 @@ class Version:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An access endpoint of a server that leads somewhere."""
+    """An access endpoint of a server that resolves to a version."""
 
     server: Server
     id: str
     item: Item
     status: str | None = None
-    """Of the version that it leads to, where a search asks for it."""
+    """The status of its resolved version, if a search needs it."""
 
     @property
     def target(self) -> Target:
         return self.server.targets[self.id]
 
+    @property
+    def resolved_version(self) -> str:
+        return self.server.resolved_versions[self.id]
+
     def values(self, kind: str, name: str) -> Sequence[Any]:
-        """What a search finds under a name: see ``search.filters.Searchable``."""
+        """The values that a search compares: see ``search.filters.Searchable``."""
         del kind  # endpoints have no tags
         if name == "id":
             return (self.id,)
@@ -249,7 +261,7 @@ class Endpoint:
         return (self.item[_ATTRIBUTES[name]],)
 
     def entity(self, resolved: MCPServerVersion | None) -> MCPAccessEndpoint:
-        """The endpoint as MLflow shows it, with the version it leads to."""
+        """The endpoint as MLflow shows it, with its resolved version."""
         return MCPAccessEndpoint(
             id=self.id,
             server_name=self.server.name,
@@ -282,9 +294,9 @@ def _authors(item: Item) -> dict[str, Any]:
 
 
 def _icons(own: str | None, of_version: Any) -> list[dict[str, Any]] | None:
-    """The icons of a server: its own, and of its latest version those of other themes.
+    """The icons of a server: its own, and those of its latest version that have other themes.
 
-    A server that was given an empty list shows none.
+    A server whose own list is empty shows none.
     """
     icons = None if own is None else json.loads(own)
     if icons == []:

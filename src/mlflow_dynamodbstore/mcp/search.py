@@ -1,10 +1,9 @@
 """Searching MCP servers, their versions and their endpoints.
 
-Candidates come from consistent reads only: the names of servers from the guards of the workspace,
-servers from their META, versions from the partition of their server, endpoints from their server or
-from the entries of the workspace. The filter is judged here, on what was read. An order by name, by
-id or by version is streamed: a page costs what it shows. Any other order needs all candidates
-first.
+All reads are consistent: names of servers come from the guards of the workspace, servers from their
+META, versions from the partition of their server, endpoints from their server or from the entries
+of the workspace. The filter is applied here, to what was read. In an order by name, id or version,
+a page costs only what it shows. Any other order reads all candidates first.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities.mcp_access_endpoint import MCPAccessEndpoint
 from mlflow.entities.mcp_server import MCPServer
 from mlflow.entities.mcp_server_version import MCPServerVersion
@@ -23,10 +21,9 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
-from mlflow_dynamodbstore.mcp.base import ServerReader, resolved_version
 from mlflow_dynamodbstore.mcp.checks import check_max_results
 from mlflow_dynamodbstore.mcp.errors import invalid
-from mlflow_dynamodbstore.mcp.items import DELETED, Target
+from mlflow_dynamodbstore.mcp.items import NOT_DELETED, Target
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import PRECEDENCE, Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.search_terms import (
@@ -42,13 +39,14 @@ from mlflow_dynamodbstore.mcp.search_terms import (
     version_ordering,
 )
 from mlflow_dynamodbstore.mcp.semver import precedence
+from mlflow_dynamodbstore.mcp.server_reader import ServerReader, resolved_version
 from mlflow_dynamodbstore.mcp.servers import Servers
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.search import Filter, Names
 from mlflow_dynamodbstore.shared.search.filters import Searchable, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, position_after
-from mlflow_dynamodbstore.shared.search.pages import in_order, page, settled
+from mlflow_dynamodbstore.shared.search.pages import in_order, page, sort_groups
 from mlflow_dynamodbstore.table.contract import Query
 
 Row = TypeVar("Row", bound=Searchable)
@@ -87,11 +85,11 @@ class ServerSearch:
         after = position_after(ordering, page_token)
         names = Names(self.table, self.context.workspace(), wanted, SERVERS)
         chunks = batched(names.listed(ordering, after), min(max_results + 1, SERVERS_AT_ONCE))
-        groups = (self._matching(chunk, wanted) for chunk in chunks)
+        groups = (self._matching_servers(chunk, wanted) for chunk in chunks)
         found, token = page(_in_order(groups, ordering, NAME), ordering, after, max_results)
         return PagedList(self.mcp_servers.entities(found), token)
 
-    def _matching(self, names: Iterable[str], wanted: Filter) -> list[Server]:
+    def _matching_servers(self, names: Iterable[str], wanted: Filter) -> list[Server]:
         """The servers of these names that satisfy a filter."""
         servers = self._named(names)
         if wanted.has_tags:
@@ -121,34 +119,33 @@ class ServerSearch:
         server = self.server_reader.servers.find(self.server_reader.place(name))
         if server is None:
             return PagedList([], None)
-        rows = self._listed(server.place, ordering, max_results, after)
+        rows = self._list_versions(server.place, ordering, max_results, after)
         matching = filter(all_hold(wanted.terms), rows)
         if ordering.keys[0].name == PRECEDENCE:
-            ordered = settled(((precedence(row.version), row) for row in matching), ordering)
+            ordered = sort_groups(((precedence(row.version), row) for row in matching), ordering)
         else:
             ordered = iter(in_order(list(matching), ordering))
         found, token = page(ordered, ordering, after, max_results)
         entities = [
-            v.entity(server.aliases_of(v.version)) for v in self.server_reader.complete(found)
+            v.entity(server.aliases_of(v.version)) for v in self.server_reader.with_content(found)
         ]
         return PagedList(entities, token)
 
-    def _listed(
+    def _list_versions(
         self, place: ServerPlace, ordering: Ordering, size: int, after: Position | None
     ) -> Iterator[Version]:
-        """The versions of a server, from a position on where they lie in the order asked for."""
+        """The versions of a server; in an order by precedence, those from a position on."""
         first = ordering.keys[0]
         descending = first.name == PRECEDENCE and not first.ascending
         where = mcp_keys.SERVER_VERSIONS
         if first.name == PRECEDENCE and after is not None:
             where = mcp_keys.server_versions_from(str(after[0][1]), descending=descending)
-        status = Attr(STATUS)
         query = Query(
             place.pk,
             where=where.on(),
             descending=descending,
             limit=size + 1 if first.name == PRECEDENCE else None,
-            filter=status.exists() & status.ne(DELETED),
+            filter=NOT_DELETED,
         )
         return (Version(place, item) for item in self.table.items(query))
 
@@ -170,36 +167,37 @@ class ServerSearch:
         after = position_after(ordering, page_token)
         target = Target(server_version, server_alias)
         groups = (
-            self._endpoints_among(listed, wanted, target)
-            for listed in self._owned(server_name, wanted, ordering, after)
+            self._matching_endpoints(servers, wanted, target)
+            for servers in self._endpoint_servers(server_name, wanted, ordering, after)
         )
         found, token = page(_in_order(groups, ordering, "id"), ordering, after, max_results)
-        led = {e.id: (e.server.place, e.server.reachable[e.id]) for e in found}
-        versions = self.server_reader.versions((e.server, led[e.id][1]) for e in found)
-        there = [e for e in found if led[e.id] in versions]
-        return PagedList([e.entity(resolved_version(e, versions)) for e in there], token)
+        versions = self.server_reader.read_versions((e.server, e.resolved_version) for e in found)
+        shown = [e for e in found if (e.server.place, e.resolved_version) in versions]
+        return PagedList([e.entity(resolved_version(e, versions)) for e in shown], token)
 
-    def _owned(
+    def _endpoint_servers(
         self,
         server_name: str | None,
         wanted: Filter,
         ordering: Ordering,
         after: Position | None,
     ) -> Iterator[dict[str, Server]]:
-        """The endpoints to look at, by their ids, in the order of these where that is asked for."""
+        """The ids of the endpoints to look at, with their servers, in groups.
+
+        An order by id is kept where the endpoints of the whole workspace are listed.
+        """
         names = wanted.exact(SERVER_NAME)
         if server_name is not None:
             names = [server_name] if names is None or server_name in names else []
         if names is not None:
-            owners = {i: server for server in self._named(names) for i in server.reachable}
-            yield owners
+            yield {i: server for server in self._named(names) for i in server.resolved_versions}
             return
-        for entries in self._entries(ordering, after):
+        for entries in self._list_entries(ordering, after):
             servers = {s.name: s for s in self._named(dict.fromkeys(entries.values()))}
             yield {i: servers[name] for i, name in entries.items() if name in servers}
 
-    def _entries(self, ordering: Ordering, after: Position | None) -> Iterator[dict[str, str]]:
-        """The ids of all endpoints of the workspace, and the names of their servers."""
+    def _list_entries(self, ordering: Ordering, after: Position | None) -> Iterator[dict[str, str]]:
+        """The ids of the workspace's endpoints, with the names of their servers, in groups."""
         first = ordering.keys[0]
         is_by_id = first.name == "id"
         descending = is_by_id and not first.ascending
@@ -215,37 +213,36 @@ class ServerSearch:
         for entries in batched(self.table.items(query), ENDPOINTS_AT_ONCE):
             yield {str(mcp_keys.workspace_endpoint_of(e["SK"])): str(e["server"]) for e in entries}
 
-    def _endpoints_among(
-        self, of: dict[str, Server], wanted: Filter, target: Target
+    def _matching_endpoints(
+        self, servers: dict[str, Server], wanted: Filter, target: Target
     ) -> list[Endpoint]:
-        """The endpoints among these that lead to a target and satisfy a filter."""
-        led = {
-            i: server
-            for i, server in of.items()
-            if i in server.reachable
+        """The endpoints, of these ids and servers, that have a target and satisfy a filter."""
+        keys = {
+            i: server.place.endpoint_key(i)
+            for i, server in servers.items()
+            if i in server.resolved_versions
             and target.version in (None, server.targets[i].version)
             and target.alias in (None, server.targets[i].alias)
         }
-        own = {i: server.place.endpoint(i) for i, server in led.items()}
-        items = self.table.get_many(own.values())
-        found = [Endpoint(led[i], i, items[key]) for i, key in own.items() if key in items]
+        items = self.table.get_many(keys.values())
+        found = [Endpoint(servers[i], i, items[key]) for i, key in keys.items() if key in items]
         if wanted.on(STATUS):
             found = self._with_status(found)
         return list(filter(all_hold(wanted.terms), found))
 
     def _with_status(self, endpoints: list[Endpoint]) -> list[Endpoint]:
-        """Endpoints with the status of the versions they lead to."""
-        led = {e.id: e.server.place.version(e.server.reachable[e.id]) for e in endpoints}
-        items = self.table.get_many(led.values())
+        """Endpoints with the status of the versions they resolve to."""
+        keys = {e.id: e.server.place.version_key(e.resolved_version) for e in endpoints}
+        items = self.table.get_many(keys.values())
         return [
-            replace(e, status=str(items[led[e.id]][STATUS]))
+            replace(e, status=str(items[keys[e.id]][STATUS]))
             for e in endpoints
-            if led[e.id] in items
+            if keys[e.id] in items
         ]
 
 
 def _in_order(groups: Iterable[list[Row]], ordering: Ordering, listed_by: str) -> Iterator[Row]:
-    """Rows in order. Where that begins with what they are listed by, groups come in order."""
+    """The rows of groups in order; groups listed by the first key of the order are in order."""
     if ordering.keys[0].name == listed_by:
         return chain.from_iterable(in_order(group, ordering) for group in groups)
     return iter(in_order(list(chain.from_iterable(groups)), ordering))

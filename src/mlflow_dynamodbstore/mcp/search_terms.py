@@ -1,4 +1,4 @@
-"""What the filters and orders of the registry of MCP servers ask for, checked in MLflow's words."""
+"""Parsing the filters and orders of searches for MCP servers, versions and endpoints."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _server_term(term: Comparison) -> Comparison:
 
 
 def _version_term(term: Comparison) -> Comparison:
-    """Equal versions are spelled alike; which of two is lower is a matter of precedence."""
+    """Versions are equal when their texts are; other comparisons go by precedence."""
     if term.name != VERSION or term.comparator in ("=", "!="):
         return term
     if term.comparator not in _ORDERED:
@@ -92,13 +92,13 @@ def _version_term(term: Comparison) -> Comparison:
 
 @lru_cache(maxsize=PARSED_KEPT)
 def server_ordering(order_by: tuple[str, ...]) -> Ordering:
-    """The order of a search for servers: by name when nothing else decides."""
+    """The order of a search for servers: by name where nothing else is asked for."""
     return _ordering(order_by, {NAME, CREATED, UPDATED}, [NAME])
 
 
 @lru_cache(maxsize=PARSED_KEPT)
 def version_ordering(order_by: tuple[str, ...]) -> Ordering:
-    """The order of a search for versions: the oldest first when nothing else decides."""
+    """The order of a search for versions: the oldest first where nothing else is asked for."""
     return _ordering(
         order_by, {VERSION, CREATED, UPDATED}, [CREATED, VERSION], {VERSION: PRECEDENCE}
     )
@@ -106,7 +106,7 @@ def version_ordering(order_by: tuple[str, ...]) -> Ordering:
 
 @lru_cache(maxsize=PARSED_KEPT)
 def endpoint_ordering(order_by: tuple[str, ...]) -> Ordering:
-    """The order of a search for endpoints: by id when nothing else decides."""
+    """The order of a search for endpoints: by id where nothing else is asked for."""
     return _ordering(order_by, {"id", SERVER_NAME, CREATED, UPDATED}, ["id"])
 
 
@@ -118,7 +118,7 @@ def _ordering(
 ) -> Ordering:
     wanted: dict[str, SortKey] = {}
     for clause in order_by:
-        token, ascending = SearchUtils._parse_order_by_string(clause)  # noqa: SLF001
+        token, ascending = SearchUtils._parse_order_by_string(clause)  # noqa: SLF001 - it has no public name
         name = token.strip()
         if name not in valid:
             raise invalid(f"Invalid order_by key '{name}'. Valid keys: {sorted(valid)}")

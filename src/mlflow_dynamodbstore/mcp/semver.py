@@ -15,7 +15,7 @@ CORE_DIGITS = 10
 def precedence(version: str, param_name: str = "version") -> str:
     """A text that sorts as semantic versions do: ``1.0.0-rc.2`` before ``1.0.0-rc.10``, ``1.0.0``.
 
-    Versions that differ in their build alone have the same. Raises for what is no version.
+    Versions that differ only in their build have the same text. Raises for an invalid version.
     """
     parsed = parse_semver(version, param_name=param_name)
     core = (parsed.major, parsed.minor, parsed.patch)
@@ -24,7 +24,7 @@ def precedence(version: str, param_name: str = "version") -> str:
 
 
 def find_precedence(version: str) -> str | None:
-    """The precedence of a version, or None for what is none and so names nothing."""
+    """The precedence of a version, or None when it is not a semantic version."""
     try:
         return precedence(version)
     except MlflowException:

@@ -9,11 +9,11 @@ from mlflow.entities.mcp_server import MCPServer, validate_mcp_server_name
 from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.utils.time import get_current_time_millis
 
-from mlflow_dynamodbstore.mcp.base import ServerReader, assign, resolved_version
 from mlflow_dynamodbstore.mcp.checks import Icons, checked_icons
 from mlflow_dynamodbstore.mcp.errors import invalid, no_server, server_exists
 from mlflow_dynamodbstore.mcp.items import ACTIVE, given, new_meta
 from mlflow_dynamodbstore.mcp.records import Server
+from mlflow_dynamodbstore.mcp.server_reader import ServerReader, resolved_version
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
@@ -44,7 +44,7 @@ class Servers:
             raise server_exists(name) from taken
 
     def get_mcp_server(self, name: str) -> MCPServer:
-        (server,) = self.entities([self.server_reader.server(name)])
+        (server,) = self.entities([self.server_reader.get_server(name)])
         return server
 
     def update_mcp_server(
@@ -56,15 +56,14 @@ class Servers:
         last_updated_by: str | None = None,
     ) -> MCPServer:
         texts = {"description": description, "display_name": display_name}
-        changed = {name: text for name, text in texts.items() if text is not NOT_SET}
+        changed = {attribute: text for attribute, text in texts.items() if text is not NOT_SET}
         if icons is not NOT_SET:
             changed["icons"] = _stored(checked_icons(icons))
-        now = get_current_time_millis()
+        changed |= {"updated": get_current_time_millis(), "updated_by": last_updated_by}
 
         def decide(_: Server) -> Change:
-            change = Change()
-            assign(change, **changed, updated=now, updated_by=last_updated_by)
-            return change
+            removed = [attribute for attribute, value in changed.items() if value is None]
+            return Change(set=given(**changed), remove=removed)
 
         changed_server = self.server_reader.servers.change(
             self.server_reader.place(name), decide, no_server
@@ -78,14 +77,14 @@ class Servers:
         )
 
     def entities(self, servers: list[Server]) -> list[MCPServer]:
-        """Servers as MLflow shows them, with their endpoints; all that it takes read at once."""
+        """Servers as MLflow shows them, with their endpoints, read for all of them at once."""
         servers = self.server_reader.with_long_tags(servers)
-        endpoints, versions = self.server_reader.endpoints(
-            {endpoint_id: server for server in servers for endpoint_id in server.reachable}
+        endpoints, versions = self.server_reader.read_endpoints(
+            {endpoint_id: server for server in servers for endpoint_id in server.resolved_versions}
         )
         long = [(s, s.latest.version) for s in servers if s.latest and s.needs_latest]
         unread = [(s, version) for s, version in long if (s.place, version) not in versions]
-        versions = {**versions, **self.server_reader.versions(unread)}
+        versions = {**versions, **self.server_reader.read_versions(unread)}
         shown: dict[str, list[Any]] = {server.name: [] for server in servers}
         for endpoint in endpoints:
             entity = endpoint.entity(resolved_version(endpoint, versions))

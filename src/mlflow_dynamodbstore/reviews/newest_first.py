@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.shared.search.pages import (
     in_order,
     merged,
     page,
-    started,
+    read_first_row,
     validate_max_results,
 )
 from mlflow_dynamodbstore.table.contract import Query
@@ -101,7 +101,7 @@ def page_of_ranges(
     def started_rows(range_after: RangeAfter) -> Iterator[Row]:
         within = range_after(after).on("lsi1sk")
         query = Query(pk, within, index="LSI1", limit=limit, filter=where)
-        return started(_row(item, id_of) for item in table.items(query))
+        return read_first_row(_row(item, id_of) for item in table.items(query))
 
     rows = merged(table.map(started_rows, list(ranges)), NEWEST_FIRST)
     return _page(rows, wanted)

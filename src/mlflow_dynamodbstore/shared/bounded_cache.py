@@ -1,7 +1,7 @@
 """The one cache of the stores: bounded in size and in age, safe to use from many threads.
 
-What is in it was true a moment ago. It saves a read where a later conditional write or a later look
-would notice that it has changed; it is never an answer by itself.
+A cached value was true a moment ago. It saves a read where a later conditional write or a later
+read notices a change; it is never an answer by itself.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class BoundedCache(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        """The value, unless it has grown too old or was never put."""
+        """The value; None when it is too old or was never put."""
         entry = self._entries.get(key)
         if entry is None or self._clock() - entry[0] > self._seconds:
             return None
         return entry[1]
 
     def put(self, key: K, value: V) -> None:
-        """Keep a value from now on; the one put longest ago makes room."""
+        """Keep a value; a full cache drops the one put longest ago."""
         with self._lock:
             self._entries[key] = (self._clock(), value)
             self._entries.move_to_end(key)

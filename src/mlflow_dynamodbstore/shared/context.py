@@ -1,4 +1,4 @@
-"""What every part of a store is given: the table, its settings, and who is asking."""
+"""What every part of a store is given: the table, its settings, and the workspace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.table.table import Table
 
 @dataclass(frozen=True)
 class Context:
-    """The surroundings that the parts of one store share."""
+    """What the parts of one store share."""
 
     table: Table
     policies: Policies

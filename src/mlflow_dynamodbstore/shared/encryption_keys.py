@@ -21,14 +21,15 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_STATE
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, Range
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 
 HANDLERS = "mlflow.server.handlers"
-"""A process that has loaded this serves, or is about to start those that do."""
+"""A process that has loaded this module is a server, or is about to start one."""
 WORKER_VARIABLE = "_MLFLOW_SERVER_FILE_STORE"
 """MLflow sets it in each process of its server."""
 
@@ -39,7 +40,7 @@ class SecretKind:
 
     name: str
     variable: str
-    key: Callable[[], bytes | None]  # None: MLflow would make one up in each process
+    key: Callable[[], bytes | None]  # None: MLflow makes one up in each process
     listed: Range
     value: str  # the attribute that holds a secret
     validate: Callable[[], object] = lambda: None  # raises for what cannot be a key
@@ -64,14 +65,14 @@ def check_key(table: Table, kind: SecretKind) -> None:
         return
     if any(_secrets(table, kind)):
         raise _wrong_key(kind)
-    # The last secret is gone, and with it the need for the key it had.
+    # No secret is left that needs the old key.
     table.delete(access_keys.key_check_key(kind.name), condition=Attr("digest").eq(known["digest"]))
 
 
 def remember_key(table: Table, kind: SecretKind) -> None:
-    """Leave a digest of the key in the table, before a secret is encrypted with it.
+    """Store a digest of the key, before a secret is encrypted with it.
 
-    Raises when others have stored theirs with another key, and in a server that has none.
+    Raises when the secrets in the table have another key, and in a server without a key.
     """
     digest = kind.digest()
     if digest is None:
@@ -96,9 +97,7 @@ def remember_key(table: Table, kind: SecretKind) -> None:
 
 def _secrets(table: Table, kind: SecretKind) -> Iterator[bool]:
     """True for each secret of a kind, in all workspaces."""
-    entries = table.items(Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on()))
-    named = {str(access_keys.workspace_entry_of(str(entry["SK"]))) for entry in entries}
-    for workspace in sorted(named | {DEFAULT_WORKSPACE}):
+    for workspace in all_workspaces(table):
         query = Query(
             access_keys.workspace_pk(workspace),
             where=kind.listed.on(),

@@ -48,7 +48,7 @@ class Events:
     Raised by runs and experiments. Assessments of traces that came from the run are removed.
     """
     run_removed: Event[[str], None] = field(default_factory=Event)
-    """A run, by its id, is being removed for good; raised before and after its own item goes.
+    """A run, by its id, is removed for good; raised before and after its own item is deleted.
 
     Raised by runs. Issues that were found by the run no longer name it.
     """
@@ -60,10 +60,10 @@ class Events:
     traces_deleting: Event[[Sequence[TracePlace]], None] = field(default_factory=Event)
     """Traces are about to be deleted.
 
-    Raised by traces. Review queues let go of them.
+    Raised by traces. Review queues remove them.
     """
     trace_redating: Event[[TracePlace], list[Key]] = field(default_factory=Event)
-    """A trace is about to get another expiry; listeners name what is to expire with it.
+    """A trace is about to get another expiry; listeners name the items that expire with it.
 
     Raised by traces. Review queues name the items by which the trace is in them.
     """

@@ -2,11 +2,11 @@
 
 Beside the experiment's own item (META) stands its *entry*: the guard of its name, in the partition
 of its workspace. It repeats what a listing filters and sorts by, and changes in the same
-transactions as META does, so that a page of a long list costs one small item for each experiment
-and a whole one only for each that is shown.
+transactions as META. A page of a long list thus reads one small item for each experiment, and META
+only for those it shows.
 
-Tags are attributes of META as well as items of their own. Long ones, those beyond what META should
-hold, and those that the operator does not want there are only items, and META says so.
+Tags are attributes of META as well as items of their own. Long tags, tags beyond the size that META
+may have, and tags that the operator excludes are items only, and META says so.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.table.versions import VERSION, upgrade_of
 
 FAMILY = "EXP/E"
-"""An experiment and its tags, to whoever asks for the version of an item."""
+"""The family of items whose versions these are: an experiment and its tags."""
 
 OLD_TRACES = "old_traces"
-"""Attribute of META: some traces may have been written before they stood in LSI1."""
+"""Attribute of META: some traces may have been written before traces were in LSI1."""
 LONG_TAGS = "long_tags"
 """Attribute of META: some tags are items only."""
 TAGS_REVISION = "tags_revision"
@@ -50,13 +50,13 @@ _TAG = "t:"
 _ONE_MORE = {TAGS_REVISION: 1}
 
 Tags = Mapping[str, str | None]
-Wanted = Callable[[str], bool]
-"""Whether the tag of a key is to stand on META."""
+HoldsTag = Callable[[str], bool]
+"""Whether META holds the tag of a key, by the operator's choice."""
 
 
 @MLFLOW_TABLE.versions.upgrades(FAMILY, 1)
-def _of_older_traces(item: Item) -> Item:
-    """An experiment that may hold traces from before they stood in LSI1; its tags are as ever."""
+def _mark_old_traces(item: Item) -> Item:
+    """Mark META of an experiment that may hold older traces; tags stay as they are."""
     return {**item, OLD_TRACES: True} if item["SK"] == experiment_keys.EXPERIMENT_META else item
 
 
@@ -70,7 +70,7 @@ class NewExperiment:
     artifact_location: str
     created: int
     tags: Tags = field(default_factory=dict)
-    wanted: Wanted = lambda _: True
+    holds_tag: HoldsTag = lambda _: True
 
     @property
     def key(self) -> Key:
@@ -89,7 +89,7 @@ class NewExperiment:
             **index_keys.experiment_index(
                 experiment_id=self.experiment_id, name=self.name, workspace=self.workspace
             ),
-            **inline(self.tags, self.wanted),
+            **inline(self.tags, self.holds_tag),
         }
 
     def entry(self) -> Item:
@@ -109,7 +109,7 @@ class NewExperiment:
 
 
 @dataclass
-class Entry:
+class ExperimentEntry:
     """An experiment as a search sees it; META and tags are filled in where they are needed."""
 
     experiment_id: str
@@ -120,11 +120,11 @@ class Entry:
     tags: Tags = field(default_factory=dict)
 
     @classmethod
-    def of(cls, guard: Item) -> Entry:
+    def of(cls, guard: Item) -> ExperimentEntry:
         return cls(str(guard["experiment_id"]), name_of(guard), str(guard["lifecycle"]), guard)
 
     @classmethod
-    def of_meta(cls, meta: Item) -> Entry:
+    def of_meta(cls, meta: Item) -> ExperimentEntry:
         return cls(experiment_id_of(meta), str(meta["name"]), str(meta["lifecycle"]), meta, meta)
 
     @property
@@ -139,7 +139,7 @@ class Entry:
         if name == "experiment_id":
             return (int(self.experiment_id),)
         value = self.name if name == "name" else self.times[name]
-        # Experiments of releases of long ago, which were imported, may have no times.
+        # Imported experiments of very old releases may have no times.
         return () if value is None else (value,)
 
 
@@ -181,11 +181,11 @@ def tag_item(pk: str, key: str, value: str | None) -> Item:
     return {"PK": pk, "SK": sk, "value": value, **({NAME: key} if is_cut(sk) else {})}
 
 
-def tag_change(meta: Item, key: str, value: str | None, wanted: Wanted) -> Update:
+def tag_change(meta: Item, key: str, value: str | None, holds_tag: HoldsTag) -> Update:
     """The change of META that sets a tag."""
     name = _TAG + key
     others = sum(_size(n, v) for n, v in meta.items() if n.startswith(_TAG) and n != name)
-    if wanted(key) and _fits(name, value, others):
+    if holds_tag(key) and _fits(name, value, others):
         return Update(set={**upgrade_of(meta), name: value}, add=_ONE_MORE)
     return Update(set={**upgrade_of(meta), LONG_TAGS: True}, add=_ONE_MORE, remove=(name,))
 
@@ -200,9 +200,9 @@ def inline_tags(meta: Item) -> Tags:
     return {name[len(_TAG) :]: value for name, value in meta.items() if name.startswith(_TAG)}
 
 
-def retagged(meta: Item, tags: Tags, wanted: Wanted) -> Update | None:
-    """The change that gives META the tags it is to hold; None when it has them."""
-    after = inline(tags, wanted)
+def retagged(meta: Item, tags: Tags, holds_tag: HoldsTag) -> Update | None:
+    """The change that gives META the tags it should hold; None when it holds them."""
+    after = inline(tags, holds_tag)
     before = {n: v for n, v in meta.items() if n.startswith(_TAG) or n == LONG_TAGS}
     if before.keys() == after.keys() and inline_tags(before) == inline_tags(after):
         return None
@@ -210,7 +210,7 @@ def retagged(meta: Item, tags: Tags, wanted: Wanted) -> Update | None:
 
 
 def same_tags(meta: Item) -> ConditionBase:
-    """That no tag was set or removed since META was read."""
+    """No tag was set or removed since META was read."""
     revision = Attr(TAGS_REVISION)
     if TAGS_REVISION in meta:
         return revision.eq(meta[TAGS_REVISION])
@@ -229,13 +229,13 @@ def _tag_name(item: Item) -> str:
     return str(item[NAME]) if key is None else key
 
 
-def inline(tags: Tags, wanted: Wanted) -> Item:
-    """The tags that META is to hold, and whether there are others."""
+def inline(tags: Tags, holds_tag: HoldsTag) -> Item:
+    """The tags that META holds, and whether there are others."""
     attributes: Item = {}
     size = 0
     for key, value in tags.items():
         name = _TAG + key
-        if wanted(key) and _fits(name, value, size):
+        if holds_tag(key) and _fits(name, value, size):
             attributes[name] = value
             size += _size(name, value)
         else:

@@ -25,7 +25,7 @@ WORKSPACE_SECONDS = 5.0
 
 
 class ExperimentFacts(NamedTuple):
-    """What never changes about an experiment, unless it is removed for good and made anew."""
+    """What never changes about an experiment until it is removed for good."""
 
     experiment_id: str
     workspace: str
@@ -73,7 +73,7 @@ class ExperimentLookup:
         return item
 
     def guess_active(self, experiment_id: str | int | None) -> ExperimentFacts:
-        """An experiment that was active when it was last seen; the caller confirms it later."""
+        """An experiment that was active when it was last read; the caller confirms it later."""
         number = _parse_experiment_id(experiment_id or DEFAULT_EXPERIMENT_ID)
         known = self._active.get(str(number))
         if known is not None and known.workspace == self.context.workspace():
@@ -113,7 +113,7 @@ class ExperimentLookup:
         return [str(guard["experiment_id"]) for guard in guards]
 
     def items_in_all(self, lifecycle: Range) -> Iterator[Item]:
-        """What LSI1 holds in a range, in each experiment of the active workspace."""
+        """The items of a range of LSI1, in all experiments of the active workspace."""
         where = lifecycle.on("lsi1sk")
         queries = [
             Query(experiment_keys.experiment_pk(experiment_id), where=where, index="LSI1")

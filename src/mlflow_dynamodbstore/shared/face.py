@@ -25,9 +25,8 @@ R = TypeVar("R")
 def answered_by(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     """A store's method that is answered by the part whose class has ``method``.
 
-    Errors of the table become MLflow's on the way out. The first call finds the part among the
-    store's attributes; from then on the store has the part's bound method itself, so that a call
-    costs no detour.
+    The table's errors become MLflow's. The first call finds the part among the store's attributes;
+    from then on the store holds the part's bound method, so that a call costs nothing extra.
     """
     return cast("Callable[Concatenate[Any, P], R]", _Answer(method))
 

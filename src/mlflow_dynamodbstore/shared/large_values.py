@@ -3,8 +3,8 @@
 A small value stays inside its head item. A large one is cut into parts beside it, each under the
 400 KB an item may have. The parts of one value share a *generation*, which the head names, so that
 
-- writing puts all parts first and the head last: a crash leaves parts nobody names, which cleanup
-  finds, and never a head without its parts;
+- writing puts all parts first and the head last: a crash leaves parts that no head names, which
+  cleanup finds, and never a head without its parts;
 - replacing writes a new generation, then the head, then removes the old parts;
 - deleting removes the head first.
 """
@@ -55,23 +55,23 @@ def pack(value: Value) -> bytes:
 
 def unpack(data: bytes) -> Value:
     """The inverse of :func:`pack`."""
-    return unpack_raw(raw(data))
+    return decode(decompress(data))
 
 
-def raw(data: bytes) -> bytes:
-    """What was packed before it was compressed; texts stand in it as UTF-8."""
+def decompress(data: bytes) -> bytes:
+    """A packed value in msgpack, not compressed; texts are UTF-8 in it."""
     return zlib.decompress(data[1:]) if data[:1] == _ZLIB else data[1:]
 
 
-def unpack_raw(data: bytes) -> Value:
-    """The value of a :func:`raw`."""
+def decode(data: bytes) -> Value:
+    """The value of what :func:`decompress` returns."""
     value: Value = msgpack.unpackb(data, strict_map_key=False)
     return value
 
 
-def in_raw(*texts: str) -> bytes:
-    """How texts that follow each other, such as a name and its value, stand in a :func:`raw`."""
-    # Text that is not Unicode stands nowhere, and is found nowhere.
+def encode_texts(*texts: str) -> bytes:
+    """The bytes of consecutive texts, such as a name and its value, in a decompressed value."""
+    # Text that is not Unicode is never stored, so its bytes are found nowhere.
     return b"".join(msgpack.packb(text, unicode_errors="surrogatepass") for text in texts)
 
 
@@ -80,7 +80,7 @@ def store(
 ) -> Stored:
     """Prepare a value for attribute ``name`` of the item at ``head``.
 
-    ``inline`` is how many bytes may stay in the head; less of them where it is read in lists.
+    ``inline`` is how many bytes may stay in the head: few where heads are read in lists.
     """
     data = pack(value)
     if len(data) <= inline:
@@ -97,11 +97,11 @@ def store(
 
 def part_keys(head: Item, name: str) -> list[Key]:
     """The keys of the parts that an item's value occupies beside it."""
-    place = head.get(name)
-    if not isinstance(place, dict):
+    value = head.get(name)
+    if not isinstance(value, dict):
         return []
     pk, sk = str(head["PK"]), str(head["SK"])
-    generation, count = str(place["generation"]), place["parts"]
+    generation, count = str(value["generation"]), value["parts"]
     assert isinstance(count, int)
     return [Key(pk, value_part(sk, generation, n)) for n in range(count)]
 
@@ -109,19 +109,19 @@ def part_keys(head: Item, name: str) -> list[Key]:
 def load(table: Table, head: Item, name: str) -> Value:
     """Read a value that :func:`store` prepared; an absent one is None.
 
-    When the parts have gone because the value was replaced meanwhile, the head is read again.
+    If the parts are gone because the value was replaced meanwhile, the head is read again.
     """
-    place = head.get(name)
-    if place is None:
+    value = head.get(name)
+    if value is None:
         return None
-    if isinstance(place, bytes):
-        return unpack(place)
+    if isinstance(value, bytes):
+        return unpack(value)
     wanted = part_keys(head, name)
     found = table.get_many(wanted)
     if len(found) == len(wanted):
         return unpack(b"".join(found[key]["data"] for key in wanted))
     fresh = table.get(table.schema.key_of(head))
-    if fresh is not None and fresh.get(name) != place:
+    if fresh is not None and fresh.get(name) != value:
         return load(table, fresh, name)
     raise LargeValueLost(
         f"{len(wanted) - len(found)} of {len(wanted)} parts of {name!r} are missing at {wanted[0]}"
@@ -142,5 +142,5 @@ def load_many(table: Table, heads: Sequence[Item], name: str) -> list[Value]:
 
 
 def removal(head: Item, name: str) -> list[Delete]:
-    """The deletes that remove the parts of a value; to be done after its head is gone."""
+    """The deletes of a value's parts, to be made after its head is gone."""
     return [Delete(key) for key in part_keys(head, name)]

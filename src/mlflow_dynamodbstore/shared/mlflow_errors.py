@@ -24,21 +24,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
-PRIVATE_METHODS_MLFLOW_CALLS = frozenset(
-    {
-        "_delete_traces",
-        "_get_decrypted_secret",
-        "_get_deleted_logged_models",
-        "_get_deleted_runs",
-        "_hard_delete_experiment",
-        "_hard_delete_logged_model",
-        "_hard_delete_run",
-        "_load_dataset_records",
-        "_search_datasets",
-        "_search_runs",
-    }
-)
-
 _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
     (table_errors.Throttled, TEMPORARILY_UNAVAILABLE),
     (table_errors.Unavailable, TEMPORARILY_UNAVAILABLE),
@@ -64,7 +49,7 @@ def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
 
 
 def translated(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function raise ``MlflowException`` where a table error would leave it."""
+    """A function that raises ``MlflowException`` instead of a table error."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -77,13 +62,10 @@ def translated(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def translates_errors(store: C) -> C:
-    """Apply :func:`translated` to every method of a store class that MLflow calls.
-
-    Our own modules call each other's private methods and see the table's errors as they are.
-    """
+    """Apply :func:`translated` to every public method of a store class."""
     ours = [c for c in store.__mro__ if c.__module__.startswith("mlflow_dynamodbstore.")]
     names = {name for c in ours for name, member in vars(c).items() if inspect.isfunction(member)}
     for name in names:
-        if not name.startswith("_") or name in PRIVATE_METHODS_MLFLOW_CALLS:
+        if not name.startswith("_"):
             setattr(store, name, translated(getattr(store, name)))
     return store

@@ -15,13 +15,13 @@ _lock = Lock()
 
 @translated
 def open_table(uri: str) -> Table:
-    """The table at a URI, made where it may be made; the same object for the same URI.
+    """The table at a URI, created if it is missing and may be; one object for each URI.
 
-    After a fork the child opens its own: connections and file locks are not shared.
+    After a fork the child opens its own table: it cannot share connections and file locks.
     """
-    place = (os.getpid(), uri)
+    key = (os.getpid(), uri)
     with _lock:
-        table = _tables.get(place)
+        table = _tables.get(key)
         if table is None:
-            table = _tables[place] = Table(open_engine(uri))
+            table = _tables[key] = Table(open_engine(uri))
         return table

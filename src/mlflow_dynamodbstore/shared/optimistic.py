@@ -1,7 +1,7 @@
-"""Optimistic change: read, decide, write on a condition, and again when somebody else was faster.
+"""Optimistic change: read, decide, write on a condition, and again when another was faster.
 
-There are no locks. A change is decided on what was read and written on the condition that this
-still holds. How often it is tried does not depend on how patiently the network is retried.
+There are no locks. A change is decided by what was read, and written on the condition that this
+still holds. The bound on attempts is not the one on retries over the network.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.25
 
 
 class Outdated(Exception):
-    """What a change was decided on has changed since: decide again."""
+    """What a change was decided by has changed since: decide again."""
 
 
 def optimistically(what: str, attempt: Callable[[], T]) -> T:
-    """What comes of an attempt, made again while the conditions of its writes do not hold.
+    """The result of an attempt, repeated while the conditions of its writes do not hold.
 
-    An attempt that handles refusals itself raises :class:`Outdated` to be made again. After
-    ``MOST_TRIES`` the caller is told that ``what`` ("Trace with ID 'tr-1'") is too busy.
+    An attempt that handles refusals itself raises :class:`Outdated` to be repeated. After
+    ``MOST_TRIES`` the error says that ``what`` ("Trace with ID 'tr-1'") is too busy.
     """
     for n in range(MOST_TRIES):
         try:
@@ -52,6 +52,6 @@ def too_busy(what: str) -> MlflowException:
 
 
 def _pause(tries: int) -> None:
-    """Let others finish: not after the first try, then ever longer, by chance."""
+    """Wait for others, a random time: none after the first try, then longer and longer."""
     if tries:
         time.sleep(random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)))

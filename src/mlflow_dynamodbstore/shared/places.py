@@ -1,4 +1,4 @@
-"""Where runs and traces lie, and whose an item of an experiment's partition is."""
+"""Where runs and traces lie, and to which of them an item of an experiment belongs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunPlace(NamedTuple):
         return run_keys.run_key(self.experiment_id, self.run_id)
 
     def child(self, sk: str, name: str, attributes: dict[str, Value]) -> Item:
-        """An item of this run, named by what a user wrote; its attributes are made into it."""
+        """An item of this run with a name that a user chose; adds its key to ``attributes``."""
         attributes["PK"], attributes["SK"] = experiment_keys.experiment_pk(self.experiment_id), sk
         if CUT in sk:
             attributes[NAME] = name

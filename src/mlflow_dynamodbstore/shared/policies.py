@@ -21,7 +21,7 @@ TRACE_RETENTION = "trace_retention_days"
 METRIC_HISTORY_RETENTION = "metric_history_retention_days"
 PRIMARY_METRIC = "primary_metric"
 PRIMARY_INDEX = "state.primary_metric"
-"""What LSI5 is ordered by now, which follows ``primary_metric`` when a backfill is run."""
+"""The metric that orders LSI5 now; a backfill brings it to ``primary_metric``."""
 TEXT_FIELDS = "fts_fields"
 DENORMALIZED_TAGS = "denormalized_tags"
 
@@ -41,13 +41,13 @@ ENVIRONMENT: Mapping[str, str] = {
 MOST_DAYS = 36_500
 REFRESH_SECONDS = 30.0
 WORK_SECONDS = 5.0
-"""What a process may take for something that it began by the settings it knew."""
+"""How long a process may take to finish what it began with older settings."""
 DAY = 24 * 60 * 60
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What an operator chose to have derived from a run when it is sealed."""
+    """What is derived from a run when it is sealed, by the operator's choice."""
 
     primary_metric: str | None = None
     text_fields: tuple[TextField, ...] = ()
@@ -57,8 +57,8 @@ class Policies:
     """The settings of one table.
 
     They are read in one query and kept for half a minute, so that writing a metric does not cost a
-    read of the policy; a change made through this object is seen by it at once. What the
-    environment says when the object is made wins over CONFIG.
+    read of the policy. A change made through this object is seen by it at once. The environment, as
+    it is when the object is made, wins over CONFIG.
     """
 
     def __init__(self, table: Table, monotonic: Callable[[], float] = time.monotonic):
@@ -82,7 +82,7 @@ class Policies:
         return {**DEFAULTS, **self._values, **self._fixed}
 
     def stored(self, name: str) -> Value:
-        """What the table says, whatever the environment does; read anew, None for nothing."""
+        """The value in the table, whatever the environment says; read anew, None for none."""
         self._refresh()
         return self._values.get(name)
 
@@ -93,19 +93,19 @@ class Policies:
         return "table" if name in self._values else "default"
 
     def set(self, name: str, value: Value, condition: ConditionBase | None = None) -> None:
-        """Write a setting; with a condition on what stands there, raises ``ConditionFailed``."""
+        """Write a setting; raises ``ConditionFailed`` when ``condition`` does not hold."""
         key, since = access_keys.setting_key(name), int(self._table.clock())
         item = {"PK": key.pk, "SK": key.sk, "value": value, "since": since}
         self._table.put(item, condition=condition)
         self._read_at = None
 
-    def settle(
+    def wait_until_known(
         self,
         name: str,
         progress: Callable[[float], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Wait until every process knows a setting as it is now; tells how long that takes."""
+        """Wait until every process has read the new value; reports the seconds left."""
         item = self._table.get(access_keys.setting_key(name)) or {}
         known = int(item.get("since", 0)) + REFRESH_SECONDS + WORK_SECONDS
         while (left := known - self._table.clock()) > 0:
@@ -121,8 +121,8 @@ class Policies:
     def indexed_metric(self) -> str | None:
         """The metric by which LSI5 holds every sealed run that has it; None while there is none.
 
-        Runs are sealed by the metric of the index, not by the one that is wished for: another
-        process may still be searching by this one (see ``lifecycle.primary_metric``).
+        Runs are sealed by the metric of the index, not by the one that is chosen: another process
+        may still search by the index (see ``upkeep.primary_metric``).
         """
         index = self.get(PRIMARY_INDEX)
         return index["metric"] if index is not None and index["complete"] else None
@@ -136,7 +136,7 @@ class Policies:
         ]
 
     def denormalises(self, tag: str) -> bool:
-        """Whether an experiment's tag of this key is to stand on the experiment's own item."""
+        """Whether an experiment's own item holds the tag of this key."""
         return any(fnmatchcase(tag, pattern) for pattern in self.get(DENORMALIZED_TAGS))
 
     def expiry(self, policy: str, now: float | None = None) -> int | None:

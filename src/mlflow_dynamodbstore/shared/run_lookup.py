@@ -22,7 +22,7 @@ FACTS_SECONDS = 60.0
 
 
 class RunFacts(NamedTuple):
-    """What never changes about a run, unless it is removed for good and imported elsewhere."""
+    """What never changes about a run until it is removed for good."""
 
     place: RunPlace
     start_time: int | None
@@ -78,7 +78,7 @@ class RunLookup:
         return experiment_id_of(page.items[0]) if page.items else None
 
     def facts(self, run_id: str) -> RunFacts:
-        """What never changes about a run; read once a minute."""
+        """What never changes about a run; read at most once a minute."""
         facts = self._facts.get(run_id)
         if facts is None or not self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
             facts = RunFacts.of(self.get(run_id))

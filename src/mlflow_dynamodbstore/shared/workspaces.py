@@ -34,7 +34,7 @@ class WorkspacesInUse:
         self._noted = {DEFAULT_WORKSPACE}
 
     def note(self, workspace: str) -> None:
-        """List a workspace; to be called before the first thing is written to it."""
+        """List a workspace; to be called before anything is written to it."""
         if workspace not in self._noted:
             key = access_keys.workspace_entry_key(workspace)
             self._table.write([Put({"PK": key.pk, "SK": key.sk})])

@@ -1,1 +1,1 @@
-"""Traces: infos, spans, tags, assessments, search, metrics, and X-Ray as a source of spans."""
+"""Traces: infos, spans, tags, assessments, search, metrics, archiving, and spans from X-Ray."""

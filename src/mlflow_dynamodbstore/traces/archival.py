@@ -1,4 +1,4 @@
-"""Archiving: the spans of old traces moved to an artifact repository, the rest kept here."""
+"""Archiving: moving the spans of old traces to an artifact repository. The rest stays here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from mlflow.tracing.constant import (
 )
 from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME, spans_to_traces_data_pb
 from mlflow.tracing.otel.translation import translate_loaded_span
-from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.uri import append_to_uri_path
 from mlflow.utils.validation import (
     _validate_trace_archival_location,
@@ -39,15 +38,15 @@ from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, trace_place_of
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
-from mlflow_dynamodbstore.table.contract import Delete, Query
+from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
 from mlflow_dynamodbstore.traces.experiments import TRACES_FOLDER
 from mlflow_dynamodbstore.traces.facts import FACTS
 from mlflow_dynamodbstore.traces.filters import TraceFilter
-from mlflow_dynamodbstore.traces.items import TAG
+from mlflow_dynamodbstore.traces.items import SPANS_LOCATION, TAG, keeps_spans_here, keys_in
 from mlflow_dynamodbstore.traces.lookup import TraceNotFound
 from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import TraceRecord
@@ -55,22 +54,21 @@ from mlflow_dynamodbstore.traces.search import TraceSearch
 
 _logger = logging.getLogger(__name__)
 
-_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
 _ARCHIVE = TAG + TraceTagKey.ARCHIVE_LOCATION
 _FAILURE = TAG + TraceTagKey.ARCHIVAL_FAILURE
 _OLDEST_FIRST = Ordering((SortKey(ATTRIBUTE, TIME), SortKey(ATTRIBUTE, "request_id")))
 
 
 class ArchivalPlan(NamedTuple):
-    """What is to be archived of one experiment: all up to a time, or all."""
+    """The traces of one experiment to archive: those that began up to a time, or all."""
 
     experiment_id: str
     until: int | None
-    asked_for: str | None = None  # the tag that asked for it, to be removed when it is done
+    request: str | None = None  # the value of the tag that asked for it; the tag goes when done
 
 
 class TraceArchival:
-    """Moving spans out of the table."""
+    """Moving spans to the archive."""
 
     def __init__(
         self,
@@ -79,16 +77,14 @@ class TraceArchival:
         trace_changes: TraceChanges,
         trace_search: TraceSearch,
         delete_experiment_tag: Callable[[str, str], None],
+        now_ms: Callable[[], int],
     ) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
         self.trace_changes = trace_changes
         self.trace_search = trace_search
         self.delete_experiment_tag = delete_experiment_tag
-
-    @property
-    def supports_trace_archival(self) -> bool:
-        return True
+        self.now_ms = now_ms
 
     def archive_traces(
         self,
@@ -110,27 +106,18 @@ class TraceArchival:
             _required(broader_retention, "broader_retention"), parameter_name="broader_retention"
         )
         allowed = {str(one) for one in long_retention_allowlist or []}
-        plans = list(
-            self._archival_plans(retention, allowed, self._get_archive_traces_now_millis())
-        )
-        asked = [plan for plan in plans if plan.asked_for is not None]
-        regular = [plan for plan in plans if plan.asked_for is None]
-        candidates = islice(self._archivable_traces([asked, regular]), max_traces_per_pass)
-        archived = sum(self._archive_trace(trace, root) for trace in list(candidates))
-        for plan in asked:
-            self._finish_archive_request(plan)
+        plans = list(self._plans(retention, allowed, self.now_ms()))
+        requested = [plan for plan in plans if plan.request is not None]
+        regular = [plan for plan in plans if plan.request is None]
+        candidates = islice(self._candidates([requested, regular]), max_traces_per_pass)
+        archived = sum(self._archive(trace, root) for trace in list(candidates))
+        for plan in requested:
+            self._finish_request(plan)
         return archived
 
-    def _get_archive_traces_now_millis(self) -> int:
-        """What time it is for a pass. MLflow's own tests stop this clock by its name."""
-        now: int = get_current_time_millis()
-        return now
-
-    def _archival_plans(
-        self, retention: str, allowed: set[str], now: int
-    ) -> Iterator[ArchivalPlan]:
+    def _plans(self, retention: str, allowed: set[str], now: int) -> Iterator[ArchivalPlan]:
         for experiment_id in self.experiment_lookup.ids():
-            tags = self._archival_tags(experiment_id)
+            tags = self._request_and_retention(experiment_id)
             if tags is None:
                 continue
             raw = tags.get(TraceExperimentTagKey.ARCHIVE_NOW)
@@ -148,32 +135,32 @@ class TraceArchival:
             if kept:
                 yield ArchivalPlan(experiment_id, now - kept)
 
-    def _archival_tags(self, experiment_id: str) -> dict[str, str] | None:
-        """The tags of an active experiment that speak of archiving."""
+    def _request_and_retention(self, experiment_id: str) -> dict[str, str] | None:
+        """The tags about archiving of an active experiment; None when it is not active."""
         meta = self.table.get(experiment_keys.experiment_key(experiment_id))
         if meta is None or meta["lifecycle"] != LifecycleStage.ACTIVE:
             return None
         names = (TraceExperimentTagKey.ARCHIVE_NOW, TraceExperimentTagKey.ARCHIVAL_RETENTION)
         return {name: str(meta[TAG + name]) for name in names if TAG + name in meta}
 
-    def _archivable_traces(self, groups: Iterable[list[ArchivalPlan]]) -> Iterator[TraceRecord]:
-        """Traces to archive: those asked for first, then the others, the oldest first in each."""
+    def _candidates(self, groups: Iterable[list[ArchivalPlan]]) -> Iterator[TraceRecord]:
+        """The traces of each group of plans in turn, the oldest first."""
         seen: set[str] = set()
         for plans in groups:
-            streams = [self._archivable_of(plan) for plan in plans]
+            streams = [self._candidates_of(plan) for plan in plans]
             for trace in merge(*streams, key=lambda t: (t.request_time, t.place.trace_id)):
                 if trace.place.trace_id not in seen:
                     seen.add(trace.place.trace_id)
                     yield trace
 
-    def _archivable_of(self, plan: ArchivalPlan) -> Iterator[TraceRecord]:
-        found = self.trace_search.matching_traces(
-            [plan.experiment_id], _until(plan.until), _OLDEST_FIRST
-        )
+    def _candidates_of(self, plan: ArchivalPlan) -> Iterator[TraceRecord]:
+        wanted = TraceFilter.in_period(until=plan.until)
+        found = self.trace_search.matching_traces([plan.experiment_id], wanted, _OLDEST_FIRST)
         return (trace for trace in found if _is_archivable(trace.item))
 
-    def _archive_trace(self, trace: TraceRecord, root: str) -> bool:
-        """Write a trace's spans to the archive, then let go of them here."""
+    def _archive(self, trace: TraceRecord, root: str) -> bool:
+        """Write the spans of a trace to the archive, then remove them here."""
+        experiment_id, trace_id = trace.place
         try:
             spans = [
                 Span.from_dict(translate_loaded_span(json.loads(span.content)))
@@ -182,39 +169,32 @@ class TraceArchival:
             payload = spans_to_traces_data_pb(spans)
         except (MlflowException, TypeError, ValueError, AttributeError):
             reason = TraceArchivalFailureReason.MALFORMED_TRACE.value
-            _logger.warning("Trace %s cannot be archived: %s", trace.place.trace_id, reason)
-            self._mark_trace(trace.item, {_FAILURE: reason})
+            _logger.warning("Trace %s cannot be archived: %s", trace_id, reason)
+            self._mark(trace.item, {_FAILURE: reason})
             return False
-        uri = append_to_uri_path(
-            root,
-            trace.place.experiment_id,
-            TRACES_FOLDER,
-            trace.place.trace_id,
-            ARTIFACTS_FOLDER,
-        )
+        uri = append_to_uri_path(root, experiment_id, TRACES_FOLDER, trace_id, ARTIFACTS_FOLDER)
         try:
             get_artifact_repository(uri).upload_archived_trace_data_bytes(payload)
         except Exception:
-            # Whatever the repository raises, the trace stays as it is and is tried again later.
-            _logger.warning("Trace %s is archived later.", trace.place.trace_id, exc_info=True)
+            # Whatever the repository raises, the trace stays as it is until the next pass.
+            _logger.warning(
+                "Trace %s was not archived; the next pass tries again.", trace_id, exc_info=True
+            )
             return False
-        return self._finish_archiving(trace.item, uri)
+        return self._finish(trace.item, uri)
 
-    def _finish_archiving(self, item: Item, uri: str) -> bool:
-        archived = {_LOCATION: SpansLocation.ARCHIVE_REPO.value, _ARCHIVE: uri}
-        if not self._mark_trace(item, archived):
+    def _finish(self, item: Item, uri: str) -> bool:
+        archived = {SPANS_LOCATION: SpansLocation.ARCHIVE_REPO.value, _ARCHIVE: uri}
+        if not self._mark(item, archived):
             get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
             return False
         place = trace_place_of(item)
-        query = Query(
-            place.pk, where=trace_keys.trace_all_spans(place.trace_id).on(), keys_only=True
-        )
-        found = [self.table.schema.key_of(spans) for spans in self.table.items(query)]
-        self.table.write([Delete(key) for key in found])
+        spans = keys_in(self.table, place.pk, trace_keys.trace_all_spans(place.trace_id))
+        self.table.write([Delete(key) for key in spans])
         return True
 
-    def _mark_trace(self, item: Item, attributes: dict[str, str]) -> bool:
-        """Say what became of a trace; False when it has changed since its spans were read."""
+    def _mark(self, item: Item, attributes: dict[str, str]) -> bool:
+        """Set attributes of a trace; False when it has changed since its spans were read."""
         done: list[bool] = []
 
         def marked(found: Item) -> Change | None:
@@ -225,28 +205,29 @@ class TraceArchival:
             return Change({**found, **attributes})
 
         try:
-            # Not where it may have moved to: its spans are there no longer, or not yet.
+            # Not followed: the spans of a trace that moves may be read in part.
             self.trace_changes.change(item, marked, follow=False)
         except TraceNotFound:
             return False
         return bool(done)
 
-    def _finish_archive_request(self, plan: ArchivalPlan) -> None:
-        """Take back a request to archive now, unless some of what it asks for is still to come."""
+    def _finish_request(self, plan: ArchivalPlan) -> None:
+        """Remove the tag of a request, unless some traces it asks for can still be archived."""
         blocked = False
-        for trace in self.trace_search.matching_traces([plan.experiment_id], _until(plan.until)):
-            if not _is_here(trace.item) or _FAILURE in trace.item:
+        wanted = TraceFilter.in_period(until=plan.until)
+        for trace in self.trace_search.matching_traces([plan.experiment_id], wanted):
+            if not keeps_spans_here(trace.item) or _FAILURE in trace.item:
                 continue
             if FACTS in trace.item or trace.item["state"] == TraceState.IN_PROGRESS.value:
                 return
             blocked = True
         if blocked:
             _logger.warning(
-                "Experiment %s asked to be archived now; it is done but for traces without spans.",
+                "Experiment %s is archived as its tag asks, except for traces without spans.",
                 plan.experiment_id,
             )
-        current = self._archival_tags(plan.experiment_id) or {}
-        if current.get(TraceExperimentTagKey.ARCHIVE_NOW) == plan.asked_for:
+        current = self._request_and_retention(plan.experiment_id) or {}
+        if current.get(TraceExperimentTagKey.ARCHIVE_NOW) == plan.request:
             self.delete_experiment_tag(plan.experiment_id, TraceExperimentTagKey.ARCHIVE_NOW)
 
 
@@ -256,20 +237,11 @@ def _required(value: str, name: str) -> str:
     return value
 
 
-def _until(time: int | None) -> TraceFilter:
-    bounds = () if time is None else (Comparison(ATTRIBUTE, TIME, "<=", time),)
-    return TraceFilter(comparisons=bounds)
-
-
-def _is_here(item: Item) -> bool:
-    return item.get(_LOCATION) in (None, SpansLocation.TRACKING_STORE.value)
-
-
 def _is_archivable(item: Item) -> bool:
-    """Whether a trace has come to its end, has spans here, and has not failed before."""
+    """Whether a trace has ended, has spans here, and has not failed to be archived before."""
     return (
         item["state"] != TraceState.IN_PROGRESS.value
-        and _is_here(item)
+        and keeps_spans_here(item)
         and _FAILURE not in item
         and FACTS in item
     )

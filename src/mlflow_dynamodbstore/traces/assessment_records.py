@@ -1,14 +1,15 @@
 """An assessment as it is stored.
 
-A short one is an attribute of its trace's own item, packed. Of a long one the trace holds the
-head, and an item of its own the whole.
+A short assessment is a packed attribute of its trace's own item. A long one has an item of its own,
+and the trace holds only its head. Notes lead to an assessment from the run that made it, from its
+session and from its issue.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mlflow.entities.assessment import Assessment, Expectation, Feedback, IssueReference
@@ -20,19 +21,21 @@ from mlflow.tracing.constant import AssessmentMetadataKey, TraceMetadataKey
 from mlflow.tracing.utils import generate_assessment_id
 from mlflow.utils.time import get_current_time_millis
 
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.keys.issues import lsi5_issue
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Put
-from mlflow_dynamodbstore.table.values import TTL, Item
-from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE, item_at
 
 FEEDBACK, EXPECTATION, ISSUE = "feedback", "expectation", "issue"
 
 INLINE_ASSESSMENT = 2 * 1024
-"""Bytes of an assessment that may stay in its trace's own item."""
+"""Bytes up to which an assessment stays in its trace's own item."""
 
 WHOLE = "record"
-"""Attribute of a long assessment's own item."""
+"""Attribute of a long assessment's own item: the whole record."""
 
 _LONG_FIELDS = {"value": "null", "error": None, "rationale": None, "metadata": None}
 
@@ -63,7 +66,7 @@ class AssessmentRecord:
         return json.loads(self.metadata) if self.metadata else {}
 
     @property
-    def speaks_of_session(self) -> bool:
+    def is_about_session(self) -> bool:
         """Whether it is about the whole session of its trace."""
         return TraceMetadataKey.TRACE_SESSION in self.metadata_map
 
@@ -75,18 +78,18 @@ class AssessmentRecord:
 
     @property
     def number(self) -> float | None:
-        """The value in metrics: a number, or 1 and 0 for what means yes and no."""
+        """The value in metrics: a number, or 1 for yes and 0 for no."""
         return assessment_aggregate(json.loads(self.value))[0]
 
     @property
     def comparable_number(self) -> float | None:
-        """The value in filters with < and >, for which only numbers count."""
+        """The value in filters with < and >, which see only numbers."""
         number, is_numeric = assessment_aggregate(json.loads(self.value))
         return number if is_numeric else None
 
     def packed(self) -> bytes:
-        """As an attribute, without the fields that say nothing."""
-        given = {k: v for k, v in asdict(self).items() if v is not None and k not in _UNSAID}
+        """The record as an attribute, without the fields that have their usual values."""
+        given = {k: v for k, v in asdict(self).items() if v is not None and k not in _FLAGS}
         if not self.valid:
             given["valid"] = False
         if self.long:
@@ -94,7 +97,7 @@ class AssessmentRecord:
         return large_values.pack(given)
 
 
-_UNSAID = frozenset({"valid", "long"})
+_FLAGS = frozenset({"valid", "long"})
 
 
 def unpacked(data: bytes) -> AssessmentRecord:
@@ -104,35 +107,49 @@ def unpacked(data: bytes) -> AssessmentRecord:
 
 @dataclass(frozen=True)
 class AssessmentWrites:
-    """An assessment as an attribute of its trace, and, of a long one, its own item and parts."""
+    """What to write for an assessment; only a long one has an item of its own, and parts."""
 
     attributes: Item
-    own: list[Put]
-    parts: list[Put]
+    notes: list[Put]
+    own: list[Put] = field(default_factory=list)
+    parts: list[Put] = field(default_factory=list)
 
     @property
     def items(self) -> list[Put]:
-        """What is to be written before its trace, when nobody else may be writing it."""
-        return [*self.parts, *self.own]
+        """The items to write before the trace, when the assessment is new."""
+        return [*self.parts, *self.own, *self.notes]
 
 
 def writes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> AssessmentWrites:
-    """How to write an assessment."""
+    """What to write for an assessment of a trace."""
     name = ASSESSMENT + record.assessment_id
+    notes = [Put(note) for note in _notes(place, record, ttl)]
     whole = replace(record, long=False).packed()
     if len(whole) <= INLINE_ASSESSMENT:
-        return AssessmentWrites({name: whole}, [], [])
+        return AssessmentWrites({name: whole}, notes)
     key = place.assessment(record.assessment_id)
     prepared = large_values.store(key, WHOLE, whole, ttl=ttl)
-    expiry = {} if ttl is None else {TTL: ttl}
-    item: Item = {"PK": key.pk, "SK": key.sk, **prepared.attributes, **expiry}
     head = replace(record, long=True, **_LONG_FIELDS)  # type: ignore[arg-type]
     attributes: Item = {name: head.packed(), OUTSIDE: True}
-    return AssessmentWrites(attributes, [Put(item)], prepared.parts)
+    own = [Put(item_at(key, prepared.attributes, ttl))]
+    return AssessmentWrites(attributes, notes, own, prepared.parts)
+
+
+def _notes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Iterator[Item]:
+    """The notes by which an assessment is found without its trace."""
+    trace_id, assessment_id = place.trace_id, record.assessment_id
+    if record.is_about_session:
+        yield item_at(place.session_note, {"trace_id": trace_id}, ttl)
+    if record.source_run is not None:
+        key = trace_keys.run_assessment_key(record.source_run, trace_id, assessment_id)
+        yield item_at(key, {"trace_id": trace_id, "assessment_id": assessment_id}, ttl)
+    if record.type == ISSUE:
+        index = lsi5_issue(record.name, trace_id, assessment_id)
+        yield item_at(place.issue_note(assessment_id), {"lsi5sk": index}, ttl)
 
 
 def record_of(assessment: Assessment) -> AssessmentRecord:
-    """An assessment as MLflow has it; one without an id is given one."""
+    """The record of MLflow's assessment, which gets an id if it has none."""
     if assessment.assessment_id is None:
         assessment.assessment_id = generate_assessment_id()
     now = get_current_time_millis()
@@ -156,7 +173,7 @@ def record_of(assessment: Assessment) -> AssessmentRecord:
 
 
 def metadata_json(metadata: Mapping[str, Any] | None) -> str | None:
-    """Metadata as it is stored; nothing for none."""
+    """Metadata as it is stored; None when there is none."""
     return json.dumps(metadata) if metadata else None
 
 
@@ -173,8 +190,8 @@ def _content(assessment: Assessment) -> tuple[str, Any, AssessmentError | None]:
 
 
 def entity(record: AssessmentRecord, trace_id: str) -> Assessment:
-    """An assessment as MLflow gives it."""
-    made = _made(record, trace_id)
+    """The assessment as MLflow's entity."""
+    made = _entity_of_type(record, trace_id)
     made.overrides = record.overrides
     made.valid = record.valid
     made.run_id = record.run_id
@@ -182,7 +199,7 @@ def entity(record: AssessmentRecord, trace_id: str) -> Assessment:
     return made
 
 
-def _made(record: AssessmentRecord, trace_id: str) -> Assessment:
+def _entity_of_type(record: AssessmentRecord, trace_id: str) -> Assessment:
     value = json.loads(record.value)
     common: dict[str, Any] = {
         "source": AssessmentSource(source_type=record.source_type, source_id=record.source_id),

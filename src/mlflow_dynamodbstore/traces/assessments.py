@@ -17,7 +17,6 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.assessment_records import (
     EXPECTATION,
     FEEDBACK,
@@ -30,13 +29,13 @@ from mlflow_dynamodbstore.traces.assessment_records import (
     writes,
 )
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
-from mlflow_dynamodbstore.traces.items import ASSESSMENT, ttl_of
+from mlflow_dynamodbstore.traces.items import ASSESSMENT, keys_in, ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 from mlflow_dynamodbstore.traces.records import record
 
 
 class Assessments:
-    """What people and judges say about traces."""
+    """What people and LLM judges say about traces."""
 
     def __init__(
         self, context: Context, trace_lookup: TraceLookup, trace_changes: TraceChanges
@@ -57,7 +56,7 @@ class Assessments:
                     "due to a constraint violation.",
                     INTERNAL_ERROR,
                 )
-            return _with(_overridden(item, made), made)
+            return _with_assessment(_overridden(item, made), made)
 
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
@@ -67,7 +66,7 @@ class Assessments:
         return entity(made, trace_id)
 
     def get_assessment(self, trace_id: str, assessment_id: str) -> Assessment:
-        return entity(self._find_assessment(trace_id, assessment_id), trace_id)
+        return entity(self._get(trace_id, assessment_id), trace_id)
 
     def update_assessment(
         self,
@@ -79,7 +78,7 @@ class Assessments:
         rationale: str | None = None,
         metadata: dict[str, str] | None = None,
     ) -> Assessment:
-        existing = self._find_assessment(trace_id, assessment_id)
+        existing = self._get(trace_id, assessment_id)
         _check_update(existing, expectation, feedback)
         changes: dict[str, Any] = {"updated": get_current_time_millis()}
         if name is not None:
@@ -96,11 +95,11 @@ class Assessments:
         updated: list[AssessmentRecord] = []
 
         def changed(item: Item) -> Change:
-            current = self._assessment_in(item, trace_id, assessment_id)
+            current = self._get_from(item, trace_id, assessment_id)
             merged = metadata_json({**current.metadata_map, **(metadata or {})})
             after = replace(current, metadata=merged, **changes)
             updated[:] = [after]
-            made, old = _with(item, after), self._replaced(item, assessment_id)
+            made, old = _with_assessment(item, after), self._removal(item, assessment_id)
             return replace(made, together=made.together or old.together, obsolete=old.obsolete)
 
         self.trace_changes.change(self.trace_lookup.get(trace_id), changed)
@@ -114,70 +113,68 @@ class Assessments:
             gone = unpacked(item[name])
             after = {key: value for key, value in item.items() if key != name}
             if gone.overrides:
-                after = _marked(after, gone.overrides, valid=True)
-            old = self._replaced(item, assessment_id)
+                after = _with_validity(after, gone.overrides, valid=True)
+            old = self._removal(item, assessment_id)
             note = Delete(trace_place_of(item).issue_note(assessment_id))
             noted = [note] if gone.type == ISSUE else []
             return replace(old, after=after, obsolete=[*old.obsolete, *noted])
 
         self.trace_changes.change(self.trace_lookup.get(trace_id), deleted)
 
-    def _replaced(self, item: Item, assessment_id: str) -> Change:
-        """How what lies beside a trace of an assessment goes: something only of a long one."""
+    def _removal(self, item: Item, assessment_id: str) -> Change:
+        """How to remove the items of an assessment beside its trace, which only a long one has."""
         if not unpacked(item[ASSESSMENT + assessment_id]).long:
             return Change(item)
         own = trace_place_of(item).assessment(assessment_id)
-        query = Query(own.pk, where=value_parts(own.sk).on(), keys_only=True)
-        parts = [Delete(self.table.schema.key_of(part)) for part in self.table.items(query)]
-        return Change(item, together=[Delete(own)], obsolete=parts)
+        parts = keys_in(self.table, own.pk, value_parts(own.sk))
+        return Change(item, together=[Delete(own)], obsolete=[Delete(key) for key in parts])
 
     def delete_assessments_of_run(self, run_id: str) -> None:
-        """Remove the assessments that a run made; for when the run is deleted."""
+        """Remove the assessments that a deleted run has made."""
         pk = trace_keys.run_assessments_pk(run_id)
         for note in list(self.table.items(Query(pk))):
             try:
                 self.delete_assessment(str(note["trace_id"]), str(note["assessment_id"]))
             except TraceNotFound:
-                self.trace_lookup.forget(str(note["trace_id"]))  # deleted before the run was
+                self.trace_lookup.forget(str(note["trace_id"]))  # the trace was deleted first
             self.table.delete(self.table.schema.key_of(note))
 
-    def _find_assessment(self, trace_id: str, assessment_id: str) -> AssessmentRecord:
+    def _get(self, trace_id: str, assessment_id: str) -> AssessmentRecord:
         item = self.trace_lookup.find(trace_id)
         if item is None:
             raise MlflowException(
                 f"Trace with request_id '{trace_id}' not found", RESOURCE_DOES_NOT_EXIST
             )
-        return self._assessment_in(item, trace_id, assessment_id)
+        return self._get_from(item, trace_id, assessment_id)
 
-    def _assessment_in(self, item: Item, trace_id: str, assessment_id: str) -> AssessmentRecord:
+    def _get_from(self, item: Item, trace_id: str, assessment_id: str) -> AssessmentRecord:
         for found in record(self.table, item).assessments:
             if found.assessment_id == assessment_id:
                 return found
-        raise _assessment_not_found(trace_id, assessment_id)
+        raise _not_found(trace_id, assessment_id)
 
 
-def _with(item: Item, made: AssessmentRecord) -> Change:
-    """A trace with one more assessment, or one changed."""
-    place, ttl = trace_place_of(item), ttl_of(item)
-    written = writes(place, made, ttl)
+def _with_assessment(item: Item, made: AssessmentRecord) -> Change:
+    """The change that adds an assessment to a trace, or replaces it."""
+    written = writes(trace_place_of(item), made, ttl_of(item))
     return Change(
         {**item, **written.attributes},
-        before=notes(place, made, ttl),
+        before=written.notes,
         parts=written.parts,
         together=written.own,
     )
 
 
 def _overridden(item: Item, made: AssessmentRecord) -> Item:
-    """A trace in which the assessment that another replaces no longer counts."""
+    """A trace in which the assessment that another overrides is no longer valid."""
     if not made.overrides:
         return item
     if ASSESSMENT + made.overrides not in item:
-        raise _assessment_not_found(trace_place_of(item).trace_id, made.overrides)
-    return _marked(item, made.overrides, valid=False)
+        raise _not_found(trace_place_of(item).trace_id, made.overrides)
+    return _with_validity(item, made.overrides, valid=False)
 
 
-def _marked(item: Item, assessment_id: str, *, valid: bool) -> Item:
+def _with_validity(item: Item, assessment_id: str, *, valid: bool) -> Item:
     name = ASSESSMENT + assessment_id
     if name not in item:
         return item
@@ -203,7 +200,7 @@ def _check_update(
         )
 
 
-def _assessment_not_found(trace_id: str, assessment_id: str) -> MlflowException:
+def _not_found(trace_id: str, assessment_id: str) -> MlflowException:
     return MlflowException(
         f"Assessment with ID '{assessment_id}' not found for trace '{trace_id}'",
         RESOURCE_DOES_NOT_EXIST,

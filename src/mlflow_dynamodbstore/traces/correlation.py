@@ -1,4 +1,4 @@
-"""How strongly two filters go together."""
+"""How strongly the matches of two filters correlate."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ class Correlation:
         filter_string2: str,
         base_filter: str | None = None,
     ) -> TraceFilterCorrelationResult:
-        places = self.trace_search.searched_experiments(
-            str(number) for number in _parse_experiment_ids([*experiment_ids])
-        )
-        one = self._ids_of_matching(places, _both(base_filter, filter_string1))
-        other = self._ids_of_matching(places, _both(base_filter, filter_string2))
-        total = len(self._ids_of_matching(places, base_filter))
+        searched = self.trace_search.searched_experiments(_parse_experiment_ids([*experiment_ids]))
+        one = self._matching_ids(searched, _both(base_filter, filter_string1))
+        other = self._matching_ids(searched, _both(base_filter, filter_string2))
+        total = len(self._matching_ids(searched, base_filter))
         joint = len(one & other)
         npmi = trace_correlation.calculate_npmi_from_counts(joint, len(one), len(other), total)
         return TraceFilterCorrelationResult(
@@ -40,9 +38,9 @@ class Correlation:
             total_count=total,
         )
 
-    def _ids_of_matching(self, places: list[str], filter_string: str | None) -> set[str]:
-        wanted = parse_filter(filter_string)
-        return {trace.place.trace_id for trace in self.trace_search.matching_traces(places, wanted)}
+    def _matching_ids(self, experiment_ids: list[str], filter_string: str | None) -> set[str]:
+        found = self.trace_search.matching_traces(experiment_ids, parse_filter(filter_string))
+        return {trace.place.trace_id for trace in found}
 
 
 def _both(base: str | None, filter_string: str) -> str:

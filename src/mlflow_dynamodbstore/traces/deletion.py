@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-from mlflow.tracing.constant import SpansLocation, TraceTagKey
+from mlflow.tracing.constant import TraceTagKey
 from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME
 from mlflow.utils.validation import _parse_experiment_id
 
@@ -18,9 +17,9 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -28,6 +27,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.items import TAG, ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
+from mlflow_dynamodbstore.traces.time_indexes import TimeIndexes
 
 _logger = logging.getLogger(__name__)
 
@@ -38,12 +38,17 @@ class TraceDeletion:
     """Removing traces for good."""
 
     def __init__(
-        self, context: Context, experiment_lookup: ExperimentLookup, trace_lookup: TraceLookup
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        trace_lookup: TraceLookup,
+        trace_time_indexes: TimeIndexes,
     ) -> None:
         self.context = context
         self.table = context.table
         self.experiment_lookup = experiment_lookup
         self.trace_lookup = trace_lookup
+        self.trace_time_indexes = trace_time_indexes
 
     def delete_traces(
         self,
@@ -52,86 +57,85 @@ class TraceDeletion:
         max_traces: int | None = None,
         trace_ids: list[str] | None = None,
     ) -> int:
-        home = str(_parse_experiment_id(experiment_id))
-        if not self.experiment_lookup.is_in_workspace(home):
+        experiment_id = str(_parse_experiment_id(experiment_id))
+        if not self.experiment_lookup.is_in_workspace(experiment_id):
             return 0
         chosen = (
-            self._existing_traces(home, trace_ids)
+            self._existing(experiment_id, trace_ids)
             if trace_ids
-            else islice(self._oldest_traces(home, max_timestamp_millis), max_traces)
+            else islice(self._oldest(experiment_id, max_timestamp_millis), max_traces)
         )
         deleted = 0
         for found in batched(chosen, AT_ONCE):
-            given_up = [item for item in found if _let_go_of_archive(item)]
-            self._remove_traces(given_up)
-            deleted += len(given_up)
+            without_archive = [item for item in found if _delete_archive(item)]
+            self._remove(without_archive)
+            deleted += len(without_archive)
         return deleted
 
-    def _existing_traces(self, home: str, trace_ids: list[str]) -> Iterator[Item]:
-        return iter(
-            self.table.get_many(trace_keys.trace_key(home, one) for one in trace_ids).values()
-        )
+    def _existing(self, experiment_id: str, trace_ids: list[str]) -> Iterable[Item]:
+        keys = (trace_keys.trace_key(experiment_id, one) for one in trace_ids)
+        return self.table.get_many(keys).values()
 
-    def _oldest_traces(self, home: str, until: int | None) -> Iterator[Item]:
+    def _oldest(self, experiment_id: str, until: int | None) -> Iterator[Item]:
         """Traces up to a time, the oldest first."""
-        within = index_keys.traces_by_time(None, until)
-        index = self.trace_lookup.time_indexes([home])[home]
-        where = within.on(self.table.schema.by_name[index].sk)
-        query = Query(experiment_keys.experiment_pk(home), where, index=index, limit=AT_ONCE * 5)
-        return self.table.items(query)
+        index = self.trace_time_indexes.of([experiment_id])[experiment_id]
+        where = index_keys.traces_by_time(None, until).on(self.table.schema.by_name[index].sk)
+        pk = experiment_keys.experiment_pk(experiment_id)
+        return self.table.items(Query(pk, where, index=index, limit=AT_ONCE * 5))
 
-    def _remove_traces(self, traces: list[Item]) -> None:
-        """The traces first, so that nobody finds half of one; where they lay last."""
+    def _remove(self, traces: list[Item]) -> None:
+        """Remove traces: own items first, so that no half trace is found, and locators last."""
         places = [trace_place_of(item) for item in traces]
         self.context.events.traces_deleting(places)
-        below = self.table.map(self._remove_trace, traces)
+        below = self.table.map(self._remove_own_item, traces)
         self.table.write([Delete(key) for some in below for key in some])
         removed = [place for place, some in zip(places, below, strict=True) if some]
-        self.table.write([_unlocated(place) for place in removed])
-        # One that was begun anew here before its locator went has none now.
+        self.table.write([_locator_removal(place) for place in removed])
+        # A trace that was begun again before its locator was removed has none now.
         for item in self.table.get_many(place.key for place in removed).values():
             self.trace_lookup.ensure_locator(trace_place_of(item), ttl_of(item))
         for place in places:
             self.trace_lookup.forget(place.trace_id)
 
-    def _remove_trace(self, item: Item) -> list[Key]:
-        """Remove a trace's own item; gives what else is to go, or nothing when it was not there."""
-        found: Item | None = item
-        while found is not None:
-            below = self._below_trace(trace_place_of(found))
+    def _remove_own_item(self, item: Item) -> list[Key]:
+        """Remove a trace's own item; returns the keys of its other items, none when it was gone."""
+        place, found = trace_place_of(item), item
+
+        def attempt() -> list[Key]:
+            nonlocal found
+            below = self._below(place)
             try:
-                self.table.delete(trace_place_of(found).key, condition=items.is_as_read(found))
+                self.table.delete(place.key, condition=items.is_unchanged(found))
             except ConditionFailed as refused:
-                found = refused.old  # changed meanwhile, and so perhaps what belongs to it
-            else:
-                return below
-        return []
+                if refused.old is None:
+                    return []
+                found = refused.old  # with it, other items may have changed
+                raise
+            return below
 
-    def _below_trace(self, place: TracePlace) -> list[Key]:
-        """Everything that belongs to a trace but its own item."""
-        query = Query(
-            place.pk, where=trace_keys.trace_children(place.trace_id).on(), keys_only=True
-        )
-        found = list(self.table.items(query))
-        return [*(self.table.schema.key_of(item) for item in found), place.session_note]
+        return optimistically(f"Trace with ID '{place.trace_id}'", attempt)
+
+    def _below(self, place: TracePlace) -> list[Key]:
+        """The keys of a trace's items but its own, and of the note that its session is assessed."""
+        children = trace_keys.trace_children(place.trace_id)
+        return [*items.keys_in(self.table, place.pk, children), place.session_note]
 
 
-def _unlocated(place: TracePlace) -> Delete:
-    """How to remove what tells where a trace lay, unless it tells of another place by now."""
+def _locator_removal(place: TracePlace) -> Delete:
+    """Removes a trace's locator, unless it names another place by now."""
     key = trace_keys.trace_locator_key(place.trace_id)
-    here = Attr("experiment_id").eq(place.experiment_id) | ABSENT
-    return Delete(key, condition=here)
+    return Delete(key, condition=items.locates(place))
 
 
-def _let_go_of_archive(item: Item) -> bool:
-    """Remove the archived spans of a trace; False when that fails, and the trace has to stay."""
+def _delete_archive(item: Item) -> bool:
+    """Remove the archived spans of a trace, if any; False when that fails and the trace stays."""
     uri = item.get(TAG + TraceTagKey.ARCHIVE_LOCATION)
-    if uri is None or item.get(TAG + TraceTagKey.SPANS_LOCATION) != SpansLocation.ARCHIVE_REPO:
+    if uri is None or not items.is_archived(item):
         return True
     try:
         get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
     except Exception as error:
-        # Repositories raise what their storage raises; a trace without its archive helps nobody.
+        # Repositories raise what their storage raises. The trace stays while its archive does.
         if _is_missing(error):
             return True
         _logger.warning("The archived spans at %s could not be deleted.", uri, exc_info=True)
@@ -140,7 +144,7 @@ def _let_go_of_archive(item: Item) -> bool:
 
 
 def _is_missing(error: Exception) -> bool:
-    """Whether somebody else has removed the archive already."""
+    """Whether the archive was removed before."""
     if isinstance(error, MlflowException):
         return bool(error.error_code == ErrorCode.Name(RESOURCE_DOES_NOT_EXIST))
     return isinstance(error, FileNotFoundError)

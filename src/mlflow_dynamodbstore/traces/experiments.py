@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.utils.mlflow_tags import MLFLOW_ARTIFACT_LOCATION
 from mlflow.utils.uri import append_to_uri_path
 
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.places import (
-    ARTIFACTS_FOLDER,
-    experiment_id_of,
-)
+from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, experiment_id_of
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.values import Item
 
@@ -20,37 +18,44 @@ TRACES_FOLDER = "traces"
 
 
 class TraceExperiments:
-    """Active experiments, remembered for a few seconds."""
+    """Experiments, remembered for a few seconds while they are active."""
 
     def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
         self.context = context
-        self.policies = context.policies
         self.experiment_lookup = experiment_lookup
-        self.recently_active: BoundedCache[str, Item] = BoundedCache(seconds=EXPERIMENT_SECONDS)
+        self._active: BoundedCache[str, Item] = BoundedCache(seconds=EXPERIMENT_SECONDS)
 
     def get_active(self, experiment_id: str | int | None) -> Item:
-        """An active experiment, or one that was a few seconds ago; MLflow's errors for another."""
-        known = self.recently_active.get(str(experiment_id))
-        if known is not None and known["workspace"] == self.context.workspace():
-            return known
-        item = self.experiment_lookup.get_active(experiment_id)
-        self.recently_active.put(experiment_id_of(item), item)
+        """An experiment that is active, or was a few seconds ago; raises MLflow's errors."""
+        return self._known(experiment_id) or self._note(
+            self.experiment_lookup.get_active(experiment_id)
+        )
+
+    def get(self, experiment_id: str | int | None) -> Item:
+        """An active or deleted experiment; MLflow accepts spans for both."""
+        return self._known(experiment_id) or self._note(self.experiment_lookup.get(experiment_id))
+
+    def _known(self, experiment_id: str | int | None) -> Item | None:
+        known = self._active.get(str(experiment_id))
+        return known if known and known["workspace"] == self.context.workspace() else None
+
+    def _note(self, item: Item) -> Item:
+        if item["lifecycle"] == LifecycleStage.ACTIVE:
+            self._active.put(experiment_id_of(item), item)
         return item
 
     def forget(self, experiment_id: str) -> None:
         """Forget an experiment that is no longer active."""
-        self.recently_active.forget(experiment_id)
-
-    def artifact_tag(self, experiment: Item, trace_id: str) -> dict[str, str]:
-        """The tag that says where the artifacts of a trace go."""
-        location = append_to_uri_path(
-            experiment["artifact_location"],
-            TRACES_FOLDER,
-            trace_id,
-            ARTIFACTS_FOLDER,
-        )
-        return {MLFLOW_ARTIFACT_LOCATION: location}
+        self._active.forget(experiment_id)
 
     def expiry(self) -> int | None:
         """When a trace that begins now expires."""
-        return self.policies.expiry(TRACE_RETENTION)
+        return self.context.policies.expiry(TRACE_RETENTION)
+
+
+def artifact_tag(experiment: Item, trace_id: str) -> dict[str, str]:
+    """The tag that says where the artifacts of a trace go."""
+    location = append_to_uri_path(
+        experiment["artifact_location"], TRACES_FOLDER, trace_id, ARTIFACTS_FOLDER
+    )
+    return {MLFLOW_ARTIFACT_LOCATION: location}

@@ -1,7 +1,7 @@
-"""What a trace's own item knows of its spans.
+"""Facts about spans, kept in their trace's own item.
 
-Enough for filters by name, type and status, for metrics of spans, and to add up token usage when
-spans of one trace arrive in several batches; so that none of these has to read the spans.
+They suffice for filters by name, type and status, for metrics of spans, and to add up token usage
+over several batches. None of these has to read the spans.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 FACTS = "facts"
 INLINE_FACTS = 16 * 1024
-"""Bytes of facts that may stay in the trace's own item, which every search reads."""
+"""Bytes up to which facts stay in the trace's own item, which every search reads."""
 
 
 class SpanFact(NamedTuple):
-    """One span, in short. ``usage`` and ``cost`` are JSON, as numbers in JSON know no bounds."""
+    """One span in short. ``usage`` and ``cost`` are JSON, whose numbers have no bounds."""
 
     span_id: str
     parent_id: str | None
@@ -55,7 +55,7 @@ class SpanFact(NamedTuple):
         return None if self.end_ns is None else (self.end_ns - self.start_ns) // 1_000_000
 
     def cost_of(self, key: str) -> float | None:
-        """A part of what the span cost."""
+        """One part of the cost of the span."""
         parsed = _parsed(self.cost)
         return None if parsed is None else finite_float_or_none(parsed.get(key))
 
@@ -64,7 +64,7 @@ Facts = dict[str, SpanFact]
 
 
 def fact_of(span: Span, attributes: Mapping[str, Any]) -> SpanFact:
-    """The fact about a span, whose attributes are as they are stored."""
+    """The fact about a span; ``attributes`` are those stored."""
     fact = SpanFact(
         span_id=span.span_id,
         parent_id=span.parent_id,
@@ -78,7 +78,7 @@ def fact_of(span: Span, attributes: Mapping[str, Any]) -> SpanFact:
 
 
 def with_attributes(fact: SpanFact, attributes: Mapping[str, Any]) -> SpanFact:
-    """A fact with what the attributes of its span, as they are stored, say."""
+    """A fact with model, usage and cost from the stored attributes of its span."""
     model, provider = (
         bounded_model_dimension(plain_text(attributes.get(name)))
         for name in (SpanAttributeKey.MODEL, SpanAttributeKey.MODEL_PROVIDER)
@@ -92,7 +92,7 @@ def with_attributes(fact: SpanFact, attributes: Mapping[str, Any]) -> SpanFact:
 
 
 def plain_text(value: Any) -> Any:
-    """A text that is JSON of a text, without the JSON; anything else as it is."""
+    """The text that a JSON string encodes; any other value unchanged."""
     try:
         parsed = json.loads(value)
     except (TypeError, ValueError):
@@ -106,18 +106,18 @@ def load(table: Table, item: Item) -> Facts:
 
 
 def unpacked(rows: Iterable[Iterable[Any]] | None) -> Facts:
-    """Facts as they were before they were packed."""
+    """Facts from their stored rows."""
     return {fact.span_id: fact for fact in (SpanFact(*row) for row in rows or ())}
 
 
 def stored(head: Key, facts: Facts, ttl: int | None) -> large_values.Stored:
-    """Facts, prepared to be written to a trace's own item."""
+    """Facts prepared for a trace's own item."""
     rows = [_shortened(fact) for fact in facts.values()]
     return large_values.store(head, FACTS, rows, ttl=ttl, inline=INLINE_FACTS)
 
 
 def token_usage(facts: Facts) -> dict[str, int]:
-    """Token counts of a whole trace, by column; what a parent has summed up counts once."""
+    """Token counts of a whole trace, by column; what a parent span sums up counts once."""
     return _totals(
         facts, lambda fact: fact.usage, aggregate_usage_from_span_nodes, TOKEN_COLUMN_BY_KEY,
         token_count_or_none,
@@ -125,7 +125,7 @@ def token_usage(facts: Facts) -> dict[str, int]:
 
 
 def cost(facts: Facts) -> dict[str, float]:
-    """What a whole trace cost, by column."""
+    """The cost of a whole trace, by column."""
     return _totals(
         facts, lambda fact: fact.cost, aggregate_cost_from_span_nodes, COST_COLUMN_BY_KEY,
         finite_float_or_none,
@@ -155,7 +155,7 @@ def _shortened(fact: SpanFact) -> tuple[Any, ...]:
 
 
 def _json_of(value: Any) -> str | None:
-    """Usage or cost as JSON of a map, or None when it is something else."""
+    """Usage or cost as JSON, or None when it is not a map."""
     parsed = try_json_loads(value) if isinstance(value, str) else value
     return json.dumps(parsed) if isinstance(parsed, dict) and parsed else None
 

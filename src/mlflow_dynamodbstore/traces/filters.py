@@ -1,4 +1,4 @@
-"""MLflow's filter language for traces: parsed by MLflow, judged on a :class:`TraceRecord`."""
+"""MLflow's filter language for traces: parsed by MLflow, tested on a :class:`TraceRecord`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from mlflow.utils.search_utils import SearchTraceUtils
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.assessment_records import ISSUE, AssessmentRecord
+from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord
 
-Test = Callable[[TraceRecord], bool]
+TraceTest = Callable[[TraceRecord], bool]
 
 CLOCK_TOLERANCE_MS = 10_000
-"""How much earlier than its trace a span may begin, when traces are asked for from a time on."""
+"""How much earlier than the lower bound of its trace's time a matching span may begin."""
 
 
 class SpanView(NamedTuple):
-    """What a filter can ask of a span; the content is there when a filter needs it."""
+    """What a filter tests of a span; ``content`` is empty unless a filter needs it."""
 
     name: str
     type: str | None
@@ -51,8 +52,8 @@ class AssessmentTerm:
     def is_absence(self) -> bool:
         return self.comparator == "IS NULL"
 
-    def found_by(self) -> Callable[[AssessmentRecord], bool]:
-        """A function that tells whether an assessment is one that the term asks for."""
+    def matcher(self) -> Callable[[AssessmentRecord], bool]:
+        """A function that says whether an assessment matches the term."""
         holds = self._holds()
         return lambda one: (
             one.valid and one.type == self.type and one.name == self.name and holds(one)
@@ -75,16 +76,28 @@ class TraceFilter:
     """A filter string, parsed."""
 
     comparisons: tuple[Comparison, ...] = ()
-    tests: tuple[Test, ...] = ()
+    tests: tuple[TraceTest, ...] = ()
     spans: tuple[SpanTest, ...] = ()
     spans_since_ns: int | None = None
     needs_content: bool = False
     assessments: tuple[AssessmentTerm, ...] = ()
 
-    def cheap_test(self, sessions: Mapping[AssessmentTerm, frozenset[str]]) -> Test:
-        """All that the trace's own item can tell.
+    @classmethod
+    def in_period(
+        cls,
+        since: int | None = None,
+        until: int | None = None,
+        tests: tuple[TraceTest, ...] = (),
+    ) -> TraceFilter:
+        """The traces that began in a period, both ends included; None is open."""
+        bounds = ((">=", since), ("<=", until))
+        comparisons = (Comparison(ATTRIBUTE, TIME, c, t) for c, t in bounds if t is not None)
+        return cls(tuple(comparisons), tests)
 
-        ``sessions`` are those of which some assessment speaks as a whole, for each term.
+    def cheap_test(self, sessions: Mapping[AssessmentTerm, frozenset[str]]) -> TraceTest:
+        """Tests all that the trace's own item can decide.
+
+        ``sessions`` are, for each term, those that have a matching assessment as a whole.
         """
         plain = all_hold(self.comparisons)
         tests = [
@@ -95,8 +108,8 @@ class TraceFilter:
             tests.append(self.span_test())
         return lambda trace: plain(trace) and all(test(trace) for test in tests)
 
-    def span_test(self) -> Test:
-        """Whether one and the same span satisfies all terms about spans."""
+    def span_test(self) -> TraceTest:
+        """Tests whether a single span satisfies all terms about spans."""
         tests, since = self.spans, self.spans_since_ns
         view = _with_content if self.needs_content else _without_content
 
@@ -109,8 +122,8 @@ class TraceFilter:
         return holds
 
 
-def _assessed(term: AssessmentTerm, sessions: frozenset[str]) -> Test:
-    found = term.found_by()
+def _assessed(term: AssessmentTerm, sessions: frozenset[str]) -> TraceTest:
+    found = term.matcher()
 
     def holds(trace: TraceRecord) -> bool:
         covered = trace.session in sessions or any(found(one) for one in trace.assessments)
@@ -137,7 +150,7 @@ def _with_content(trace: TraceRecord) -> Iterable[SpanView]:
 
 @lru_cache(maxsize=256)
 def parse_filter(filter_string: str | None) -> TraceFilter:
-    """A filter in MLflow's words, with MLflow's own parser and its errors."""
+    """A filter string, parsed by MLflow's own parser, which raises its errors."""
     builder = _Builder()
     for term in SearchTraceUtils.parse_search_filter_for_search_traces(filter_string):
         builder.add(term["type"], term["key"], term["comparator"].upper(), term.get("value"))
@@ -149,7 +162,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self.comparisons: list[Comparison] = []
-        self.tests: list[Test] = []
+        self.tests: list[TraceTest] = []
         self.spans: list[SpanTest] = []
         self.assessments: list[AssessmentTerm] = []
         self.needs_content = False
@@ -169,7 +182,7 @@ class _Builder:
         )
 
     def add(self, kind: str, name: str, comparator: str, value: Any) -> None:
-        """Add a term; MLflow's checks raise for what it does not take."""
+        """Add a term; MLflow's checks raise when it is invalid."""
         utils = SearchTraceUtils
         if utils.is_issue(kind, name, comparator):
             self.tests.append(_about_issue(value))
@@ -189,7 +202,7 @@ class _Builder:
             )
 
     def _attribute(self, name: str, comparator: str, value: Any) -> None:
-        if name == "timestamp_ms" and comparator in (">", ">="):
+        if name == TIME and comparator in (">", ">="):
             self.since_ms = value if self.since_ms is None else max(self.since_ms, value)
         self.comparisons.append(Comparison(ATTRIBUTE, name, comparator, value))
 
@@ -226,7 +239,7 @@ def _on_field(name: str, holds: Callable[[Any], bool]) -> SpanTest:
 
 
 def _attribute_pattern(attribute: str, comparator: str, value: str) -> str:
-    """A pattern for the JSON of a span, in which values stand as JSON within JSON."""
+    """A pattern for the JSON of a span, in which values are JSON within JSON."""
     if comparator != "RLIKE":
         return f'%"{attribute}"{value}%'
     begins, ends = value.startswith("^"), value.endswith("$")
@@ -235,13 +248,13 @@ def _attribute_pattern(attribute: str, comparator: str, value: str) -> str:
     return f'"{attribute}": "{quote}{"" if begins else ".*"}{body}{quote if ends else ""}'
 
 
-def _about_issue(issue_id: str) -> Test:
+def _about_issue(issue_id: str) -> TraceTest:
     return lambda trace: any(
         one.type == ISSUE and one.name == issue_id for one in trace.assessments
     )
 
 
-def _with_prompt(comparator: str, value: str) -> Test:
+def _with_prompt(comparator: str, value: str) -> TraceTest:
     if comparator != "=":
         raise MlflowException(
             f"Invalid comparator '{comparator}' for prompts filter. "

@@ -1,8 +1,6 @@
-"""Trace infos: start, get, and the deprecated way to start and end a trace."""
+"""Infos of traces: starting a trace and reading its info; the deprecated start and end."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_info_v2 import TraceInfoV2
@@ -11,7 +9,6 @@ from mlflow.entities.trace_status import TraceStatus
 from mlflow.store.tracking.utils.trace_analytics import validate_trace_name
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.tracing.utils import generate_request_id_v2
-from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -19,17 +16,16 @@ from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, tra
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
-from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
-from mlflow_dynamodbstore.traces.experiments import TraceExperiments
+from mlflow_dynamodbstore.traces.creation import TraceCreation, retried_when_moved
+from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.records import record, records
-from mlflow_dynamodbstore.traces.trace_creation import TraceCreation
 
 
 class TraceInfos:
-    """What is known of a trace beside its spans."""
+    """What a trace holds besides its spans."""
 
     def __init__(
         self,
@@ -51,16 +47,13 @@ class TraceInfos:
         experiment = self.trace_experiments.get_active(trace_info.experiment_id)
         place = TracePlace(experiment_id_of(experiment), trace_info.trace_id)
         self.context.events.trace_described(place.experiment_id, trace_info.trace_metadata)
-        tags = {
-            **trace_info.tags,
-            **self.trace_experiments.artifact_tag(experiment, place.trace_id),
-        }
+        tags = {**trace_info.tags, **artifact_tag(experiment, place.trace_id)}
         tags.pop(TraceTagKey.TRACE_NAME, None)
 
         def restart(item: Item) -> Item:
             merging.check_takes_info(item)
-            item = self.trace_creation.moved_trace(item, place.experiment_id)
-            # Should another process move it back meanwhile, it is brought here again.
+            item = self.trace_creation.move(item, place.experiment_id)
+            # Not followed: if another process moves it back, it is moved here again.
             return self.trace_changes.change(
                 item, lambda found: _restarted(found, trace_info, tags), follow=False
             )
@@ -69,16 +62,16 @@ class TraceInfos:
             item, begun = self._start_new(place, trace_info, tags)
             return item if begun and trace_place_of(item) == place else restart(item)
 
-        begun = self._begun_already(place, trace_info)
+        begun = self._find_begun(place, trace_info)
         item = self.trace_lookup.try_cached(
-            begun, restart, lambda: self.trace_creation.following(start)
+            begun, restart, lambda: retried_when_moved(place.trace_id, start)
         )
         return record(self.table, item).to_info()
 
-    def _begun_already(self, place: TracePlace, info: TraceInfo) -> Item | None:
-        """A trace that its spans have begun, where that is likely enough to be worth a look.
+    def _find_begun(self, place: TracePlace, info: TraceInfo) -> Item | None:
+        """A trace that its spans have begun, if it is cached or likely to be there.
 
-        A client that has sent the spans says how many there were.
+        It is likely when the client says how many spans it has sent.
         """
         known = self.trace_lookup.cached(place.trace_id)
         if known is None and TraceMetadataKey.SIZE_STATS in info.trace_metadata:
@@ -88,19 +81,17 @@ class TraceInfos:
     def _start_new(
         self, place: TracePlace, info: TraceInfo, tags: dict[str, str]
     ) -> tuple[Item, bool]:
-        """Begin a trace with its info; gives what is there when it was begun meanwhile."""
+        """Begin a trace with its info; returns the trace, and whether this call has begun it."""
         ttl = self.trace_experiments.expiry()
         started = _started(place, info, tags, int(self.table.clock()), ttl)
         if started.before:
             self.table.write(list(started.before))
-        claim = Put(started.after, condition=ABSENT)
-        home = self.trace_creation.locate_trace(place, ttl, [claim])
-        if home is None:
+        own = Put(started.after, condition=ABSENT)
+        located = self.trace_creation.write_locator(place, ttl, [own])
+        if located is None:
             return self.trace_lookup.note(started.after), True
-        return self.trace_creation.trace_at_home(
-            place.trace_id,
-            home,
-            lambda at: _started(at, info, tags, int(self.table.clock()), ttl).after,
+        return self.trace_creation.find_or_begin(
+            located, lambda at: _started(at, info, tags, int(self.table.clock()), ttl).after
         )
 
     def get_trace_info(self, trace_id: str) -> TraceInfo:
@@ -113,20 +104,8 @@ class TraceInfos:
         experiment_ids: list[str] | None = None,
     ) -> list[TraceInfo]:
         del location  # for other stores
-        found = self.trace_items_in_order(trace_ids, experiment_ids)
+        found = self.trace_lookup.find_in_order(trace_ids, experiment_ids)
         return [trace.to_info() for trace in records(self.table, found)]
-
-    def trace_items_in_order(
-        self, trace_ids: Iterable[str], experiment_ids: list[str] | None
-    ) -> list[Item]:
-        """The own items of traces, in the order of a list; those not found are left out."""
-        wanted = list(dict.fromkeys(trace_ids))
-        found = self.trace_lookup.find_many(wanted)
-        known = [found[trace_id] for trace_id in wanted if trace_id in found]
-        if experiment_ids is None:
-            return known
-        allowed = {str(number) for number in _parse_experiment_ids([*experiment_ids])}
-        return [item for item in known if trace_place_of(item).experiment_id in allowed]
 
     # --- the deprecated way -----------------------------------------------------------------------
 
@@ -148,11 +127,11 @@ class TraceInfos:
             item["name"] = name
         item = merging.with_metadata(item, request_metadata)
         plain = {key: value for key, value in tags.items() if key != TraceTagKey.TRACE_NAME}
-        plain.update(self.trace_experiments.artifact_tag(experiment, place.trace_id))
+        plain.update(artifact_tag(experiment, place.trace_id))
         written = items.tag_writes(place, plain, ttl)
         item = items.indexed({**item, **written.attributes})
         self.table.write(written.items)
-        self.trace_creation.locate_trace(place, ttl, [Put(item)])
+        self.trace_creation.write_locator(place, ttl, [Put(item)])
         return TraceInfoV2.from_v3(record(self.table, self.trace_lookup.note(item)).to_info())
 
     def deprecated_end_trace_v2(
@@ -184,12 +163,12 @@ class TraceInfos:
 def _started(
     place: TracePlace, info: TraceInfo, tags: dict[str, str], created: int, ttl: int | None
 ) -> Change:
-    """A new trace as ``start_trace`` tells it."""
+    """A new trace from the info given to ``start_trace``."""
     return _restarted(items.new_trace(place, created, ttl), info, tags)
 
 
 def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:
-    """A trace after ``start_trace``."""
+    """A trace after ``start_trace`` with an info."""
     merging.check_takes_info(item)
     place, ttl = trace_place_of(item), ttl_of(item)
     written = items.tag_writes(place, tags, ttl)
@@ -199,5 +178,5 @@ def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:
         made = assessment_records.record_of(assessment)
         one = assessment_records.writes(place, made, ttl)
         after.update(one.attributes)
-        before += [*one.items, *notes(place, made, ttl)]
+        before += one.items
     return Change(merging.with_info(after, info), before=before)

@@ -1,9 +1,9 @@
 """What a trace's own item holds.
 
-Tags, metadata, assessments and links are attributes of their own (``t:<key>``, ``m:<key>``,
-``a:<id>``, ``r:<run>``, ``p:<prompt>``), so that setting one changes nothing else and two writers
-do not undo each other. Everything that is computed from what was there before (times, token usage,
-the facts about spans) is changed only while ``generation`` is what it was when it was read.
+Each tag, metadata entry, assessment and link is an attribute of its own (``t:<key>``, ``m:<key>``,
+``a:<id>``, ``r:<run>``, ``p:<prompt>``), so that two writers do not undo each other. Values that
+are computed from earlier ones (times, token usage, facts about spans) change only on the condition
+that ``generation`` is what it was when they were read.
 """
 
 from __future__ import annotations
@@ -14,62 +14,75 @@ from secrets import randbits
 from typing import NamedTuple
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
-from mlflow.tracing.constant import TraceMetadataKey
+from mlflow.tracing.constant import SpansLocation, TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
-from mlflow_dynamodbstore.table.contract import Patch, Put
+from mlflow_dynamodbstore.table.contract import Patch, Put, Query
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.table.versions import VERSION, as_stored
 
 FAMILY = "EXP/T"
-"""Traces and what lies below them, to whoever asks for the version of an item."""
+"""Traces and the items below them, in the table's list of item versions."""
 
 TAG, METADATA, ASSESSMENT, RUN_LINK, PROMPT_LINK = "t:", "m:", "a:", "r:", "p:"
+
+SPANS_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
+"""Attribute that says where the spans are: here, in an archive, or in artifacts."""
 
 INLINE_TEXT = 1024
 """Bytes of a tag's value up to which it stays in the trace's own item."""
 
 EDITS = "edits"
-"""Attribute that counts the changes which depend on nothing, and so leave ``generation`` alone."""
+"""Attribute that counts the changes that depend on no earlier value and keep ``generation``."""
 
 OUTSIDE = "outside"
-"""Attribute that says: some tag or assessment is too long, and stands in an item of its own."""
+"""Attribute that says that some long tag or assessment is in an item of its own."""
 
 GENERATION_BITS = 48
-"""The size of the random number that a trace's changes are counted from."""
+"""The size of the random number from which a trace's generations are counted."""
 
 _INDEX_ATTRIBUTES = ("gsi1pk", "gsi1sk", "lsi1sk", "lsi2sk", "lsi3sk", "lsi4sk", "lsi5sk")
 
 
+def item_at(key: Key, attributes: Item, ttl: int | None) -> Item:
+    """A new item, with its expiry if it has one."""
+    expiry: Item = {} if ttl is None else {TTL: ttl}
+    return {"PK": key.pk, "SK": key.sk, **attributes, **expiry}
+
+
 def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
-    """The beginnings of a trace's own item."""
-    item: Item = {
-        "PK": place.key.pk,
-        "SK": place.key.sk,
+    """The first attributes of a trace's own item."""
+    attributes: Item = {
         VERSION: MLFLOW_TABLE.versions.current(FAMILY),
         "created": created,
-        # Not from 1: whoever remembers a deleted trace of this id must not take this one for it.
+        # Random, so that a process that has cached a deleted trace of this id notices the new one.
         "generation": randbits(GENERATION_BITS),
     }
     if trace_keys.trace_id_of(place.key.sk) is None:
-        item["trace_id"] = place.trace_id  # too long for the key
-    return item if ttl is None else {**item, TTL: ttl}
+        attributes["trace_id"] = place.trace_id  # too long for the key
+    return item_at(place.key, attributes, ttl)
 
 
 def locator(place: TracePlace, ttl: int | None) -> Item:
-    """The item that tells where a trace lies."""
+    """The item that says in which experiment a trace lies."""
     key = trace_keys.trace_locator_key(place.trace_id)
-    item: Item = {"PK": key.pk, "SK": key.sk, "experiment_id": place.experiment_id}
-    return item if ttl is None else {**item, TTL: ttl}
+    return item_at(key, {"experiment_id": place.experiment_id}, ttl)
+
+
+def locates(place: TracePlace) -> ConditionBase:
+    """The locator names this place, or is gone."""
+    return Attr("experiment_id").eq(place.experiment_id) | ABSENT
 
 
 def indexed(item: Item) -> Item:
-    """An item with the index attributes that its other attributes ask for."""
+    """A trace's own item with index attributes that fit its other attributes."""
     bare = {name: value for name, value in item.items() if name not in _INDEX_ATTRIBUTES}
     place = trace_place_of(item)
     return {
@@ -87,7 +100,7 @@ def indexed(item: Item) -> Item:
 
 @MLFLOW_TABLE.versions.upgrades(FAMILY, 1)
 def _in_lsi1(item: Item) -> Item:
-    """A trace that was written before traces stood in LSI1; what lies below it stays as it is."""
+    """Put a trace from before version 2 into LSI1; the items below it stay as they are."""
     if "request_time" not in item:
         return item
     return {
@@ -96,8 +109,8 @@ def _in_lsi1(item: Item) -> Item:
     }
 
 
-def change(before: Item, after: Item) -> Update:
-    """The update that turns one item, as it was read, into another."""
+def update_between(before: Item, after: Item) -> Update:
+    """The update that turns an item, as it was read, into another."""
     before = as_stored(before)
     return Update(
         set={
@@ -109,19 +122,23 @@ def change(before: Item, after: Item) -> Update:
     )
 
 
-def edited(update: Update) -> Update:
-    """An update that whoever moves the trace or dates it anew must notice."""
+def counted_edit(update: Update) -> Update:
+    """An update that also counts itself, for those who move the trace or change its expiry."""
     return replace(update, add={**update.add, EDITS: 1})
 
 
-def is_as_read(item: Item) -> ConditionBase:
-    """That nothing at all about a trace has changed since it was read."""
-    edits = Attr(EDITS).eq(item[EDITS]) if EDITS in item else Attr(EDITS).not_exists()
-    return Attr("generation").eq(item["generation"]) & edits
+def is_unchanged(item: Item) -> ConditionBase:
+    """Nothing about a trace has changed since it was read."""
+    return has_same(item, "generation") & has_same(item, EDITS)
 
 
-def sorted_out(item: Item) -> dict[str, Item]:
-    """The tags, metadata, assessments and links of a trace, each kind by name; in one pass."""
+def has_same(item: Item, name: str) -> ConditionBase:
+    """An attribute of an item is what it was when the item was read, or still absent."""
+    return Attr(name).eq(item[name]) if name in item else Attr(name).not_exists()
+
+
+def by_kind(item: Item) -> dict[str, Item]:
+    """The tags, metadata, assessments and links of a trace: for each kind, values by name."""
     found: dict[str, Item] = {TAG: {}, METADATA: {}, ASSESSMENT: {}, RUN_LINK: {}, PROMPT_LINK: {}}
     for name, value in item.items():
         if name[1:2] == ":":
@@ -129,8 +146,18 @@ def sorted_out(item: Item) -> dict[str, Item]:
     return found
 
 
+def keeps_spans_here(item: Item) -> bool:
+    """Whether the spans of a trace are in this table, or go there when they come."""
+    return item.get(SPANS_LOCATION) in (None, SpansLocation.TRACKING_STORE.value)
+
+
+def is_archived(item: Item) -> bool:
+    """Whether the spans of a trace are in an archive."""
+    return bool(item.get(SPANS_LOCATION) == SpansLocation.ARCHIVE_REPO.value)
+
+
 def is_finalized(item: Item) -> bool:
-    """Whether ``start_trace`` has had its say."""
+    """Whether ``start_trace`` was called for a trace."""
     return METADATA + TraceMetadataKey.TRACE_INFO_FINALIZED in item
 
 
@@ -140,14 +167,14 @@ def ttl_of(item: Item) -> int | None:
     return ttl
 
 
-def expiring(ttl: int | None) -> Update:
-    """The change that gives an item another expiry, or none."""
+def expiry_update(ttl: int | None) -> Update:
+    """The update that gives an item another expiry, or none."""
     return Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})
 
 
-def dated(some: Iterable[Key], ttl: int | None) -> list[Patch]:
-    """How to give items another expiry, or none; those that are gone stay so."""
-    return [Patch(key, expiring(ttl), condition=PRESENT) for key in some]
+def expiry_patches(keys: Iterable[Key], ttl: int | None) -> list[Patch]:
+    """Writes that give items another expiry, or none, where the items still exist."""
+    return [Patch(key, expiry_update(ttl), condition=PRESENT) for key in keys]
 
 
 class TagWrites(NamedTuple):
@@ -158,7 +185,7 @@ class TagWrites(NamedTuple):
 
 
 def tag_writes(place: TracePlace, tags: Mapping[str, str], ttl: int | None) -> TagWrites:
-    """How to write tags together with their trace."""
+    """What to write for tags together with their trace."""
     attributes: Item = {}
     items: list[Put] = []
     for key, value in tags.items():
@@ -172,6 +199,10 @@ def tag_writes(place: TracePlace, tags: Mapping[str, str], ttl: int | None) -> T
 
 def tag_item(place: TracePlace, key: str, value: str, ttl: int | None) -> Item:
     """A tag's own item."""
-    at = place.tag(key)
-    item: Item = {"PK": at.pk, "SK": at.sk, "key": key, "value": value}
-    return item if ttl is None else {**item, TTL: ttl}
+    return item_at(place.tag(key), {"key": key, "value": value}, ttl)
+
+
+def keys_in(table: Table, pk: str, within: Range) -> list[Key]:
+    """The keys in a range of a partition."""
+    query = Query(pk, where=within.on(), keys_only=True)
+    return [table.schema.key_of(item) for item in table.items(query)]

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.places import (
-    TracePlace,
-    trace_place_of,
-)
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
+from mlflow_dynamodbstore.traces.facts import FACTS
 
 T = TypeVar("T")
 
-IMAGES_KEPT = 1000
-LARGEST_IMAGE = 8 * 1024
+ITEMS_KEPT = 1000
+MOST_ATTRIBUTES_KEPT = 1000
+LARGEST_FACTS_KEPT = 8 * 1024
 
 
 class TraceLookup:
@@ -37,9 +33,8 @@ class TraceLookup:
     def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
-        self._homes: BoundedCache[str, str] = BoundedCache()
-        self._images: BoundedCache[str, Item] = BoundedCache(IMAGES_KEPT)
-        self._without_old_traces: BoundedCache[str, bool] = BoundedCache()
+        self._experiment_ids: BoundedCache[str, str] = BoundedCache()
+        self._items: BoundedCache[str, Item] = BoundedCache(ITEMS_KEPT)
 
     def get(self, trace_id: str) -> Item:
         """A trace's own item; raises when the active workspace has no such trace."""
@@ -50,12 +45,13 @@ class TraceLookup:
 
     def find(self, trace_id: str) -> Item | None:
         """A trace's own item, or None when the active workspace has no such trace."""
-        return self.at(trace_id, lambda place: self.table.get(place.key))
+        return self.at_place(trace_id, lambda place: self.table.get(place.key))
 
-    def at(self, trace_id: str, act: Callable[[TracePlace], T | None]) -> T | None:
-        """What there is where a trace lies, or None when the active workspace has no such trace.
+    def at_place(self, trace_id: str, act: Callable[[TracePlace], T | None]) -> T | None:
+        """The result of ``act`` at the place of a trace, or None when there is no such trace.
 
-        One that is not where it was looked for may have moved, or been written anew.
+        ``act`` returns None when the trace is not there. It may have moved: then ``act`` is called
+        with its new place.
         """
         tried: TracePlace | None = None
         while (place := self.find_place(trace_id)) not in (None, tried):
@@ -69,80 +65,112 @@ class TraceLookup:
 
     def find_place(self, trace_id: str) -> TracePlace | None:
         """Where a trace lies or lay, or None when the active workspace has no such trace."""
-        home = self._homes.get(trace_id)
-        if home is None or not self.experiment_lookup.is_in_workspace(home):
-            found = self.table.get(trace_keys.trace_locator_key(trace_id))
-            if found is None:
-                return None
-            home = str(found["experiment_id"])
-            self._homes.put(trace_id, home)
-        return TracePlace(home, trace_id) if self.experiment_lookup.is_in_workspace(home) else None
+        known = self._experiment_ids.get(trace_id)
+        if known is not None and self.experiment_lookup.is_in_workspace(known):
+            return TracePlace(known, trace_id)
+        locator = self.find_locator(trace_id)
+        if locator is None:
+            return None
+        place = TracePlace(str(locator["experiment_id"]), trace_id)
+        self._experiment_ids.put(trace_id, place.experiment_id)
+        return place
+
+    def find_locator(self, trace_id: str) -> Item | None:
+        """A trace's locator, or None when the active workspace has no such trace."""
+        found = self.table.get(trace_keys.trace_locator_key(trace_id))
+        if found is None or not self.experiment_lookup.is_in_workspace(str(found["experiment_id"])):
+            return None
+        return found
 
     def find_many(self, trace_ids: Iterable[str]) -> dict[str, Item]:
-        """The own items of many traces, by id; in two batches of requests.
+        """The own items of many traces, by id; takes two batches of requests.
 
-        Those that are not where they are remembered to be take two more.
+        It takes two more for traces that have moved.
         """
         wanted = list(dict.fromkeys(trace_ids))
-        homes = {one: home for one in wanted if (home := self._homes.get(one)) is not None}
-        homes.update(self.locate(one for one in wanted if one not in homes))
-        found = self._traces_at(homes)
-        if gone := [one for one in homes if one not in found]:
+        known = {k: v for k in wanted if (v := self._experiment_ids.get(k)) is not None}
+        known.update(self.locate(one for one in wanted if one not in known))
+        found = self._items_in(known)
+        if gone := [one for one in known if one not in found]:
             for one in gone:
                 self.forget(one)
             now = self.locate(gone)
-            found.update(self._traces_at({k: v for k, v in now.items() if v != homes[k]}))
+            found.update(self._items_in({k: v for k, v in now.items() if v != known[k]}))
         return found
 
+    def find_in_order(
+        self, trace_ids: Iterable[str], experiment_ids: list[str] | None
+    ) -> list[Item]:
+        """The own items of the traces that are found, in the order of their ids."""
+        wanted = list(dict.fromkeys(trace_ids))
+        found = self.find_many(wanted)
+        known = [found[trace_id] for trace_id in wanted if trace_id in found]
+        if experiment_ids is None:
+            return known
+        allowed = {str(number) for number in _parse_experiment_ids([*experiment_ids])}
+        return [item for item in known if trace_place_of(item).experiment_id in allowed]
+
     def locate(self, trace_ids: Iterable[str]) -> dict[str, str]:
-        """The experiments that hold traces, by the ids of these."""
+        """The experiments that the locators of traces name, by trace id."""
         locators = {trace_keys.trace_locator_key(trace_id): trace_id for trace_id in trace_ids}
-        homes = {
+        located = {
             locators[key]: str(found["experiment_id"])
             for key, found in self.table.get_many(locators).items()
         }
-        for trace_id, home in homes.items():
-            self._homes.put(trace_id, home)
-        return homes
+        for trace_id, experiment_id in located.items():
+            self._experiment_ids.put(trace_id, experiment_id)
+        return located
 
-    def _traces_at(self, homes: Mapping[str, str]) -> dict[str, Item]:
-        places = {
-            TracePlace(home, trace_id).key: trace_id
-            for trace_id, home in homes.items()
-            if self.experiment_lookup.is_in_workspace(home)
+    def _items_in(self, experiment_ids: Mapping[str, str]) -> dict[str, Item]:
+        """The own items of traces, given the experiment of each; by trace id."""
+        trace_ids = {
+            TracePlace(experiment_id, trace_id).key: trace_id
+            for trace_id, experiment_id in experiment_ids.items()
+            if self.experiment_lookup.is_in_workspace(experiment_id)
         }
-        return {places[key]: item for key, item in self.table.get_many(places).items()}
+        return {trace_ids[key]: item for key, item in self.table.get_many(trace_ids).items()}
 
     def ensure_locator(self, place: TracePlace, ttl: int | None) -> str:
-        """Make sure that a trace which is there has a locator; gives where that says it is."""
-        while (found := self.table.get(trace_keys.trace_locator_key(place.trace_id))) is None:
-            with suppress(ConditionFailed):
-                self.table.put(items.locator(place, ttl), condition=ABSENT)
-                return place.experiment_id
-        return str(found["experiment_id"])
+        """Make sure that a trace has a locator; returns the experiment that it names."""
+
+        def attempt() -> str:
+            found = self.table.get(trace_keys.trace_locator_key(place.trace_id))
+            if found is not None:
+                return str(found["experiment_id"])
+            self.table.put(items.locator(place, ttl), condition=ABSENT)
+            return place.experiment_id
+
+        return optimistically(f"Trace with ID '{place.trace_id}'", attempt)
+
+    # --- what is remembered -----------------------------------------------------------------------
 
     def note(self, item: Item) -> Item:
-        """Remember a trace, so that the next call about it need not read it first."""
+        """Remember a trace, so that the next call need not read it first; returns it."""
         place = trace_place_of(item)
-        self._homes.put(place.trace_id, place.experiment_id)
-        facts = item.get("facts")
-        if isinstance(facts, dict) or len(facts or b"") > LARGEST_IMAGE or len(item) > IMAGES_KEPT:
-            self._images.forget(place.trace_id)
+        self._experiment_ids.put(place.trace_id, place.experiment_id)
+        facts = item.get(FACTS) or b""
+        if (
+            isinstance(facts, dict)
+            or len(facts) > LARGEST_FACTS_KEPT
+            or len(item) > MOST_ATTRIBUTES_KEPT
+        ):
+            self._items.forget(place.trace_id)
         else:
-            self._images.put(place.trace_id, item)
+            self._items.put(place.trace_id, item)
         return item
 
     def forget(self, trace_id: str) -> None:
-        self._homes.forget(trace_id)
-        self._images.forget(trace_id)
+        """Forget a trace and where it lies."""
+        self._experiment_ids.forget(trace_id)
+        self._items.forget(trace_id)
 
-    def forget_image(self, trace_id: str) -> None:
-        """Forget what a trace looked like, not where it lies."""
-        self._images.forget(trace_id)
+    def forget_item(self, trace_id: str) -> None:
+        """Forget a trace's own item, not where it lies."""
+        self._items.forget(trace_id)
 
     def cached(self, trace_id: str) -> Item | None:
-        """A trace's own item as it was a moment ago; good enough to try a change on."""
-        item = self._images.get(trace_id)
+        """A trace's own item as it was remembered; good enough to try a change on."""
+        item = self._items.get(trace_id)
         if item is None or not self.experiment_lookup.is_in_workspace(
             trace_place_of(item).experiment_id
         ):
@@ -152,10 +180,10 @@ class TraceLookup:
     def try_cached(
         self, guess: Item | None, act: Callable[[Item], T], otherwise: Callable[[], T]
     ) -> T:
-        """What comes of acting on a trace as it was a moment ago, or else of looking for it.
+        """The result of ``act`` on a remembered trace, or of ``otherwise`` when that fails.
 
-        Whatever is refused then may be refused for what has long been deleted, moved or begun
-        anew by another process, so that no such refusal is the last word.
+        It may fail only because another process has deleted, moved or replaced the trace, so no
+        error of ``act`` is final.
         """
         if guess is not None:
             try:
@@ -163,29 +191,6 @@ class TraceLookup:
             except MlflowException:
                 self.forget(trace_place_of(guess).trace_id)
         return otherwise()
-
-    def has_no_old_traces(self, experiment_id: str) -> bool:
-        """Whether an experiment is known to hold no traces of before they stood in LSI1."""
-        return self._without_old_traces.get(experiment_id) is not None
-
-    def time_indexes(self, experiment_ids: Sequence[str]) -> dict[str, str]:
-        """For each experiment the index that lists all its traces by time.
-
-        Experiments that may hold traces from before these stood in LSI1 say so. That one holds
-        none is true for ever, and is asked once.
-        """
-        found = dict.fromkeys(experiment_ids, IN_TIME)
-        unknown = {
-            experiment_keys.experiment_key(one): one
-            for one in found
-            if self._without_old_traces.get(one) is None
-        }
-        for key, meta in self.table.get_many(unknown).items():
-            if OLD_TRACES in meta:
-                found[unknown[key]] = IN_TIME_ONCE
-            else:
-                self._without_old_traces.put(unknown[key], True)
-        return found
 
 
 class TraceNotFound(MlflowException):

@@ -1,7 +1,7 @@
 """How a trace's own item changes when its info or more of its spans arrive.
 
-Either may come first. ``start_trace`` is final: spans that come later fill in what it left open
-(session, token usage, cost, previews), and leave alone what it said.
+Either may come first. What ``start_trace`` sets is final: later spans only fill in what it left out
+(session, token usage, cost, previews).
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from mlflow.store.tracking.utils.trace_analytics import (
     analytics_columns_from_metadata,
     validate_trace_name,
 )
-from mlflow.tracing.constant import (
-    SpanAttributeKey,
-    SpansLocation,
-    TraceMetadataKey,
-    TraceTagKey,
-)
+from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import facts
 from mlflow_dynamodbstore.traces.facts import Facts
-from mlflow_dynamodbstore.traces.items import METADATA, TAG, indexed, is_finalized
+from mlflow_dynamodbstore.traces.items import (
+    METADATA,
+    indexed,
+    is_archived,
+    is_finalized,
+    keeps_spans_here,
+)
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch
 
 _OPEN_STATES = (TraceState.IN_PROGRESS.value, TraceState.STATE_UNSPECIFIED.value)
-_SPANS_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
 
 
 def with_info(item: Item, info: TraceInfo) -> Item:
-    """A trace after ``start_trace``, but for its tags and assessments."""
+    """A trace after ``start_trace``, without its tags and assessments."""
     after = {
         **item,
         "request_time": info.request_time,
@@ -60,7 +60,7 @@ def with_info(item: Item, info: TraceInfo) -> Item:
 
 
 def with_metadata(item: Item, metadata: Mapping[str, str]) -> Item:
-    """A trace with more metadata, its session, token usage and cost where they belong."""
+    """A trace with more metadata; session, token usage and cost become their own attributes."""
     after = dict(item)
     columns: dict[str, Any] = dict(analytics_columns_from_metadata(dict(metadata)))
     if "session_id" in columns:
@@ -68,13 +68,13 @@ def with_metadata(item: Item, metadata: Mapping[str, str]) -> Item:
     _assign_usage(after, columns)
     for key, value in metadata.items():
         if key not in PROMOTED_TRACE_METADATA_KEYS:
-            # MLflow's gateway gives some as members of an enumeration of texts.
+            # MLflow's gateway passes some values as members of a string enumeration.
             after[METADATA + key] = value.value if isinstance(value, Enum) else value
     return after
 
 
 def begun_by_spans(item: Item, batch: SpanBatch) -> Item:
-    """A new trace as its first spans tell it, before :func:`with_spans`."""
+    """A new trace with times and state from its first spans, for :func:`with_spans`."""
     begun: Item = {
         **item,
         "request_time": batch.first_ms,
@@ -86,10 +86,10 @@ def begun_by_spans(item: Item, batch: SpanBatch) -> Item:
 
 
 def with_spans(item: Item, batch: SpanBatch, all_facts: Facts) -> Item:
-    """A trace after more spans, but for its tags; ``all_facts`` are those it then has."""
+    """A trace after more spans, without its tags; ``all_facts`` are those of all its spans."""
     after = dict(item)
     if not is_finalized(item):
-        _stretch(after, batch)
+        _extend(after, batch)
     if item["state"] in _OPEN_STATES and batch.root_status:
         after["state"] = batch.root_status
     _fill(after, "request_preview", batch.preview(SpanAttributeKey.INPUTS, "user"))
@@ -104,11 +104,10 @@ def with_spans(item: Item, batch: SpanBatch, all_facts: Facts) -> Item:
 
 def check_takes_spans(item: Item) -> None:
     """Refuse spans for a trace whose spans are kept elsewhere."""
-    location = item.get(_SPANS_LOCATION)
-    if location in (None, SpansLocation.TRACKING_STORE.value):
+    if keeps_spans_here(item):
         return
     trace_id = trace_place_of(item).trace_id
-    if location == SpansLocation.ARCHIVE_REPO.value:
+    if is_archived(item):
         raise MlflowException(
             f"Cannot log spans to archived traces: '{trace_id}'.", error_code=INVALID_STATE
         )
@@ -120,8 +119,8 @@ def check_takes_spans(item: Item) -> None:
 
 
 def check_takes_info(item: Item) -> None:
-    """Refuse to start a trace again whose spans are kept elsewhere."""
-    if item.get(_SPANS_LOCATION) not in (None, SpansLocation.TRACKING_STORE.value):
+    """Refuse an info for a trace whose spans are kept elsewhere."""
+    if not keeps_spans_here(item):
         trace_id = trace_place_of(item).trace_id
         raise MlflowException(
             f"Cannot update traces that are no longer DB-backed: '{trace_id}'.",
@@ -129,8 +128,8 @@ def check_takes_info(item: Item) -> None:
         )
 
 
-def _stretch(after: Item, batch: SpanBatch) -> None:
-    """Let a trace last from its first span to its last."""
+def _extend(after: Item, batch: SpanBatch) -> None:
+    """Extend the time of a trace to its first and last span."""
     began, lasted = after["request_time"], after.get("duration")
     first = min(began, batch.first_ms)
     after["request_time"] = first
@@ -147,7 +146,7 @@ def _add_usage(after: Item, batch: SpanBatch, all_facts: Facts) -> None:
         (facts.cost, COST_COLUMN_BY_KEY.values()),
     ):
         if final and any(usage.get(column) is not None for column in columns):
-            continue  # start_trace has said it
+            continue  # start_trace has set it
         if of_spans(batch.facts):
             _assign_usage(after, of_spans(all_facts))
 

@@ -1,4 +1,4 @@
-"""What traces, spans and assessments contribute to a metric, and which of them are asked for."""
+"""What traces, spans and assessments contribute to a metric, and the filters on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mlflow.utils.search_utils import SearchTraceMetricsUtils
 from mlflow_dynamodbstore.shared.search.filters import TAG
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
 from mlflow_dynamodbstore.traces.facts import SpanFact
-from mlflow_dynamodbstore.traces.filters import Test
+from mlflow_dynamodbstore.traces.filters import TraceTest
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord
 
 COSTS: Mapping[str, str] = {
@@ -46,7 +46,7 @@ _TOKENS = frozenset(
 
 @dataclass(frozen=True)
 class Row:
-    """One value, when it was, and what it can be grouped by."""
+    """One value, its time, and the dimensions it can be grouped by."""
 
     value: Any
     time_ns: int
@@ -55,9 +55,9 @@ class Row:
 
 @dataclass(frozen=True)
 class MetricFilters:
-    """Filters, by what they judge."""
+    """Filters, by what they test."""
 
-    traces: tuple[Test, ...] = ()
+    traces: tuple[TraceTest, ...] = ()
     spans: tuple[Callable[[SpanFact], bool], ...] = ()
     assessments: tuple[Callable[[AssessmentRecord], bool], ...] = ()
 
@@ -65,7 +65,7 @@ class MetricFilters:
 def rows_of(
     trace: TraceRecord, view: MetricViewType, metric: str, filters: MetricFilters
 ) -> Iterator[Row]:
-    """What a trace contributes; nothing where it has no value."""
+    """The rows that a trace contributes to a metric; none where it has no value."""
     if view == MetricViewType.TRACES:
         found = _trace_rows(trace, metric)
     elif view == MetricViewType.SPANS:
@@ -136,9 +136,9 @@ def _assessment_rows(trace: TraceRecord, metric: str, filters: MetricFilters) ->
 # --- filters --------------------------------------------------------------------------------------
 
 
-def parse(filters: Sequence[str], view: MetricViewType) -> MetricFilters:
-    """Filters in MLflow's words; what does not fit the view is refused."""
-    traces: list[Test] = []
+def parse_filters(filters: Sequence[str], view: MetricViewType) -> MetricFilters:
+    """Filter strings of MLflow, parsed; raises for one that does not fit the view."""
+    traces: list[TraceTest] = []
     spans: list[Callable[[SpanFact], bool]] = []
     assessments: list[Callable[[AssessmentRecord], bool]] = []
     for text in filters:
@@ -161,7 +161,7 @@ def _check_view(view: MetricViewType, needed: MetricViewType, what: str) -> None
         )
 
 
-def _on_trace(entity: str, key: str | None, value: str) -> Test:
+def _on_trace(entity: str, key: str | None, value: str) -> TraceTest:
     if entity == TraceMetricSearchKey.STATUS:
         return lambda trace: bool(trace.item["state"] == value)
     if entity == TraceMetricSearchKey.METADATA and key == TraceMetadataKey.SOURCE_RUN:

@@ -24,10 +24,14 @@ from mlflow.store.tracking import MAX_RESULTS_QUERY_TRACE_METRICS
 from mlflow.tracing.constant import TraceMetricKey
 from mlflow.utils.validation import _parse_experiment_ids
 
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.traces.filters import TraceFilter
-from mlflow_dynamodbstore.traces.metric_rows import COSTS, MetricFilters, Row, parse, rows_of
-from mlflow_dynamodbstore.traces.paths import TIME
+from mlflow_dynamodbstore.traces.metric_rows import (
+    COSTS,
+    MetricFilters,
+    Row,
+    parse_filters,
+    rows_of,
+)
 from mlflow_dynamodbstore.traces.records import TraceRecord
 from mlflow_dynamodbstore.traces.search import TraceSearch
 
@@ -38,7 +42,7 @@ Group = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class MetricQuery:
-    """What is asked for, but for where."""
+    """A query, without its experiments."""
 
     view: MetricViewType
     metric: str
@@ -51,20 +55,16 @@ class MetricQuery:
 
     @property
     def by_span_time(self) -> bool:
-        """Costs belong to the time of their span; all else to that of the trace."""
+        """Whether rows have the time of their span, as costs do, and not that of their trace."""
         return self.view == MetricViewType.SPANS and self.metric in COSTS
 
     def traces(self) -> TraceFilter:
-        """The traces that may have something to say."""
-        bounds: list[Comparison] = []
-        if self.since is not None and not self.by_span_time:
-            bounds.append(Comparison(ATTRIBUTE, TIME, ">=", self.since))
-        if self.until is not None and not self.by_span_time:
-            bounds.append(Comparison(ATTRIBUTE, TIME, "<=", self.until))
-        return TraceFilter(comparisons=tuple(bounds), tests=self.filters.traces)
+        """The filter for traces that may contribute."""
+        bounds = (None, None) if self.by_span_time else (self.since, self.until)
+        return TraceFilter.in_period(*bounds, tests=self.filters.traces)
 
     def rows(self, trace: TraceRecord) -> Iterator[Row]:
-        """What one trace contributes."""
+        """The rows that a trace contributes."""
         for row in rows_of(trace, self.view, self.metric, self.filters):
             if not self.by_span_time or self._is_in_time(row.time_ns // 1_000_000):
                 yield row
@@ -108,7 +108,7 @@ class TraceMetrics:
             validate_query_trace_metrics_params,
         )
 
-        del page_token  # MLflow gives none out
+        del page_token  # MLflow returns none
         validate_query_trace_metrics_params(view_type, metric_name, aggregations, dimensions)
         if time_interval_seconds and (start_time_ms is None or end_time_ms is None):
             raise MlflowException.invalid_parameter_value(
@@ -119,15 +119,13 @@ class TraceMetrics:
             metric=metric_name,
             aggregations=aggregations,
             dimensions=dimensions or [],
-            filters=parse(filters or [], view_type),
+            filters=parse_filters(filters or [], view_type),
             interval_ms=time_interval_seconds * 1000 if time_interval_seconds else None,
             since=start_time_ms,
             until=end_time_ms,
         )
-        places = self.trace_search.searched_experiments(
-            str(number) for number in _parse_experiment_ids([*experiment_ids])
-        )
-        groups = _grouped(query, self.trace_search.matching_traces(places, query.traces()))
+        searched = self.trace_search.searched_experiments(_parse_experiment_ids([*experiment_ids]))
+        groups = _grouped(query, self.trace_search.matching_traces(searched, query.traces()))
         points = (_point(query, group, groups[group]) for group in sorted(groups))
         return PagedList([point for point in points if point][:max_results], None)
 
@@ -164,7 +162,7 @@ def _aggregate(aggregation: MetricAggregation, values: list[Any]) -> Any:
 
 
 def _total(values: list[Any]) -> Any:
-    """A sum that does not depend on the order: whole numbers stay whole."""
+    """A sum that does not depend on the order; the sum of integers is an integer."""
     return sum(values) if all(isinstance(value, int) for value in values) else math.fsum(values)
 
 

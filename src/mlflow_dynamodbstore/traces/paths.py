@@ -1,6 +1,6 @@
-"""The ways into an experiment's traces, and which one reads least.
+"""The access paths to an experiment's traces, and which one reads least.
 
-What a path brings is judged again by the whole filter, so it may bring too much, never too little.
+The whole filter is applied to the traces of a path, so a path may read too many, never too few.
 """
 
 from __future__ import annotations
@@ -24,48 +24,44 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.records import METADATA
+from mlflow_dynamodbstore.traces.time_indexes import TIME_INDEX
 
-LARGEST_BATCH = 1000
-SMALLEST_BATCH = 16
+LARGEST_PAGE = 1000
+SMALLEST_PAGE = 16
 FEW = 200
-"""Traces of a name up to which reading them all beats reading in order of time."""
+"""Number of traces with one name up to which it is cheaper to read them all than by time."""
 
 TIME = "timestamp_ms"
-
-IN_TIME = "LSI1"
-"""The index by time that carries whole traces."""
-IN_TIME_ONCE = "LSI2"
-"""The index by time that traces were read from before; it costs a fetch for each."""
 COMMON_STATUS = TraceState.OK.value
 
 
 @dataclass(frozen=True)
-class Span:
-    """A span of time, both ends included; None is open."""
+class Period:
+    """A period of time, both ends included; None is open."""
 
     since: int | None = None
     until: int | None = None
 
-    def from_(self, time: int) -> Span:
+    def from_(self, time: int) -> Period:
         return replace(self, since=time if self.since is None else max(self.since, time))
 
-    def to(self, time: int) -> Span:
+    def to(self, time: int) -> Period:
         return replace(self, until=time if self.until is None else min(self.until, time))
 
 
 @dataclass
-class Traces:
-    """The traces of one experiment, read through one table.
+class ExperimentTraces:
+    """The traces of one experiment, read for one answer.
 
-    ``batch`` is how many an answer may need, None when it takes all there are. ``read`` and
-    ``matched`` count how far it has come, so that later pages are as large as the rest of the
-    answer probably takes. ``in_time`` is the index that lists all of them by time.
+    ``needed`` is how many traces the answer needs, None for all. ``read`` and ``matched`` count the
+    traces so far; the size of the next page follows from them. ``time_index`` is the index that
+    lists all traces by time.
     """
 
     table: Table
     experiment_id: str
-    batch: int | None = None
-    in_time: str = IN_TIME
+    needed: int | None = None
+    time_index: str = TIME_INDEX
     read: int = 0
     matched: int = 0
 
@@ -74,7 +70,7 @@ class Traces:
         return experiment_keys.experiment_pk(self.experiment_id)
 
     def pages(self, within: Range, index: str, *, descending: bool) -> Iterator[list[Item]]:
-        """A range page by page, each as large as the answer seems to need."""
+        """The traces of a range, page by page; a page is about as large as the answer needs."""
         if within.is_empty:
             return
         where = within.on(self.table.schema.by_name[index].sk)
@@ -88,17 +84,17 @@ class Traces:
             query = replace(query, cursor=page.cursor)
 
     def _next_size(self) -> int:
-        """What is left of the answer, by the share of traces that has matched so far."""
-        if self.batch is None:
-            return LARGEST_BATCH
+        """How many traces complete the answer if they match as often as those read so far."""
+        if self.needed is None:
+            return LARGEST_PAGE
         if not self.read:
-            return min(LARGEST_BATCH, self.batch)
-        left = max(1, self.batch - self.matched)
+            return min(LARGEST_PAGE, self.needed)
+        left = max(1, self.needed - self.matched)
         expected = left * self.read / max(self.matched, 0.5)
-        return max(SMALLEST_BATCH, min(LARGEST_BATCH, int(expected * 1.1) + 1))
+        return max(SMALLEST_PAGE, min(LARGEST_PAGE, int(expected * 1.1) + 1))
 
-    def few(self, within: Range, index: str) -> bool:
-        """Whether a range holds only few traces; costs a read of keys."""
+    def has_few(self, within: Range, index: str) -> bool:
+        """Whether a range holds at most ``FEW`` traces; reads their keys."""
         where = within.on(self.table.schema.by_name[index].sk)
         query = Query(self.pk, where, index=index, keys_only=True, limit=FEW + 1)
         page = self.table.query(query)
@@ -107,7 +103,7 @@ class Traces:
 
 @dataclass(frozen=True)
 class Path(ABC):
-    """A way to read traces; ``ordered`` says whether it is that of the order asked for."""
+    """A way to read traces; ``ordered`` says whether it brings them in the requested order."""
 
     ordered: bool = False
 
@@ -115,14 +111,14 @@ class Path(ABC):
     def name(self) -> str:
         return type(self).__name__
 
-    def is_cheap(self, traces: Traces) -> bool:
-        """Whether it brings few enough traces to be preferred; may cost a read."""
+    def is_cheap(self, traces: ExperimentTraces) -> bool:
+        """Whether it reads few enough traces to be chosen; may itself cost a read."""
         del traces
         return True
 
     @abstractmethod
-    def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
-        """The traces it brings, from those that may follow ``after`` on."""
+    def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
+        """The traces of this path, page by page; may leave out those before ``after``."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +127,7 @@ class ById(Path):
 
     trace_ids: tuple[str, ...] = ()
 
-    def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
+    def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
         del after
         wanted = [trace_keys.trace_key(traces.experiment_id, one) for one in self.trace_ids]
         found = traces.table.get_many(wanted)
@@ -140,14 +136,14 @@ class ById(Path):
 
 @dataclass(frozen=True)
 class ByName(Path):
-    """Traces of a name, when there are few: LSI4."""
+    """Traces of a name, when there are few (LSI4)."""
 
     within: Range = field(default_factory=index_keys.traces_by_name)
 
-    def is_cheap(self, traces: Traces) -> bool:
-        return traces.few(self.within, "LSI4")
+    def is_cheap(self, traces: ExperimentTraces) -> bool:
+        return traces.has_few(self.within, "LSI4")
 
-    def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
+    def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
         del after
         return traces.pages(self.within, "LSI4", descending=False)
 
@@ -156,31 +152,31 @@ class ByName(Path):
 class ByTime(Path):
     """Traces by time: all (LSI1), those of a status (LSI3) or of a session (LSI5)."""
 
-    index: str = IN_TIME
+    index: str = TIME_INDEX
     within: Callable[[int | None, int | None], Range] = index_keys.traces_by_time
     ascending: bool = False
-    span: Span = Span()
+    period: Period = Period()
 
     @property
     def name(self) -> str:
         return f"ByTime({self.index})"
 
-    def pages(self, traces: Traces, after: Position | None) -> Iterator[list[Item]]:
-        span = self.span
+    def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
+        period = self.period
         if after is not None and self.ordered and after[0][0] == PRESENT:
             time = int(after[0][1])
-            span = span.from_(time) if self.ascending else span.to(time)
-        within = self.within(span.since, span.until)
-        index = traces.in_time if self.index == IN_TIME else self.index
+            period = period.from_(time) if self.ascending else period.to(time)
+        within = self.within(period.since, period.until)
+        index = traces.time_index if self.index == TIME_INDEX else self.index
         return traces.pages(within, index, descending=not self.ascending)
 
 
-def able_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[Path]:
-    """Every path that can answer, best first; the last one always can."""
+def usable_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[Path]:
+    """Every path that can answer, the best first; the last is always cheap enough."""
     first = ordering.keys[0]
     ordered = (first.kind, first.name) == (ATTRIBUTE, TIME)
     by_time = ByTime(
-        ordered=ordered, ascending=ordered and first.ascending, span=_span(comparisons)
+        ordered=ordered, ascending=ordered and first.ascending, period=_period(comparisons)
     )
     found: list[Path] = []
     for c in comparisons:
@@ -199,7 +195,7 @@ def able_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[Pa
 
 
 def _by_status(comparisons: Sequence[Comparison], by_time: ByTime) -> Iterator[Path]:
-    """By a status that few traces have: a fetch costs three times what reading by time does."""
+    """By a status that few traces have: a trace read so costs three times one read by time."""
     for c in comparisons:
         what = (c.kind, c.name, c.comparator)
         if what == (ATTRIBUTE, "status", "=") and c.value != COMMON_STATUS:
@@ -214,14 +210,14 @@ def _of_status(status: str) -> Callable[[int | None, int | None], Range]:
     return lambda since, until: index_keys.by_status(status, since, until)
 
 
-def _span(comparisons: Sequence[Comparison]) -> Span:
-    """The times that a filter leaves."""
-    span = Span()
+def _period(comparisons: Sequence[Comparison]) -> Period:
+    """The period that a filter allows."""
+    period = Period()
     for c in comparisons:
         if (c.kind, c.name) != (ATTRIBUTE, TIME):
             continue
         if c.comparator in (">", ">=", "="):
-            span = span.from_(math.floor(c.value))
+            period = period.from_(math.floor(c.value))
         if c.comparator in ("<", "<=", "="):
-            span = span.to(math.ceil(c.value))
-    return span
+            period = period.to(math.ceil(c.value))
+    return period

@@ -1,4 +1,4 @@
-"""Whole traces, with their spans."""
+"""Reading whole traces, with their spans."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from mlflow.entities.span import LazySpan
 from mlflow.exceptions import MlflowException, MlflowTracingException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-from mlflow.tracing.constant import SpansLocation, TraceTagKey
+from mlflow.tracing.constant import SpansLocation
 from mlflow.tracing.utils.artifact_utils import get_archive_uri_for_trace
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.infos import TraceInfos
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.records import (
     TraceRecord,
@@ -32,34 +30,23 @@ from mlflow_dynamodbstore.traces.xray_cache import XRaySpans
 
 TRIES = 3
 
-_LOCATION = items.TAG + TraceTagKey.SPANS_LOCATION
-_HERE = SpansLocation.TRACKING_STORE.value
-_ARCHIVED = SpansLocation.ARCHIVE_REPO.value
-
 
 class TraceReading:
-    """Reading traces with their spans, from X-Ray where there are none here."""
+    """Traces with their spans, which come from X-Ray where none are stored here."""
 
-    def __init__(
-        self,
-        context: Context,
-        trace_lookup: TraceLookup,
-        xray_spans: XRaySpans,
-        trace_infos: TraceInfos,
-    ) -> None:
+    def __init__(self, context: Context, trace_lookup: TraceLookup, xray_spans: XRaySpans) -> None:
         self.table = context.table
         self.trace_lookup = trace_lookup
         self.xray_spans = xray_spans
-        self.trace_infos = trace_infos
 
     def get_trace(self, trace_id: str, *, allow_partial: bool = False) -> Trace:
         for attempt in range(1 if allow_partial else TRIES):
             if attempt:
-                time.sleep(2 ** (attempt - 1))  # the rest of the spans may be on its way
-            found = self._trace_with_spans(trace_id)
+                time.sleep(2 ** (attempt - 1))  # more spans may arrive
+            found = self._get_with_spans(trace_id)
             complete = _is_complete(found)
             if complete or allow_partial:
-                return self._whole_trace(found)
+                return _entity(found)
         raise MlflowException(
             f"Trace with ID {trace_id} is not fully exported yet, please try again later.",
             RESOURCE_DOES_NOT_EXIST,
@@ -72,26 +59,26 @@ class TraceReading:
         experiment_ids: list[str] | None = None,
     ) -> list[Trace]:
         del location  # for other stores
-        own = self.trace_infos.trace_items_in_order(trace_ids, experiment_ids)
-        if self.xray_spans.fetch_missing_spans(own):
-            own = self.trace_infos.trace_items_in_order(trace_ids, experiment_ids)
+        own = self.trace_lookup.find_in_order(trace_ids, experiment_ids)
+        if self.xray_spans.fetch_missing(own):
+            own = self.trace_lookup.find_in_order(trace_ids, experiment_ids)
         found = records(self.table, own)
-        with_spans(self.table, [trace for trace in found if _location(trace.item) == _HERE])
-        return [self._whole_trace(trace) for trace in found if _is_complete(trace)]
+        with_spans(self.table, [trace for trace in found if _has_spans_here(trace)])
+        return [_entity(trace) for trace in found if _is_complete(trace)]
 
-    def _trace_with_spans(self, trace_id: str) -> TraceRecord:
-        """A trace with its spans."""
-        found = self.trace_lookup.at(trace_id, self._everything_of_trace)
+    def _get_with_spans(self, trace_id: str) -> TraceRecord:
+        """A trace with its spans; raises when the active workspace has no such trace."""
+        found = self.trace_lookup.at_place(trace_id, self._find_with_spans)
         if found is None:
             raise MlflowException(
                 f"Trace with ID {trace_id} is not found.", RESOURCE_DOES_NOT_EXIST
             )
-        if self.xray_spans.fetch_missing_spans([found.item]):
-            return self._everything_of_trace(found.place) or found
+        if self.xray_spans.fetch_missing([found.item]):
+            return self._find_with_spans(found.place) or found
         return found
 
-    def _everything_of_trace(self, place: TracePlace) -> TraceRecord | None:
-        """A trace and all its items, which one query brings, or None when there is none."""
+    def _find_with_spans(self, place: TracePlace) -> TraceRecord | None:
+        """The trace at a place with its spans, or None when there is none; takes one query."""
         query = Query(place.pk, where=trace_keys.trace_and_children(place.trace_id).on())
         found = {self.table.schema.key_of(item): item for item in self.table.items(query)}
         if place.key not in found:
@@ -101,26 +88,26 @@ class TraceReading:
         trace.spans = merged_spans(self.table, heads, nearby=found)
         return trace
 
-    def _whole_trace(self, trace: TraceRecord) -> Trace:
-        info = trace.to_info()
-        if _location(trace.item) == _ARCHIVED:
-            repository = get_artifact_repository(get_archive_uri_for_trace(info))
-            spans: list[Span] = repository.download_archived_trace_data().spans
-        else:
-            spans = [LazySpan.from_stored_content(span.content) for span in trace.spans]
-        return Trace(info=info, data=TraceData(spans=spans))
+
+def _entity(trace: TraceRecord) -> Trace:
+    """MLflow's entity of a trace, with the spans that are here or in its archive."""
+    info = trace.to_info()
+    if items.is_archived(trace.item):
+        repository = get_artifact_repository(get_archive_uri_for_trace(info))
+        spans: list[Span] = repository.download_archived_trace_data().spans
+    else:
+        spans = [LazySpan.from_stored_content(span.content) for span in trace.spans]
+    return Trace(info=info, data=TraceData(spans=spans))
 
 
-def _location(item: Item) -> str | None:
-    location: str | None = item.get(_LOCATION)
-    return location
+def _has_spans_here(trace: TraceRecord) -> bool:
+    return bool(trace.item.get(items.SPANS_LOCATION) == SpansLocation.TRACKING_STORE.value)
 
 
 def _is_complete(trace: TraceRecord) -> bool:
-    """Whether all spans of a trace are there; raises when they are kept in artifacts."""
-    location = _location(trace.item)
-    if location == _ARCHIVED:
+    """Whether all spans of a trace have arrived; raises when they are kept in artifacts."""
+    if items.is_archived(trace.item):
         return True
-    if location != _HERE:
+    if not _has_spans_here(trace):
         raise MlflowTracingException("Trace data not stored in tracking store")
     return bool(trace.spans) and len(trace.spans) >= trace.expected_spans

@@ -1,4 +1,4 @@
-"""A trace as searches, metrics and callers see it."""
+"""Traces as searches, metrics and callers see them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ METADATA = "request_metadata"
 
 
 class TraceRecord:
-    """A trace's own item with what did not fit into it."""
+    """A trace's own item with its long tags and assessments."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TraceRecord:
     ):
         self.item = item
         self._table = table
-        # Not cached_property: it takes a lock, which is much for what every result of a search has.
+        # Not cached_property: it takes a lock, which is expensive for every result of a search.
         self._place: TracePlace | None = None
         self._named: dict[str, Item] | None = None
         self._assessments: list[AssessmentRecord] | None = None
@@ -56,9 +56,9 @@ class TraceRecord:
         return self._place
 
     def _of_kind(self, kind: str) -> Item:
-        """Its tags, metadata or assessments, as they stand on its item."""
+        """Its tags, metadata or assessments, as its own item holds them."""
         if self._named is None:
-            self._named = items.sorted_out(self.item)
+            self._named = items.by_kind(self.item)
         return self._named[kind]
 
     @property
@@ -88,12 +88,12 @@ class TraceRecord:
 
     @cached_property
     def facts(self) -> Facts:
-        """What the trace knows of its spans."""
+        """The facts about its spans."""
         return facts.load(self._table, self.item)
 
     @cached_property
     def spans(self) -> list[StoredSpan]:
-        """The spans themselves; read when asked for, unless :func:`with_spans` has."""
+        """The spans; read on first use, unless :func:`with_spans` has read them."""
         return load_spans(self._table, [self])[self.place.trace_id]
 
     @property
@@ -133,7 +133,7 @@ class TraceRecord:
     # --- what searches ask ------------------------------------------------------------------------
 
     def values(self, kind: str, name: str) -> Sequence[Any]:
-        """What it has under a name, as filters and orders ask for it."""
+        """The values of an attribute, tag or metadata key, for filters and orders."""
         value = self._value(kind, name)
         return () if value is None else (value,)
 
@@ -169,7 +169,7 @@ class TraceRecord:
     # --- what callers get -------------------------------------------------------------------------
 
     def to_info(self) -> TraceInfo:
-        """The trace as MLflow gives it."""
+        """The trace as MLflow's entity."""
         tags, place = self.tags, self.place
         if (name := self.item.get("name")) is not None:
             tags[TraceTagKey.TRACE_NAME] = str(name)
@@ -191,25 +191,25 @@ class TraceRecord:
 
     @property
     def expected_spans(self) -> int:
-        """How many spans the client said there are; 0 when it said nothing."""
+        """How many spans the client has announced; 0 when it announced none."""
         stats = self.item.get(items.METADATA + TraceMetadataKey.SIZE_STATS)
         return int(json.loads(stats).get("num_spans", 0)) if stats else 0
 
 
 def records(table: Table, found: Iterable[Item]) -> list[TraceRecord]:
-    """Traces with their long tags and assessments, which one request more brings for all."""
+    """Traces with their long tags and assessments, which take one request for all traces."""
     traces = list(found)
     wanted: list[tuple[int, str, str, Key]] = []
     for n, item in enumerate(traces):
         if items.OUTSIDE not in item:
             continue
-        wanted += [(n, kind, name, key) for kind, name, key in _elsewhere(item)]
+        wanted += [(n, kind, name, key) for kind, name, key in _outside(item)]
     outside = table.get_many(key for *_, key in wanted) if wanted else {}
     tags: list[dict[str, str]] = [{} for _ in traces]
     assessments: list[dict[str, AssessmentRecord]] = [{} for _ in traces]
     for n, kind, name, key in wanted:
         if key not in outside:
-            continue  # removed meanwhile
+            continue  # it was removed
         if kind == items.TAG:
             tags[n][name] = str(outside[key]["value"])
         else:
@@ -225,8 +225,8 @@ def record(table: Table, item: Item) -> TraceRecord:
     return records(table, [item])[0]
 
 
-def _elsewhere(item: Item) -> Iterable[tuple[str, str, Key]]:
-    """The tags and assessments of a trace that stand in items of their own."""
+def _outside(item: Item) -> Iterable[tuple[str, str, Key]]:
+    """The long tags and assessments of a trace: kind, name and key of each."""
     place = None
     for name, value in item.items():
         if value is None and name.startswith(items.TAG):
@@ -240,13 +240,13 @@ def _elsewhere(item: Item) -> Iterable[tuple[str, str, Key]]:
 
 
 def span_keys(item: Item) -> list[Key]:
-    """The items that hold a trace's spans, in the order they were written."""
+    """The keys of the items that hold a trace's spans, in the order they were written."""
     place = trace_place_of(item)
     return [place.spans, *(place.more_spans(n + 1) for n in range(item.get("batches", 0)))]
 
 
 def load_spans(table: Table, traces: Sequence[TraceRecord]) -> dict[str, list[StoredSpan]]:
-    """The spans of traces; one that was sent again counts as it was sent last."""
+    """The spans of traces, by trace id; of a span that was sent again, the last."""
     wanted = {trace.place.trace_id: span_keys(trace.item) for trace in traces}
     heads = table.get_many(key for some in wanted.values() for key in some)
     return {
@@ -258,9 +258,9 @@ def load_spans(table: Table, traces: Sequence[TraceRecord]) -> dict[str, list[St
 def merged_spans(
     table: Table, heads: Iterable[Item], nearby: Mapping[Key, Item] | None = None
 ) -> list[StoredSpan]:
-    """The spans that some items hold, root spans first, then by start.
+    """The spans of some items, root spans first, then by start.
 
-    ``nearby`` may hold parts of large ones, which are then not read again.
+    Parts of large values that are in ``nearby`` are not read again.
     """
     found: dict[str, StoredSpan] = {}
     for head in heads:
@@ -277,7 +277,7 @@ def _rows(table: Table, head: Item, nearby: Mapping[Key, Item]) -> Value:
 
 
 def with_spans(table: Table, traces: Sequence[TraceRecord]) -> Sequence[TraceRecord]:
-    """The same traces with their spans read, side by side."""
+    """The same traces, with the spans of all of them read together."""
     found = load_spans(table, traces)
     for trace in traces:
         trace.spans = found[trace.place.trace_id]

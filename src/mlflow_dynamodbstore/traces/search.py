@@ -18,40 +18,43 @@ from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
     merged,
     page,
-    settled,
-    started,
+    read_first_row,
+    sort_groups,
     validate_max_results,
 )
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.filters import AssessmentTerm, TraceFilter, parse_filter
-from mlflow_dynamodbstore.traces.lookup import TraceLookup
-from mlflow_dynamodbstore.traces.paths import TIME, Traces, able_paths
+from mlflow_dynamodbstore.traces.paths import TIME, ExperimentTraces, Path, usable_paths
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord, records, with_spans
+from mlflow_dynamodbstore.traces.time_indexes import TimeIndexes
 
 SPANS_AT_ONCE = 50
 NEWEST_FIRST = Ordering(
     (SortKey(ATTRIBUTE, TIME, ascending=False), SortKey(ATTRIBUTE, "request_id"))
 )
 
-Sessions = dict[AssessmentTerm, frozenset[str]]
+AssessedSessions = dict[AssessmentTerm, frozenset[str]]
+"""For each term about assessments, the sessions that a matching assessment is about."""
 
 
 class TraceSearch:
     """Search over traces."""
 
     def __init__(
-        self, context: Context, experiment_lookup: ExperimentLookup, trace_lookup: TraceLookup
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        trace_time_indexes: TimeIndexes,
     ) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
-        self.trace_lookup = trace_lookup
+        self.trace_time_indexes = trace_time_indexes
 
     def search_traces(
         self,
@@ -69,98 +72,105 @@ class TraceSearch:
         ordering = parse_order(order_by)
         wanted = parse_filter(filter_string)
         after = ordering.after(page_token)
-        found, token = self._search_records(
+        found, token = self._search(
             self.searched_experiments(locations), wanted, ordering, after, max_results
         )
         return [trace.to_info() for trace in found], token
 
-    def searched_experiments(self, locations: Iterable[str] | None) -> list[str]:
-        """The experiments to search: those named, of this workspace, or all."""
-        if locations is None:
+    def searched_experiments(self, named: Iterable[str | int] | None) -> list[str]:
+        """The experiments of the active workspace to search: those named, or all."""
+        if named is None:
             return self.experiment_lookup.ids()
-        named = dict.fromkeys(str(int(place)) for place in locations)
-        return [place for place in named if self.experiment_lookup.is_in_workspace(place)]
+        ids = dict.fromkeys(str(int(one)) for one in named)
+        return [one for one in ids if self.experiment_lookup.is_in_workspace(one)]
 
-    def _search_records(
+    def _search(
         self,
-        places: Sequence[str],
+        experiment_ids: Sequence[str],
         wanted: TraceFilter,
         ordering: Ordering,
         after: Position | None,
         size: int,
     ) -> tuple[list[TraceRecord], str | None]:
-        sessions = self.assessed_sessions(places, wanted)
-        # One to know that there are more, and one to know that no other shares its time.
-        batch = size + 2 if len(places) == 1 else max(16, 2 * size // max(1, len(places)))
+        sessions = self.assessed_sessions(experiment_ids, wanted)
+        count = len(experiment_ids)
+        # One more shows whether there is another page, one more whether the last shares its time.
+        needed = size + 2 if count == 1 else max(16, 2 * size // max(1, count))
         streams = [
             _stream(
-                Traces(self.table, place, batch, index), wanted, sessions, ordering, after, size
+                ExperimentTraces(self.table, experiment_id, needed, index),
+                wanted,
+                sessions,
+                ordering,
+                after,
+                size,
             )
-            for place, index in self.trace_lookup.time_indexes(places).items()
+            for experiment_id, index in self.trace_time_indexes.of(experiment_ids).items()
         ]
         if len(streams) > 1:
-            streams = self.table.map(started, streams)
+            streams = self.table.map(read_first_row, streams)
         rows = merged(streams, ordering) if streams else iter(())
         return page(rows, ordering, after, size)
 
     def matching_traces(
-        self, places: Sequence[str], wanted: TraceFilter, ordering: Ordering = NEWEST_FIRST
+        self, experiment_ids: Sequence[str], wanted: TraceFilter, ordering: Ordering = NEWEST_FIRST
     ) -> Iterator[TraceRecord]:
         """All traces that match, experiment by experiment, page by page."""
-        sessions = self.assessed_sessions(places, wanted)
-        for place, index in self.trace_lookup.time_indexes(places).items():
-            traces = Traces(self.table, place, in_time=index)
-            yield from _found(traces, wanted, sessions, ordering, None)
+        sessions = self.assessed_sessions(experiment_ids, wanted)
+        for experiment_id, index in self.trace_time_indexes.of(experiment_ids).items():
+            traces = ExperimentTraces(self.table, experiment_id, time_index=index)
+            path = _best_path(traces, wanted, ordering)
+            yield from filtered(traces, path.pages(traces, None), wanted, sessions)
 
-    def assessed_sessions(self, places: Sequence[str], wanted: TraceFilter) -> Sessions:
-        """For each term about assessments: the sessions that one speaks of as a whole.
+    def assessed_sessions(
+        self, experiment_ids: Sequence[str], wanted: TraceFilter
+    ) -> AssessedSessions:
+        """For each term about assessments, the sessions that a matching assessment is about.
 
-        Traces with such assessments are noted, so that this reads them and no others.
+        Notes name the traces with such assessments, so no others are read.
         """
         if not wanted.assessments:
             return {}
-        found = records(self.table, self._session_assessed(places))
+        found = records(self.table, self._traces_with_session_assessments(experiment_ids))
         return {
             term: frozenset(
                 trace.session
                 for trace in found
-                if trace.session is not None and _speaks_of_session(trace, term)
+                if trace.session is not None and _is_about_session(trace, term)
             )
             for term in wanted.assessments
         }
 
-    def _session_assessed(self, places: Sequence[str]) -> list[Item]:
-        noted = []
-        for place in places:
-            query = Query(
-                experiment_keys.experiment_pk(place), where=trace_keys.SESSION_ASSESSED.on()
-            )
-            noted += [
-                TracePlace(place, str(note["trace_id"])).key for note in self.table.items(query)
-            ]
-        return list(self.table.get_many(noted).values())
+    def _traces_with_session_assessments(self, experiment_ids: Sequence[str]) -> list[Item]:
+        """The traces with an assessment about their whole session."""
+        keys = [
+            Key(pk, trace_keys.trace(str(note["trace_id"])))
+            for pk in map(experiment_keys.experiment_pk, experiment_ids)
+            for note in self.table.items(Query(pk, where=trace_keys.SESSION_ASSESSED.on()))
+        ]
+        return list(self.table.get_many(keys).values())
 
 
-def _speaks_of_session(trace: TraceRecord, term: AssessmentTerm) -> bool:
-    found = term.found_by()
-    return any(one.speaks_of_session and found(one) for one in trace.assessments)
+def _is_about_session(trace: TraceRecord, term: AssessmentTerm) -> bool:
+    found = term.matcher()
+    return any(one.is_about_session and found(one) for one in trace.assessments)
 
 
 def _stream(
-    traces: Traces,
+    traces: ExperimentTraces,
     wanted: TraceFilter,
-    sessions: Sessions,
+    sessions: AssessedSessions,
     ordering: Ordering,
     after: Position | None,
     size: int,
 ) -> Iterator[TraceRecord]:
-    """The matching traces of one experiment in order, as many as a page can use."""
-    path = next(p for p in able_paths(wanted.comparisons, ordering) if p.is_cheap(traces))
+    """The matching traces of one experiment in order, at least as many as a page shows."""
+    path = _best_path(traces, wanted, ordering)
     if not path.ordered:
-        traces.batch = None
-    found = judged(traces, path.pages(traces, after), wanted, sessions)
+        traces.needed = None
+    found = filtered(traces, path.pages(traces, after), wanted, sessions)
     if path.ordered:
-        yield from settled(((trace.request_time, trace) for trace in found), ordering)
+        yield from sort_groups(((trace.request_time, trace) for trace in found), ordering)
         return
 
     def position(trace: TraceRecord) -> tuple[object, ...]:
@@ -169,25 +179,21 @@ def _stream(
     if after is not None:
         bound = ordering.comparable(after)
         found = (trace for trace in found if position(trace) > bound)
-    # Only as many are held as the page can show, however many there are.
+    # Keeps only as many in memory as the page shows.
     yield from heapq.nsmallest(size + 1, found, key=position)
 
 
-def _found(
-    traces: Traces,
+def _best_path(traces: ExperimentTraces, wanted: TraceFilter, ordering: Ordering) -> Path:
+    return next(p for p in usable_paths(wanted.comparisons, ordering) if p.is_cheap(traces))
+
+
+def filtered(
+    traces: ExperimentTraces,
+    pages: Iterable[list[Item]],
     wanted: TraceFilter,
-    sessions: Sessions,
-    ordering: Ordering,
-    after: Position | None,
+    sessions: AssessedSessions,
 ) -> Iterator[TraceRecord]:
-    path = next(p for p in able_paths(wanted.comparisons, ordering) if p.is_cheap(traces))
-    return judged(traces, path.pages(traces, after), wanted, sessions)
-
-
-def judged(
-    traces: Traces, pages: Iterable[list[Item]], wanted: TraceFilter, sessions: Sessions
-) -> Iterator[TraceRecord]:
-    """Those traces that satisfy a filter; spans are read only where nothing else decides."""
+    """The traces that match a filter; spans are read only of those that match all else."""
     cheap = wanted.cheap_test(sessions)
     with_content = wanted.span_test() if wanted.needs_content else None
     for some in pages:
@@ -204,7 +210,7 @@ def judged(
 
 
 def parse_order(order_by: Sequence[str] | None) -> Ordering:
-    """An order in MLflow's words; the newest first, then by id, where it leaves a choice."""
+    """MLflow's ``order_by``, parsed; ties are ordered newest first, then by id."""
     asked: list[SortKey] = []
     for clause in order_by or []:
         kind, name, ascending = SearchTraceUtils.parse_order_by_for_search_traces(clause)

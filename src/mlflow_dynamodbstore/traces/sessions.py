@@ -1,4 +1,4 @@
-"""Sessions that have come to rest."""
+"""Finding sessions whose last trace lies in a period."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from mlflow.utils.validation import _parse_experiment_id
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.traces.filters import TraceFilter, parse_filter
-from mlflow_dynamodbstore.traces.paths import TIME, Traces
+from mlflow_dynamodbstore.traces.paths import ExperimentTraces
 from mlflow_dynamodbstore.traces.records import TraceRecord, records
-from mlflow_dynamodbstore.traces.search import TraceSearch, judged
+from mlflow_dynamodbstore.traces.search import TraceSearch, filtered
 
 
 class Sessions:
@@ -35,38 +34,38 @@ class Sessions:
         max_results: int | None = None,
         filter_string: str | None = None,
     ) -> list[CompletedSession]:
-        place = str(_parse_experiment_id(experiment_id))
-        if not self.experiment_lookup.is_in_workspace(place):
+        experiment_id = str(_parse_experiment_id(experiment_id))
+        if not self.experiment_lookup.is_in_workspace(experiment_id):
             return []
         wanted = parse_filter(filter_string)
-        latest = self._latest_of_sessions(place, min_last_trace_timestamp_ms)
-        resting = [
+        latest = self._latest_times(experiment_id, min_last_trace_timestamp_ms)
+        completed = [
             (time, session)
             for session, time in latest.items()
             if time <= max_last_trace_timestamp_ms
         ]
         found: list[CompletedSession] = []
-        for time, session in sorted(resting):
+        for time, session in sorted(completed):
             if max_results is not None and len(found) >= max_results:
                 break
-            first = self._first_of_session(place, session)
-            if filter_string and not self._any_trace_matches(place, first, wanted):
+            first = self._first_traces(experiment_id, session)
+            if filter_string and not self._any_matches(experiment_id, first, wanted):
                 continue
             found.append(CompletedSession(session, first[0].request_time, time))
         return found
 
-    def _latest_of_sessions(self, place: str, since: int) -> dict[str, int]:
-        """The sessions with a trace since a time, each with the time of its latest."""
-        recent = TraceFilter(comparisons=(Comparison(ATTRIBUTE, TIME, ">=", since),))
+    def _latest_times(self, experiment_id: str, since: int) -> dict[str, int]:
+        """The sessions with a trace since a time, each with the time of its last trace."""
+        recent = TraceFilter.in_period(since)
         latest: dict[str, int] = {}
-        for trace in self.trace_search.matching_traces([place], recent):
+        for trace in self.trace_search.matching_traces([experiment_id], recent):
             if trace.session is not None:
                 latest[trace.session] = max(latest.get(trace.session, since), trace.request_time)
         return latest
 
-    def _first_of_session(self, place: str, session: str) -> list[TraceRecord]:
-        """The first trace of a session, or all that began at its time."""
-        traces = Traces(self.table, place, 10)
+    def _first_traces(self, experiment_id: str, session: str) -> list[TraceRecord]:
+        """The first trace of a session, or all traces that began at that time."""
+        traces = ExperimentTraces(self.table, experiment_id, 10)
         first: list[TraceRecord] = []
         for page in traces.pages(index_keys.traces_of_session(session), "LSI5", descending=False):
             for trace in records(self.table, page):
@@ -75,10 +74,10 @@ class Sessions:
                 first.append(trace)
         return first
 
-    def _any_trace_matches(
-        self, place: str, traces: Iterable[TraceRecord], wanted: TraceFilter
+    def _any_matches(
+        self, experiment_id: str, traces: Iterable[TraceRecord], wanted: TraceFilter
     ) -> bool:
-        sessions = self.trace_search.assessed_sessions([place], wanted)
-        own = Traces(self.table, place)
-        found = judged(own, [[trace.item for trace in traces]], wanted, sessions)
+        sessions = self.trace_search.assessed_sessions([experiment_id], wanted)
+        own = ExperimentTraces(self.table, experiment_id)
+        found = filtered(own, [[trace.item for trace in traces]], wanted, sessions)
         return next(found, None) is not None

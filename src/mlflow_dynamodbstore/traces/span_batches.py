@@ -1,4 +1,4 @@
-"""A batch of spans of one trace: what it says about the trace, and how it is stored."""
+"""A batch of spans of one trace: what it adds to the trace, and how it is stored."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from mlflow.utils.validation import _validate_trace_tag
 
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put
-from mlflow_dynamodbstore.table.values import TTL, Key, Value
+from mlflow_dynamodbstore.table.values import Key, Value
 from mlflow_dynamodbstore.traces.facts import Facts, fact_of, plain_text
+from mlflow_dynamodbstore.traces.items import item_at
 
 _logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ _RESERVED_RESOURCES = ("telemetry.sdk.", "mlflow.")
 
 
 class StoredSpan(NamedTuple):
-    """A span as it is kept: its JSON, and what it is found and sorted by."""
+    """A stored span: its JSON, and the fields it is found and sorted by."""
 
     span_id: str
     parent_id: str | None
@@ -46,7 +47,7 @@ class StoredSpan(NamedTuple):
 
 @dataclass
 class SpanBatch:
-    """The spans of one trace that came together."""
+    """Spans of one trace that were sent together."""
 
     facts: Facts = field(default_factory=dict)
     spans: dict[str, StoredSpan] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class SpanBatch:
 
     @property
     def last_ms(self) -> int | None:
-        """When the last span that has ended did so."""
+        """When the last span ended; None while none has."""
         ends = [fact.end_ns for fact in self.facts.values() if fact.end_ns is not None]
         return max(ends) // 1_000_000 if ends else None
 
@@ -75,7 +76,7 @@ class SpanBatch:
 
     @property
     def tags(self) -> dict[str, str]:
-        """What becomes tags of the trace; a tag set by a user wins over a resource attribute."""
+        """The tags for the trace; one set by a user wins over a resource attribute."""
         tags = {TraceTagKey.SPANS_LOCATION: SpansLocation.TRACKING_STORE.value}
         tags.update(self.resource_tags)
         tags.update(self.root_tags)
@@ -83,7 +84,7 @@ class SpanBatch:
         return tags
 
     def preview(self, attribute: str, role: str) -> str | None:
-        """The beginning of what went into the root span, or came out of it."""
+        """The beginning of the inputs or outputs of the root span."""
         value = (self.root_attributes or {}).get(attribute)
         if not value:
             return None
@@ -93,12 +94,11 @@ class SpanBatch:
     def stored(self, head: Key, ttl: int | None) -> tuple[Put, list[Put]]:
         """The item that holds the spans, and the parts to write before it."""
         prepared = large_values.store(head, SPANS, [list(s) for s in self.spans.values()], ttl=ttl)
-        expiry = {} if ttl is None else {TTL: ttl}
-        return Put({"PK": head.pk, "SK": head.sk, **prepared.attributes, **expiry}), prepared.parts
+        return Put(item_at(head, prepared.attributes, ttl)), prepared.parts
 
 
 def batch_of(spans: Sequence[Span]) -> SpanBatch:
-    """Spans of one trace, looked through once."""
+    """A batch of these spans, which are of one trace."""
     batch = SpanBatch()
     for span in spans:
         _add(batch, span)
@@ -108,14 +108,14 @@ def batch_of(spans: Sequence[Span]) -> SpanBatch:
 
 
 def unpacked(rows: Value) -> Iterator[StoredSpan]:
-    """Spans as they were before they were packed."""
+    """Spans from their stored rows."""
     return (StoredSpan(*row) for row in rows or ())
 
 
 def _add(batch: SpanBatch, span: Span) -> None:
     as_stored = translate_span_when_storing(span)
     attributes: dict[str, Any] = as_stored.get("attributes") or {}
-    # Text outside ASCII stays as it is, so that filters on the content find what users type.
+    # Text outside ASCII is not escaped, so that filters on the content find it.
     content = json.dumps(as_stored, cls=TraceJSONEncoder, ensure_ascii=False)
     batch.facts[span.span_id] = fact_of(span, attributes)
     batch.spans[span.span_id] = StoredSpan(
@@ -146,7 +146,7 @@ def _root_status(spans: Sequence[Span]) -> str | None:
 
 
 def _root_tags(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Tags that a client without our API sends as attributes of the root span."""
+    """Tags that a client without MLflow's API sends as attributes of the root span."""
     prefix = SpanAttributeKey.TRACE_TAG_PREFIX
     for name, value in attributes.items():
         if name.startswith(prefix):
@@ -154,7 +154,7 @@ def _root_tags(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _resource_tags(spans: Sequence[Span]) -> dict[str, str]:
-    """What the sending program says about itself, which becomes tags too."""
+    """The resource attributes of the sending program, which become tags too."""
     resources = (getattr(span._span, "resource", None) for span in spans)  # noqa: SLF001
     resource = next((r for r in resources if r is not None and r.attributes), None)
     if resource is None:
@@ -168,11 +168,11 @@ def _resource_tags(spans: Sequence[Span]) -> dict[str, str]:
 
 
 def _valid_tag(key: str, value: str) -> Iterator[tuple[str, str]]:
-    """A tag as MLflow takes it, or nothing when it does not."""
+    """A tag as MLflow validates it, or nothing when it is invalid."""
     try:
         key, value = _validate_trace_tag(key, value)
     except MlflowException as error:
-        _logger.debug("An attribute cannot become a tag of the trace: %s", error)
+        _logger.debug("An attribute does not become a tag of its trace: %s", error)
         return
     if key == TraceTagKey.TRACE_NAME:
         validate_trace_name(value)

@@ -1,8 +1,8 @@
-"""Logging spans: the first batch of a trace begins it, later ones join it.
+"""Logging spans: the first batch begins a trace, later batches join it.
 
-The first batch is written together with the trace's locator; later ones go to numbered items, so
-that a batch never waits for the others. The trace's own item comes last and is what makes spans
-count: whoever is interrupted sends them again, and a span that came twice counts once.
+The first batch is written together with the trace's locator, later ones to numbered items, so that
+no batch waits for another. The trace's own item is written last and makes the spans count. A client
+that was interrupted sends them again; a span that is sent twice counts once.
 """
 
 from __future__ import annotations
@@ -12,24 +12,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mlflow.entities import Span
-from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import facts, items, merging, span_batches
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
-from mlflow_dynamodbstore.traces.experiments import TraceExperiments
+from mlflow_dynamodbstore.traces.creation import TraceCreation, retried_when_moved
+from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, batch_of
-from mlflow_dynamodbstore.traces.trace_creation import TraceCreation
 
 
 class SpanLog:
@@ -38,15 +36,12 @@ class SpanLog:
     def __init__(
         self,
         context: Context,
-        experiment_lookup: ExperimentLookup,
         trace_lookup: TraceLookup,
         trace_changes: TraceChanges,
         trace_experiments: TraceExperiments,
         trace_creation: TraceCreation,
     ) -> None:
-        self.context = context
         self.table = context.table
-        self.experiment_lookup = experiment_lookup
         self.trace_lookup = trace_lookup
         self.trace_changes = trace_changes
         self.trace_experiments = trace_experiments
@@ -61,74 +56,60 @@ class SpanLog:
             by_trace[span.trace_id].append(span)
         batches = {trace_id: batch_of(some) for trace_id, some in by_trace.items()}
         for trace_id, batch in batches.items():
-            self._log_span_batch(location, trace_id, batch)
+            self._log(location, trace_id, batch)
         return spans
 
-    def _log_span_batch(self, location: str, trace_id: str, batch: SpanBatch) -> None:
+    def _log(self, location: str, trace_id: str, batch: SpanBatch) -> None:
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
-            lambda known: self._join_spans(known, batch),
-            lambda: self.trace_creation.following(
-                lambda: self._begin_with_spans(location, trace_id, batch)
-            ),
+            lambda known: self._join(known, batch),
+            lambda: retried_when_moved(trace_id, lambda: self._begin(location, trace_id, batch)),
         )
 
-    def _begin_with_spans(self, location: str, trace_id: str, batch: SpanBatch) -> None:
-        """Begin a trace with its first spans, or join it where it turns out to be."""
-        experiment = self._experiment_for_spans(location)
+    def _begin(self, location: str, trace_id: str, batch: SpanBatch) -> None:
+        """Begin a trace with its first spans, or add them to the trace where it already lies."""
+        experiment = self.trace_experiments.get(location)
         place = TracePlace(experiment_id_of(experiment), trace_id)
         ttl = self.trace_experiments.expiry()
 
-        def fresh(at: TracePlace) -> Item:
-            return self._fresh_trace(
-                at, self.trace_experiments.artifact_tag(experiment, trace_id), batch, ttl
-            )
+        def make(at: TracePlace) -> Item:
+            return self._new_trace(at, artifact_tag(experiment, trace_id), batch, ttl)
 
         spans, parts = batch.stored(place.spans, ttl)
         self.table.write(parts)
-        home = self.trace_creation.locate_trace(place, ttl, [spans])
-        if home is None:
-            item, begun = self.trace_creation.begin_trace(place, fresh)
+        located = self.trace_creation.write_locator(place, ttl, [spans])
+        if located is None:
+            item, begun = self.trace_creation.begin(place, make)
             if not begun:
-                self.merge_spans(item, batch)
+                self.merge(item, batch)
             return
         self.table.write(large_values.removal(spans.item, span_batches.SPANS))
-        item, _ = self.trace_creation.trace_at_home(trace_id, home, fresh)
-        self._join_spans(item, batch)
+        item, _ = self.trace_creation.find_or_begin(located, make)
+        self._join(item, batch)
 
-    def _experiment_for_spans(self, location: str) -> Item:
-        """The experiment spans are sent to; MLflow takes them for deleted ones too."""
-        known = self.trace_experiments.recently_active.get(str(location))
-        if known is not None and known["workspace"] == self.context.workspace():
-            return known
-        item = self.experiment_lookup.get(location, {LifecycleStage.ACTIVE, LifecycleStage.DELETED})
-        if item["lifecycle"] == LifecycleStage.ACTIVE:
-            self.trace_experiments.recently_active.put(experiment_id_of(item), item)
-        return item
-
-    def _fresh_trace(
+    def _new_trace(
         self, place: TracePlace, tags: Mapping[str, str], batch: SpanBatch, ttl: int | None
     ) -> Item:
-        """A new trace as its first spans tell it; its long tags and facts are written."""
+        """A new trace made of its first spans; writes the items of its long tags and facts."""
         begun = merging.begun_by_spans(items.new_trace(place, int(self.table.clock()), ttl), batch)
         made = _with_batch(begun, batch, {}, tags)
         self.table.write([*made.before, *made.parts])
         return made.after
 
-    def _join_spans(self, item: Item, batch: SpanBatch) -> None:
+    def _join(self, item: Item, batch: SpanBatch) -> None:
         """Add spans to a trace that exists."""
         merging.check_takes_spans(item)
-        number, written = self._write_span_batch(item, batch)
+        number, written = self._write(item, batch)
         try:
-            after = self.merge_spans(item, batch, number)
+            after = self.merge(item, batch, number)
         except MlflowException:
             self.table.write([Delete(key) for key in written])
             raise
-        if ttl_of(after) != ttl_of(item):  # it has been given another expiry meanwhile
-            self.table.write(items.dated(written, ttl_of(after)))
+        if ttl_of(after) != ttl_of(item):  # it was given another expiry
+            self.table.write(items.expiry_patches(written, ttl_of(after)))
 
-    def _write_span_batch(self, item: Item, batch: SpanBatch) -> tuple[int, list[Key]]:
-        """Write spans to the next free item of their trace; gives its number and its keys."""
+    def _write(self, item: Item, batch: SpanBatch) -> tuple[int, list[Key]]:
+        """Write spans to the next free item of their trace; returns its number and all keys."""
         place, ttl = trace_place_of(item), ttl_of(item)
         number = int(item.get("batches", 0)) + 1
         while True:
@@ -142,8 +123,8 @@ class SpanLog:
             else:
                 return number, [self.table.schema.key_of(put.item) for put in [spans, *parts]]
 
-    def merge_spans(self, item: Item, batch: SpanBatch, number: int = 0) -> Item:
-        """Let spans that are written count; gives the trace as it then is."""
+    def merge(self, item: Item, batch: SpanBatch, number: int = 0) -> Item:
+        """Count written spans in their trace; returns the trace after that."""
 
         def merged(found: Item) -> Change:
             merging.check_takes_spans(found)
@@ -151,14 +132,14 @@ class SpanLog:
             counted = max(found.get("batches", 0), number)
             return replace(made, after={**made.after, "batches": counted}) if counted else made
 
-        # Not where the trace may have moved to: these spans are written where it lay.
+        # Not followed: these spans are written where the trace lay before it moved.
         return self.trace_changes.change(item, merged, follow=False)
 
 
 def _with_batch(
     item: Item, batch: SpanBatch, known: facts.Facts, tags: Mapping[str, str] | None = None
 ) -> Change:
-    """A trace after a batch of spans."""
+    """The change that adds a batch of spans to a trace."""
     place, ttl = trace_place_of(item), ttl_of(item)
     all_facts = {**known, **batch.facts}
     stored = facts.stored(place.key, all_facts, ttl)

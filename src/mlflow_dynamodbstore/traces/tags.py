@@ -10,17 +10,16 @@ from mlflow.tracing.constant import TraceTagKey
 from mlflow.utils.validation import _validate_trace_tag
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
-from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.optimistic import MOST_TRIES
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
-from mlflow_dynamodbstore.table.errors import Refusal, RefusalCode, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.changes import EXISTS, Change, TraceChanges
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges, patch_with
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
@@ -29,14 +28,9 @@ class TraceTags:
     """Setting and deleting tags."""
 
     def __init__(
-        self,
-        context: Context,
-        experiment_lookup: ExperimentLookup,
-        trace_lookup: TraceLookup,
-        trace_changes: TraceChanges,
+        self, context: Context, trace_lookup: TraceLookup, trace_changes: TraceChanges
     ) -> None:
         self.table = context.table
-        self.experiment_lookup = experiment_lookup
         self.trace_lookup = trace_lookup
         self.trace_changes = trace_changes
 
@@ -49,67 +43,63 @@ class TraceTags:
             return
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
-            lambda known: self._tag_trace(known, key, value),
+            lambda known: self._tag(trace_place_of(known), ttl_of(known), key, value),
             lambda: self._tag_located(trace_id, key, value),
         )
 
     def _tag_located(self, trace_id: str, key: str, value: str) -> None:
-        """Set a tag where a trace's locator says it is; again, should it move meanwhile."""
+        """Set a tag of a trace where its locator says; again when the trace has moved."""
         tried: TracePlace | None = None
-        while (place := trace_place_of(trace := self._located_trace(trace_id))) != tried:
+        while (locator := self.trace_lookup.find_locator(trace_id)) is not None:
+            place = TracePlace(str(locator["experiment_id"]), trace_id)
+            if place == tried:
+                break
             try:
-                self._tag_trace(trace, key, value)
+                return self._tag(place, ttl_of(locator), key, value)
             except TraceNotFound:
                 tried = place
-            else:
-                return
         raise TraceNotFound(trace_id)
 
-    def _tag_trace(self, trace: Item, key: str, value: str) -> None:
-        """Set a tag where a trace lies, with the expiry it has."""
-        place, ttl = trace_place_of(trace), ttl_of(trace)
-        # Whoever is about to add spans must notice that they have moved elsewhere.
-        noticed = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
-        self.trace_lookup.forget_image(place.trace_id)
-        for _ in range(MOST_TRIES):
+    def _tag(self, place: TracePlace, ttl: int | None, key: str, value: str) -> None:
+        """Set a tag of a trace, with the expiry of the trace; raises when it is not there."""
+        # A writer that is adding spans must notice that their location changes.
+        generations = {"generation": 1} if key == TraceTagKey.SPANS_LOCATION else {}
+        self.trace_lookup.forget_item(place.trace_id)
+
+        def attempt() -> None:
+            nonlocal ttl
             tag = Put(items.tag_item(place, key, value, ttl))
             attributes = items.tag_writes(place, {key: value}, ttl).attributes
-            changed = Patch(
-                place.key,
-                items.edited(Update(set=attributes, add=noticed)),
-                condition=EXISTS & _expires(ttl),
-            )
-            refused = self._written_with_tag(tag, changed, long=items.OUTSIDE in attributes)
-            if refused is None:
-                return
-            if refused.old is None:
-                break
-            ttl = ttl_of(refused.old)  # it has been given another expiry meanwhile
-        self.table.delete(place.tag(key))
-        raise TraceNotFound(place.trace_id)
-
-    def _written_with_tag(self, tag: Put, changed: Patch, *, long: bool) -> Refusal | None:
-        """Write a tag's own item and its trace's; gives why the latter was refused, if it was.
-
-        The trace tells the value of a short one. A long one stands in its own item alone, which
-        whoever deletes the tag must not remove from under it: so both are written at once.
-        """
-        if not long:
-            outcome = self.table.write([tag], then=[changed])[-1]
-            applied = outcome.status == "applied"
-            return None if applied else Refusal(RefusalCode.CONDITION_FAILED, old=outcome.image)
-        try:
-            self.table.transact([changed, tag])
-        except TransactionCancelled as error:
-            if not error.refused(0):
+            update = items.counted_edit(Update(set=attributes, add=generations))
+            patch = Patch(place.key, update, condition=PRESENT & _expires(ttl))
+            try:
+                self._write(tag, patch, long=items.OUTSIDE in attributes)
+            except ConditionFailed as refused:
+                if refused.old is None:
+                    self.table.delete(place.tag(key))
+                    raise TraceNotFound(place.trace_id) from refused
+                ttl = ttl_of(refused.old)  # it was given another expiry
                 raise
-            return error.reasons[0]
-        return None
+
+        optimistically(f"Trace with ID '{place.trace_id}'", attempt)
+
+    def _write(self, tag: Put, patch: Patch, *, long: bool) -> None:
+        """Write a tag's own item and change its trace; raises when the change is refused.
+
+        A long value is in the tag's own item alone. Both are written in one transaction, so that a
+        deletion of the tag at the same time does not leave the trace without the value.
+        """
+        if long:
+            patch_with(self.table, patch, [tag])
+            return
+        outcome = self.table.write([tag], then=[patch])[-1]
+        if outcome.status != "applied":
+            raise ConditionFailed(old=outcome.image)
 
     def delete_trace_tag(self, trace_id: str, key: str) -> None:
         removed = ("name", "lsi4sk") if key == TraceTagKey.TRACE_NAME else (items.TAG + key,)
 
-        # Not by a condition on the attribute: a dot in its name would be taken for a path.
+        # No condition on the attribute: a dot in its name would make it a path.
         def without(item: Item) -> Change:
             if removed[0] not in item:
                 raise MlflowException(
@@ -121,15 +111,7 @@ class TraceTags:
 
         self.trace_changes.change(self.trace_lookup.get(trace_id), without)
 
-    def _located_trace(self, trace_id: str) -> Item:
-        """Where a trace lies and when it expires, which its locator tells."""
-        found = self.table.get(trace_keys.trace_locator_key(trace_id))
-        if found is None or not self.experiment_lookup.is_in_workspace(str(found["experiment_id"])):
-            raise TraceNotFound(trace_id)
-        key = TracePlace(str(found["experiment_id"]), trace_id).key
-        return {"PK": key.pk, "SK": key.sk, "trace_id": trace_id, TTL: ttl_of(found)}
-
 
 def _expires(ttl: int | None) -> ConditionBase:
-    """That a trace expires at a time, or never."""
+    """A trace expires at this time, or never."""
     return Attr(TTL).not_exists() if ttl is None else Attr(TTL).eq(ttl)

@@ -1,8 +1,8 @@
-"""AWS X-Ray as a source of spans: its segments, read and turned into MLflow's spans.
+"""AWS X-Ray as a source of spans: reads its segments and turns them into MLflow's spans.
 
-A program that exports to X-Ray uses the same 128-bit id for its trace there as MLflow does:
-``tr-<32 hex digits>`` is ``1-<8>-<24>``. Attributes that MLflow set on a span come back from the
-segment's metadata, or from its annotations, in whose names X-Ray writes ``_`` for a dot.
+A trace has the same 128-bit id in X-Ray and in MLflow: ``tr-<32 hex digits>`` is ``1-<8>-<24>``.
+Attributes that MLflow has set on a span are in the segment's metadata, or in its annotations, in
+whose names X-Ray writes ``_`` for a dot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 from mlflow.tracing.constant import SpanAttributeKey
 
 MOST_TRACES_AT_ONCE = 5
-"""What X-Ray takes in one request."""
+"""X-Ray's limit for one request."""
 
 _OTEL_ID = re.compile("tr-([0-9a-f]{8})([0-9a-f]{24})")
 _SEGMENT_ID = re.compile("[0-9a-f]{16}")
@@ -40,7 +40,7 @@ _MLFLOW_NAMES = {
 
 
 class XRayClient(Protocol):
-    """What is used of boto3's client."""
+    """The part of boto3's client that is used."""
 
     def batch_get_traces(self, **request: Any) -> dict[str, Any]:
         """One page of up to five traces."""
@@ -54,7 +54,7 @@ class XRay:
 
     @classmethod
     def in_region(cls, region: str) -> XRay:
-        """With the credentials that AWS's usual chain finds."""
+        """X-Ray in a region, with the credentials of AWS's usual chain."""
         import boto3  # noqa: PLC0415 - needed only where X-Ray is
 
         return cls(boto3.client("xray", region_name=region))
@@ -71,21 +71,21 @@ class XRay:
                 found.setdefault(mlflow_id, []).extend(spans_from(mlflow_id, documents))
         return {trace_id: spans for trace_id, spans in found.items() if spans}
 
-    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
 
         try:
             return self._client.batch_get_traces(**request)
         except (BotoCoreError, ClientError) as error:
             raise MlflowException(
-                f"AWS X-Ray could not be asked for spans: {error}",
+                f"AWS X-Ray did not return the spans: {error}",
                 error_code=TEMPORARILY_UNAVAILABLE,
             ) from error
 
     def _pages(self, names: list[str]) -> Iterator[dict[str, Any]]:
         request: dict[str, Any] = {"TraceIds": names}
         while names:
-            answer = self._asked(request)
+            answer = self._request(request)
             yield from answer.get("Traces", [])
             if not answer.get("NextToken"):
                 return
@@ -93,13 +93,13 @@ class XRay:
 
 
 def xray_id(trace_id: str) -> str | None:
-    """The id of a trace in X-Ray, or None when it cannot be there."""
+    """The id of a trace in X-Ray, or None when it has no valid one."""
     found = _OTEL_ID.fullmatch(trace_id)
     return None if found is None else f"1-{found[1]}-{found[2]}"
 
 
 def spans_from(trace_id: str, documents: Iterable[Mapping[str, Any]]) -> list[Span]:
-    """The segments of a trace and what is nested in them, as spans."""
+    """The segments of a trace and their subsegments, as spans."""
     spans = []
     for document in documents:
         for segment, parent in _flattened(document, document.get("parent_id")):
@@ -133,24 +133,24 @@ def _span(trace_id: str, segment: Mapping[str, Any], parent: str | None) -> Span
                 **_attributes(segment),
                 SpanAttributeKey.REQUEST_ID: json.dumps(trace_id),
             },
-            "events": [*_exceptions(segment)],
+            "events": [*_exception_events(segment)],
         }
     )
 
 
 def _nanoseconds(seconds: float | None) -> int | None:
-    """X-Ray's floating seconds; their microseconds are exact, what is beyond is noise."""
+    """Nanoseconds from X-Ray's float of seconds, which is exact to the microsecond."""
     return None if seconds is None else round(seconds * 1_000_000) * 1000
 
 
 def _status(segment: Mapping[str, Any]) -> dict[str, str]:
     if any(segment.get(flag) for flag in ("fault", "error", "throttle")):
-        return {"code": "ERROR", "message": next((e["message"] for e in _thrown(segment)), "")}
+        return {"code": "ERROR", "message": next((e["message"] for e in _exceptions(segment)), "")}
     return {"code": "UNSET" if segment.get("in_progress") else "OK", "message": ""}
 
 
 def _attributes(segment: Mapping[str, Any]) -> dict[str, str]:
-    """Annotations, metadata and X-Ray's own blocks, each value as JSON, as MLflow keeps them."""
+    """Annotations, metadata and X-Ray's own blocks; each value as JSON, as in MLflow's spans."""
     found: dict[str, Any] = {}
     for block in ("http", "aws", "sql", "service"):
         if segment.get(block):
@@ -164,7 +164,7 @@ def _attributes(segment: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _as_json(value: Any) -> str:
-    """A value as JSON; a text that is JSON already came from MLflow and stays as it is."""
+    """A value as JSON; a text that is JSON already comes from MLflow and stays unchanged."""
     if isinstance(value, str):
         try:
             json.loads(value)
@@ -174,15 +174,15 @@ def _as_json(value: Any) -> str:
     return json.dumps(value)
 
 
-def _thrown(segment: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _exceptions(segment: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     cause = segment.get("cause")
     for one in (cause.get("exceptions") or []) if isinstance(cause, dict) else []:
         yield {"type": str(one.get("type", "")), "message": str(one.get("message", ""))}
 
 
-def _exceptions(segment: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _exception_events(segment: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     time = _nanoseconds(segment.get("end_time") or segment["start_time"])
-    for one in _thrown(segment):
+    for one in _exceptions(segment):
         yield {
             "name": "exception",
             "time_unix_nano": time,

@@ -1,7 +1,7 @@
-"""Spans that are not stored here, fetched from X-Ray and kept.
+"""Fetching spans from X-Ray and keeping them.
 
-X-Ray forgets after 30 days. What was asked for once is kept as the trace's own spans and served
-from here afterwards; :meth:`XRaySpans.cache_spans` keeps the rest in time.
+X-Ray keeps spans for 30 days. Fetched spans are stored as the trace's own and read from here
+afterwards; :meth:`XRaySpans.fill_cache` fetches the rest before X-Ray deletes them.
 """
 
 from __future__ import annotations
@@ -11,39 +11,37 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from mlflow.entities import Span
-from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.shared.policies import DAY
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.traces import items, span_batches
+from mlflow_dynamodbstore.traces import span_batches
+from mlflow_dynamodbstore.traces.facts import FACTS
 from mlflow_dynamodbstore.traces.filters import TraceFilter
-from mlflow_dynamodbstore.traces.items import ttl_of
+from mlflow_dynamodbstore.traces.items import keeps_spans_here, ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceNotFound
-from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.search import TraceSearch
 from mlflow_dynamodbstore.traces.span_batches import batch_of
 from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.xray import MOST_TRACES_AT_ONCE, XRay
 
 XRAY_REGION = "xray_region"
-"""Setting in CONFIG: the region whose X-Ray is asked; nothing is asked without it."""
+"""Setting in CONFIG: the region of X-Ray, which is off without it."""
 XRAY_VARIABLE = "MLFLOW_DYNAMODBSTORE_XRAY_REGION"
-"""Environment variable that wins over the setting."""
+"""Environment variable that overrides the setting."""
 XRAY_DAYS = 30
-_LOCATION = items.TAG + TraceTagKey.SPANS_LOCATION
 
 
 @dataclass(frozen=True)
 class CacheProgress:
-    """How far filling the cache has come."""
+    """The progress of filling the cache."""
 
     looked_at: int = 0
     stored_already: int = 0
@@ -52,7 +50,7 @@ class CacheProgress:
 
 
 class XRaySpans:
-    """X-Ray behind the store."""
+    """Spans of traces that X-Ray has and this table lacks."""
 
     def __init__(
         self,
@@ -66,24 +64,26 @@ class XRaySpans:
         self.experiment_lookup = experiment_lookup
         self.trace_search = trace_search
         self.span_log = span_log
+        self._clients: BoundedCache[str, XRay] = BoundedCache()
 
     @property
-    def asks_xray(self) -> bool:
-        """Whether X-Ray is switched on."""
+    def is_on(self) -> bool:
+        """Whether a region of X-Ray is configured."""
         return self._xray() is not None
 
     def _xray(self) -> XRay | None:
-        """X-Ray, where it is switched on."""
+        """X-Ray in the configured region, or None."""
         region = os.environ.get(XRAY_VARIABLE) or self.policies.get(XRAY_REGION)
         if not region:
             return None
-        known: tuple[str, XRay] | None = getattr(self, "_xray_client", None)
-        if known is None or known[0] != region:
-            known = self._xray_client = (str(region), XRay.in_region(str(region)))
-        return known[1]
+        xray = self._clients.get(str(region))
+        if xray is None:
+            xray = XRay.in_region(str(region))
+            self._clients.put(str(region), xray)
+        return xray
 
-    def fetch_missing_spans(self, traces: Sequence[Item]) -> set[str]:
-        """Fetch and keep the spans of those traces that have none; gives the ids of those found."""
+    def fetch_missing(self, traces: Sequence[Item]) -> set[str]:
+        """Fetch and store the spans of traces that have none; returns the ids of those found."""
         missing = [trace_place_of(item).trace_id for item in traces if _lacks_spans(item)]
         xray = self._xray() if missing else None
         if xray is None:
@@ -92,28 +92,28 @@ class XRaySpans:
         found: set[str] = set()
         for some in batched(missing, MOST_TRACES_AT_ONCE):
             for trace_id, spans in xray.spans_of(some).items():
-                if self._keep_spans(by_id[trace_id], spans):
+                if self._store(by_id[trace_id], spans):
                     found.add(trace_id)
         return found
 
-    def _keep_spans(self, item: Item, spans: list[Span]) -> bool:
-        """Store fetched spans as the trace's own; False when the trace is gone meanwhile."""
+    def _store(self, item: Item, spans: list[Span]) -> bool:
+        """Store fetched spans as the trace's own; False when the trace is gone."""
         batch = batch_of(spans)
         head, parts = batch.stored(trace_place_of(item).spans, ttl_of(item))
         self.table.write(parts)
         try:
             self.table.put(head.item, condition=ABSENT)
         except ConditionFailed:
-            # Another process has kept them already.
+            # Another process has stored them already.
             self.table.write(large_values.removal(head.item, span_batches.SPANS))
         try:
-            self.span_log.merge_spans(item, batch)
+            self.span_log.merge(item, batch)
         except TraceNotFound:
             self.table.delete(trace_place_of(item).spans)
             return False
         return True
 
-    def cache_spans(
+    def fill_cache(
         self,
         experiment_ids: Iterable[str] | None = None,
         days: int = XRAY_DAYS,
@@ -121,20 +121,18 @@ class XRaySpans:
     ) -> CacheProgress:
         """Fetch the spans of all traces of the last days that have none here.
 
-        Experiments that are named may be of any workspace. It can be interrupted and run again at
-        any time: what is kept is not fetched again.
+        Named experiments may be of any workspace. It can be interrupted and run again: stored spans
+        are not fetched again.
         """
-        places = (
-            self.experiment_lookup.ids()
-            if experiment_ids is None
-            else [str(int(one)) for one in experiment_ids]
-        )
-        since = int((self.table.clock() - days * DAY) * 1000)
-        recent = TraceFilter(comparisons=(Comparison(ATTRIBUTE, TIME, ">=", since),))
+        if experiment_ids is None:
+            experiment_ids = self.experiment_lookup.ids()
+        searched = [str(int(one)) for one in experiment_ids]
+        recent = TraceFilter.in_period(int((self.table.clock() - days * DAY) * 1000))
+        found = self.trace_search.matching_traces(searched, recent)
         reached = CacheProgress()
-        for some in batched(self.trace_search.matching_traces(places, recent), MOST_TRACES_AT_ONCE):
+        for some in batched(found, MOST_TRACES_AT_ONCE):
             lacking = [trace.item for trace in some if _lacks_spans(trace.item)]
-            cached = len(self.fetch_missing_spans(lacking))
+            cached = len(self.fetch_missing(lacking))
             reached = replace(
                 reached,
                 looked_at=reached.looked_at + len(some),
@@ -148,7 +146,4 @@ class XRaySpans:
 
 def _lacks_spans(item: Item) -> bool:
     """Whether a trace has no spans here and none in an archive."""
-    return "facts" not in item and item.get(_LOCATION) in (
-        None,
-        SpansLocation.TRACKING_STORE.value,
-    )
+    return FACTS not in item and keeps_spans_here(item)

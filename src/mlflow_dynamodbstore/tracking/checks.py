@@ -1,8 +1,8 @@
 """MLflow's validation of what is logged, asked once for each name.
 
-A training loop logs the same few names over and over, and MLflow takes longer to look at one than
-the embedded engine to store it. What it said of a name is remembered here; whatever is out of the
-ordinary in the least goes to MLflow each time, for its answer and its words.
+A training loop logs the same few names over and over, and MLflow takes longer to validate one than
+the embedded engine to store it. Its answer for a name is remembered here. Anything unusual goes to
+MLflow each time, for its answer and its message.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PLAIN_LENGTH = 250
 def checked_points(metrics: Sequence[Metric], *, alone: bool = False) -> dict[str, list[Point]]:
     """The points of each key, or MLflow's error for the first metric it refuses.
 
-    Of a metric that came alone MLflow does not say which of the batch it is.
+    For a metric that came ``alone``, the error does not name its position in a batch.
     """
     points: dict[str, list[Point]] = {}
     for index, metric in enumerate(metrics):
-        # Each of these is a call of a function of MLflow's, so none is asked twice.
+        # Each of these calls a property of MLflow's, so none is read twice.
         key, value, timestamp, step = metric.key, metric.value, metric.timestamp, metric.step
         if not (
             type(value) is float

@@ -8,25 +8,22 @@ from collections.abc import Iterable, Sequence
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import (
-    RESOURCE_DOES_NOT_EXIST,
-)
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.shared.bulk import batched, empty_partition
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, names_experiment
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.experiment_items import (
-    entry_key,
-)
+from mlflow_dynamodbstore.shared.experiment_items import entry_key
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of, run_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.run_lookup import RunFacts, start_time_of
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.table.versions import upgrade_of
@@ -36,13 +33,13 @@ from mlflow_dynamodbstore.tracking.runs import Runs
 _logger = logging.getLogger(__name__)
 
 RUNS_TO = "runs_to"
-"""Attribute of META: the stage its runs are being brought to; gone once all are there."""
+"""Attribute of META: the stage that its runs are being given; removed once all have it."""
 RUNS_AT_ONCE = 500
 ACTIVE, DELETED = LifecycleStage.ACTIVE, LifecycleStage.DELETED
 
 
 class ExperimentDeletion:
-    """Brings an experiment and its runs from one lifecycle stage to the other."""
+    """Moves an experiment and its runs from one lifecycle stage to the other."""
 
     def __init__(
         self,
@@ -61,44 +58,47 @@ class ExperimentDeletion:
         self.runs = runs
 
     def delete_experiment(self, experiment_id: str | int) -> None:
-        meta = self._turned(experiment_id, ACTIVE, DELETED)
+        meta = self._set_stage(experiment_id, ACTIVE, DELETED)
         self.experiment_lookup.forget(experiment_id_of(meta))
-        # Who saw the experiment active may have begun a run behind the walk: look until none is.
-        while self._delete_runs(meta) and self._is_on_its_way(meta, DELETED):
+        # A call that saw the experiment active may have added a run: repeat until there is none.
+        while self._delete_runs(meta) and self._has_pending_runs(meta, DELETED):
             pass
-        self._runs_are_there(meta, DELETED)
+        self._clear_pending_runs(meta, DELETED)
 
     def _delete_runs(self, meta: Item) -> bool:
-        """Give the active runs of a deleted experiment its stage; whether to look for others.
+        """Delete the active runs of a deleted experiment; returns whether to look for more.
 
-        Nothing is left to do once there is none, or when the experiment is no longer deleted.
+        There is no need once none is found, or when the experiment is no longer deleted.
         """
         found = False
         for runs in batched(self._runs_in(meta, ACTIVE), RUNS_AT_ONCE):
             found = True
-            if not self._stays(meta, self._change_runs(runs, DELETED), DELETED):
+            if not self._reconcile_runs(meta, self._set_stage_of_runs(runs, DELETED), DELETED):
                 return False
             self.table.map(lambda run: self.context.events.run_deleted(run_id_of(run)), runs)
         return found
 
     def restore_experiment(self, experiment_id: str | int) -> None:
-        meta = self._turned(experiment_id, DELETED, ACTIVE)
+        meta = self._set_stage(experiment_id, DELETED, ACTIVE)
         for runs in batched(self._runs_in(meta, DELETED), RUNS_AT_ONCE):
-            alone = [run for run in runs if _was_deleted_by_itself(run)]
+            alone = [run for run in runs if _was_deleted_alone(run)]
             for run in alone:
                 self.runs.restore(RunFacts.of(run))
-            others = [run for run in runs if not _was_deleted_by_itself(run)]
-            if not self._stays(meta, alone + self._change_runs(others, ACTIVE), ACTIVE):
+            others = [run for run in runs if not _was_deleted_alone(run)]
+            if not self._reconcile_runs(
+                meta, alone + self._set_stage_of_runs(others, ACTIVE), ACTIVE
+            ):
                 return
-        self._runs_are_there(meta, ACTIVE)
+        self._clear_pending_runs(meta, ACTIVE)
 
-    def _turned(self, experiment_id: str | int, before: str, after: str) -> Item:
-        """Bring an experiment from one stage to the other.
+    def _set_stage(self, experiment_id: str | int, before: str, after: str) -> Item:
+        """Move an experiment from one stage to the other, before its runs.
 
-        The experiment goes first, so that no runs are begun in it while its runs follow. Should
-        that be interrupted, META still says so, and the same call made again goes on.
+        So no runs are added to it while its runs follow. Until all have, META names their stage,
+        so that the same call continues after an interruption.
         """
-        while True:
+
+        def attempt() -> Item:
             meta = self.experiment_lookup.get(experiment_id)
             if meta.get(RUNS_TO) == after:
                 return meta
@@ -107,11 +107,13 @@ class ExperimentDeletion:
                     f"No Experiment with id={experiment_id_of(meta)} exists",
                     RESOURCE_DOES_NOT_EXIST,
                 )
-            if self._turn(meta, after):
-                return meta
+            self._write_stage(meta, after)
+            return meta
 
-    def _turn(self, meta: Item, stage: str) -> bool:
-        """Give an experiment as it was read another stage; False when it has changed since.
+        return optimistically(f"Experiment {experiment_id}", attempt)
+
+    def _write_stage(self, meta: Item, stage: str) -> None:
+        """Give an experiment another stage, unless it has changed since it was read.
 
         A deleted experiment expires, and its name is free again at the same moment.
         """
@@ -121,23 +123,17 @@ class ExperimentDeletion:
             changes[TTL] = ttl
         undated = () if ttl is not None else (TTL,)
         same = Attr("name").eq(meta["name"]) & Attr("lifecycle").eq(meta["lifecycle"])
-        own = Attr("experiment_id").eq(experiment_id_of(meta))
-        try:
-            self.table.transact(
-                [
-                    Patch(
-                        self.table.schema.key_of(meta),
-                        Update(set={**upgrade_of(meta), **changes, RUNS_TO: stage}, remove=undated),
-                        condition=same,
-                    ),
-                    Patch(entry_key(meta), Update(set=changes, remove=undated), condition=own),
-                ]
-            )
-        except TransactionCancelled as error:
-            if error.any_refused:
-                return False
-            raise
-        return True
+        own = names_experiment(experiment_id_of(meta))
+        self.table.transact(
+            [
+                Patch(
+                    self.table.schema.key_of(meta),
+                    Update(set={**upgrade_of(meta), **changes, RUNS_TO: stage}, remove=undated),
+                    condition=same,
+                ),
+                Patch(entry_key(meta), Update(set=changes, remove=undated), condition=own),
+            ]
+        )
 
     def _runs_in(self, meta: Item, stage: str) -> Iterable[Item]:
         where = index_keys.runs_by_lifecycle(stage).on("lsi1sk")
@@ -145,18 +141,18 @@ class ExperimentDeletion:
             Query(str(meta["PK"]), where=where, index="LSI1", limit=RUNS_AT_ONCE)
         )
 
-    def _change_runs(self, runs: Sequence[Item], stage: str) -> list[Item]:
-        """Give runs another stage, and no expiry: they stay as long as their experiment does.
+    def _set_stage_of_runs(self, runs: Sequence[Item], stage: str) -> list[Item]:
+        """Give runs another stage, without an expiry: they stay as long as their experiment.
 
-        Returns those that had the stage they were read with. One that was deleted by itself since
-        then expires, and stays deleted.
+        Returns the runs that were changed. One that was deleted on its own since it was read has
+        an expiry, and stays deleted.
         """
         now = self.context.now_ms()
         outcomes = self.table.write(
             [
                 Patch(
                     self.table.schema.key_of(run),
-                    _run_in_stage(run, stage, now),
+                    _stage_update(run, stage, now),
                     condition=_is_as_read(run),
                 )
                 for run in runs
@@ -166,14 +162,14 @@ class ExperimentDeletion:
             self.run_admission.forget(run_id_of(run))
         return [run for run, done in zip(runs, outcomes, strict=True) if done.status == "applied"]
 
-    def _stays(self, meta: Item, runs: Sequence[Item], stage: str) -> bool:
+    def _reconcile_runs(self, meta: Item, runs: Sequence[Item], stage: str) -> bool:
         """Whether an experiment still has the stage that some of its runs were just given.
 
-        If not, whoever turned it round may have passed these runs before: they follow it here.
+        If not, the call that changed the experiment may have missed these runs: they follow here.
         """
         given = stage
         while (now := self._stage_of(meta)) not in (None, given):
-            self._change_runs([{**run, "lifecycle": given} for run in runs], str(now))
+            self._set_stage_of_runs([{**run, "lifecycle": given} for run in runs], str(now))
             given = str(now)
         return now == stage
 
@@ -182,25 +178,25 @@ class ExperimentDeletion:
         now = self.table.get(self.table.schema.key_of(meta))
         return None if now is None else str(now["lifecycle"])
 
-    def _is_on_its_way(self, meta: Item, stage: str) -> bool:
-        """Whether an experiment's runs are still to be brought to a stage."""
+    def _has_pending_runs(self, meta: Item, stage: str) -> bool:
+        """Whether an experiment's runs are still being given a stage."""
         now = self.table.get(self.table.schema.key_of(meta))
         return now is not None and now.get(RUNS_TO) == stage
 
-    def _runs_are_there(self, meta: Item, stage: str) -> None:
+    def _clear_pending_runs(self, meta: Item, stage: str) -> None:
         key = self.table.schema.key_of(meta)
         try:
             self.table.update(key, Update(remove=(RUNS_TO,)), condition=Attr(RUNS_TO).eq(stage))
         except ConditionFailed:
-            return  # somebody has turned the experiment round meanwhile, or removed it
+            return  # another call has changed the stage again, or removed the experiment
 
     def hard_delete_experiment(self, experiment_id: str | int) -> None:
         """Remove a deleted experiment and all that belongs to it, for good; for ``mlflow gc``."""
         meta = self.experiment_lookup.get(experiment_id, {DELETED})
         key = self.table.schema.key_of(meta)
-        # The experiment last: until then a second try finds it and goes on.
+        # The experiment last: until then a second call finds it and continues.
         empty_partition(self.table, key.pk, keep=frozenset({key.sk}))
-        own = Attr("experiment_id").eq(experiment_id_of(meta)) | ABSENT
+        own = names_experiment(experiment_id_of(meta)) | ABSENT
         self.table.transact(
             [
                 Delete(key, condition=Attr("lifecycle").eq(DELETED)),
@@ -212,18 +208,18 @@ class ExperimentDeletion:
         )
 
 
-def _was_deleted_by_itself(run: Item) -> bool:
-    """Whether a run was deleted before its experiment was, which dated its items too."""
+def _was_deleted_alone(run: Item) -> bool:
+    """Whether a run was deleted before its experiment was, which gave its items an expiry."""
     return TTL in run
 
 
 def _is_as_read(run: Item) -> ConditionBase:
-    """That a run still has the stage it was read with, and was not deleted by itself since."""
+    """A run still has the stage it was read with, and was not deleted on its own since."""
     same = Attr("lifecycle").eq(run["lifecycle"])
     return same if run["lifecycle"] == ACTIVE else same & Attr(TTL).not_exists()
 
 
-def _run_in_stage(run: Item, stage: str, now_ms: int) -> Update:
+def _stage_update(run: Item, stage: str, now_ms: int) -> Update:
     in_stage = index_keys.lsi1_run(run_id_of(run), stage, start_time_of(run))
     changes: Item = {"lifecycle": stage, "lsi1sk": in_stage}
     if stage == DELETED:

@@ -1,8 +1,8 @@
 """Reading and searching experiments.
 
-A search reads the entries of the workspace (all, or those of one name or of a beginning of names),
-judges and sorts them, and then reads the experiments of one page. Only a filter on tags makes it
-read every experiment that the rest of the filter leaves.
+A search reads the entries of the workspace (all, or those with one name or with a prefix), filters
+and sorts them, and then reads the experiments of one page. Only a filter on tags makes it read
+every experiment that matches the other terms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import (
     LONG_TAGS,
-    Entry,
+    ExperimentEntry,
     Tags,
     all_tags,
     experiment_entity,
@@ -77,7 +77,7 @@ class ExperimentQuery:
 
     @property
     def name_prefix(self) -> str:
-        """What every name begins with that can match."""
+        """The prefix of every name that can match."""
         patterns = [str(c.value) for c in self._of("name") if c.comparator == "LIKE"]
         return max(map(fixed_prefix, patterns), key=len, default="")
 
@@ -106,12 +106,12 @@ class ExperimentSearch:
 
     def get_experiment_by_name(self, experiment_name: str) -> Experiment | None:
         guard_key = access_keys.experiment_name_guard(experiment_name, self.context.workspace())
-        # A second look where the experiment was renamed or removed between the two reads.
+        # A second time if the experiment was renamed or removed between the two reads.
         for _ in range(2):
             guard = self.table.get(guard_key)
             if guard is None:
                 return None
-            meta = self.table.get(Entry.of(guard).key)
+            meta = self.table.get(ExperimentEntry.of(guard).key)
             if meta is not None and meta["name"] == experiment_name:
                 self.experiment_lookup.note(meta)
                 return self._experiments([meta])[0]
@@ -145,7 +145,7 @@ class ExperimentSearch:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _matching(self, query: ExperimentQuery) -> list[Entry]:
+    def _matching(self, query: ExperimentQuery) -> list[ExperimentEntry]:
         """The experiments that a query matches, in no order."""
         holds, entries = all_hold(query.on(ATTRIBUTE)), self._candidates(query)
         found = [entry for entry in entries if entry.lifecycle in query.stages and holds(entry)]
@@ -157,27 +157,27 @@ class ExperimentSearch:
         tagged = all_hold(query.on(TAG))
         return [entry for entry in found if tagged(entry)]
 
-    def _candidates(self, query: ExperimentQuery) -> Iterable[Entry]:
+    def _candidates(self, query: ExperimentQuery) -> Iterable[ExperimentEntry]:
         if query.ids is not None:
-            return [Entry.of_meta(meta) for meta in self._own_metas(query.ids)]
+            return [ExperimentEntry.of_meta(meta) for meta in self._own_metas(query.ids)]
         if query.name is None and not query.name_prefix:
             having = self.experiment_names.ids_having(self.context.workspace(), query.on_name)
             if having is not None:
-                return [Entry.of_meta(meta) for meta in self._own_metas(sorted(having))]
+                return [ExperimentEntry.of_meta(meta) for meta in self._own_metas(sorted(having))]
         if query.name is None:
             return self._entries(query.name_prefix)
         guard = self.table.get(
             access_keys.experiment_name_guard(query.name, self.context.workspace())
         )
-        return [] if guard is None else [Entry.of(guard)]
+        return [] if guard is None else [ExperimentEntry.of(guard)]
 
-    def _entries(self, name_prefix: str = "") -> list[Entry]:
-        """The entries of the active workspace whose names may begin so."""
+    def _entries(self, name_prefix: str = "") -> list[ExperimentEntry]:
+        """The entries of the active workspace whose names may have a prefix."""
         names = access_keys.experiment_names_starting(name_prefix)
         query = Query(access_keys.workspace_pk(self.context.workspace()), where=names.on())
-        return [Entry.of(guard) for guard in self.table.items(query)]
+        return [ExperimentEntry.of(guard) for guard in self.table.items(query)]
 
-    def _metas_of(self, entries: Sequence[Entry]) -> list[Item]:
+    def _metas_of(self, entries: Sequence[ExperimentEntry]) -> list[Item]:
         """The experiments that entries stand for, without those removed meanwhile."""
         read = self.table.get_many(entry.key for entry in entries if entry.meta is None)
         for entry in entries:

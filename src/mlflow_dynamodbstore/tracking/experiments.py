@@ -1,4 +1,4 @@
-"""Experiments: create, rename, tag, delete, restore."""
+"""Experiments: create, rename, tag."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
-from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, IS_ACTIVE, PRESENT, names_experiment
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import (
     NewExperiment,
@@ -41,12 +41,12 @@ from mlflow_dynamodbstore.shared.experiment_items import (
     tag_removal,
 )
 from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID, ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
-from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.versions import upgrade_of
@@ -54,9 +54,7 @@ from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
 
 _logger = logging.getLogger(__name__)
 
-RUNS_TO = "runs_to"
-"""Attribute of META: the stage its runs are being brought to; gone once all are there."""
-ACTIVE, DELETED = LifecycleStage.ACTIVE, LifecycleStage.DELETED
+ACTIVE = LifecycleStage.ACTIVE
 
 
 class Experiments:
@@ -95,7 +93,7 @@ class Experiments:
         for tag in tags or []:
             _validate_experiment_tag(tag.key, tag.value)
         workspace = self.context.workspace()
-        # Looked at first so that a name that is taken does not use up a number.
+        # A name that is taken must not use up a number.
         if self.table.get(access_keys.experiment_name_guard(name, workspace)) is not None:
             raise _name_is_taken(name)
         self.workspaces_in_use.note(workspace)
@@ -103,7 +101,7 @@ class Experiments:
         return self._create(name, workspace, artifact_location, values)
 
     def get_or_create_experiment(self, name: str, tags: list[ExperimentTag]) -> str:
-        """The id of the experiment of a name, created with these tags unless it exists."""
+        """The id of the experiment with a name; created with these tags if there is none."""
         try:
             return self.create_experiment(name, tags=tags)
         except MlflowException as error:
@@ -116,20 +114,22 @@ class Experiments:
             return str(found["experiment_id"])
 
     def _create(self, name: str, workspace: str, artifact_location: str | None, tags: Tags) -> str:
-        while True:
+        def attempt() -> str:
             experiment_id = self._next_experiment_id()
             location = artifact_location or self.workspace_mode.artifact_location(
                 experiment_id, workspace
             )
             now = get_current_time_millis()
-            wanted = self.policies.denormalises
-            new = NewExperiment(experiment_id, name, workspace, location, now, tags, wanted)
-            if self._write_new(new):
-                return experiment_id
+            holds_tag = self.policies.denormalises
+            new = NewExperiment(experiment_id, name, workspace, location, now, tags, holds_tag)
+            self._write_new(new)
+            return experiment_id
+
+        return optimistically("The counter of experiments", attempt)
 
     def _next_experiment_id(self) -> str:
-        """A number that no experiment has; one that was imported may have taken a number."""
-        while True:
+        """A number that no experiment has."""
+        while True:  # without a bound: imported experiments may have taken any number of these
             counter = self.table.update(
                 access_keys.sequence_key("experiment"), Update(add={"value": 1}), returns="new"
             )
@@ -138,43 +138,43 @@ class Experiments:
             if self.table.get(experiment_keys.experiment_key(experiment_id)) is None:
                 return experiment_id
 
-    def _write_new(self, new: NewExperiment) -> bool:
-        """Write an experiment; False when its number is in use. Raises when its name is."""
-        free = ABSENT
+    def _write_new(self, new: NewExperiment) -> None:
+        """Write an experiment; raises ``Outdated`` when its number is taken."""
         tags = new.tag_items()
         self.experiment_names.enter(new.workspace, new.experiment_id, new.name)
-        # The tags first: until the experiment itself is there, nobody sees them.
+        # The tags first: nobody sees them until the experiment itself exists.
         self.table.write([Put(item) for item in tags])
         try:
             self.table.transact(
                 [
-                    Put(new.meta(), condition=free),
-                    Put(new.entry(), condition=free),
+                    Put(new.meta(), condition=ABSENT),
+                    Put(new.entry(), condition=ABSENT),
                     Put(name_rev_item(new.experiment_id, new.name)),
                 ]
             )
         except TransactionCancelled as error:
-            if error.refused(0):  # the number is taken
-                return False
+            if error.refused(0):
+                raise Outdated from error
             self.table.write([Delete(self.table.schema.key_of(item)) for item in tags])
             if error.refused(1):
                 raise _name_is_taken(new.name) from error
             raise
         self.experiment_lookup.note(new.meta())
         self.experiment_names.enter(new.workspace, new.experiment_id, new.name)
-        return True
 
     def rename_experiment(self, experiment_id: str | int, new_name: str) -> None:
         _validate_experiment_name(new_name)
-        while True:
+
+        def attempt() -> None:
             meta = self.experiment_lookup.get(experiment_id)
             if meta["lifecycle"] != ACTIVE:
                 raise MlflowException("Cannot rename a non-active experiment.", INVALID_STATE)
-            if self._rename(meta, new_name):
-                return
+            self._rename(meta, new_name)
 
-    def _rename(self, meta: Item, new_name: str) -> bool:
-        """Rename an experiment as it was read; False when it has changed since."""
+        optimistically(f"Experiment {experiment_id}", attempt)
+
+    def _rename(self, meta: Item, new_name: str) -> None:
+        """Rename an experiment, unless it has changed since it was read."""
         experiment_id, workspace = experiment_id_of(meta), str(meta["workspace"])
         now = get_current_time_millis()
         index = index_keys.experiment_index(
@@ -190,7 +190,6 @@ class Experiments:
                 "last_update_time": now,
             },
         )
-        own = Attr("experiment_id").eq(experiment_id)
         writes: list[TransactWrite] = [
             Patch(
                 self.table.schema.key_of(meta),
@@ -202,9 +201,9 @@ class Experiments:
                         **index,
                     }
                 ),
-                condition=Attr("name").eq(meta["name"]) & Attr("lifecycle").eq(ACTIVE),
+                condition=Attr("name").eq(meta["name"]) & IS_ACTIVE,
             ),
-            Put(entry, condition=ABSENT | own),
+            Put(entry, condition=ABSENT | names_experiment(experiment_id)),
             Put(name_rev_item(experiment_id, new_name)),
         ]
         if new_name != meta["name"]:
@@ -213,49 +212,53 @@ class Experiments:
         try:
             self.table.transact(writes)
         except TransactionCancelled as error:
-            if error.refused(0):
-                return False
-            if error.refused(1):
+            if error.refused(1) and not error.refused(0):
                 raise _name_is_taken(new_name) from error
             raise
         self.experiment_names.enter(workspace, experiment_id, new_name)
         kept = self.experiment_names.entries(workspace, experiment_id, new_name)
         self.experiment_names.leave(workspace, experiment_id, str(meta["name"]), kept)
-        return True
 
     # --- tags -----------------------------------------------------------------------------------
 
     def set_experiment_tag(self, experiment_id: str | int, tag: ExperimentTag) -> None:
         _validate_experiment_tag(tag.key, tag.value)
-        while True:
+
+        def attempt() -> None:
             meta = self.experiment_lookup.get_active(experiment_id)
             item = tag_item(str(meta["PK"]), tag.key, tag.value)
             change = tag_change(meta, tag.key, tag.value, self.policies.denormalises)
-            if _changed(self.table, meta, change, Put(item)):
-                return
+            self._write_tag(meta, change, Put(item))
+
+        optimistically(f"Experiment {experiment_id}", attempt)
 
     def delete_experiment_tag(self, experiment_id: str | int, key: str) -> None:
-        while True:
+        def attempt() -> None:
             meta = self.experiment_lookup.get_active(experiment_id)
-            place = Key(str(meta["PK"]), experiment_keys.experiment_tag(key))
-            removal = Delete(place, condition=PRESENT)
+            tag_key = Key(str(meta["PK"]), experiment_keys.experiment_tag(key))
             try:
-                if _changed(self.table, meta, tag_removal(key), removal):
-                    return
+                self._write_tag(meta, tag_removal(key), Delete(tag_key, condition=PRESENT))
             except TransactionCancelled as error:
-                if not error.refused(1):
+                if error.refused(0) or not error.refused(1):
                     raise
                 raise MlflowException(
                     f"No tag with name: {key} in experiment with id {experiment_id}",
                     error_code=RESOURCE_DOES_NOT_EXIST,
                 ) from error
 
+        optimistically(f"Experiment {experiment_id}", attempt)
+
+    def _write_tag(self, meta: Item, change: Update, item: Put | Delete) -> None:
+        """Change META and a tag's own item together, unless the experiment is no longer active."""
+        key = self.table.schema.key_of(meta)
+        self.table.transact([Patch(key, change, condition=IS_ACTIVE), item])
+
     # --- the default experiment -----------------------------------------------------------------
 
     def ensure_default_experiment(self) -> None:
         """Make sure the default experiment exists when a store is opened."""
         if not self.context.has_workspaces():
-            self.workspace_mode.check_nothing_is_hidden()
+            self.workspace_mode.check_no_hidden_experiments()
             self._create_default_experiment(DEFAULT_WORKSPACE)
             return
         self.workspace_mode.check_artifact_root()
@@ -263,15 +266,17 @@ class Experiments:
             self.workspace_mode.workspace_provider()
         )
         if not supported:
-            _logger.warning("The workspace provider has no default workspace: no experiment made.")
+            _logger.warning(
+                "The workspace provider has no default workspace: no experiment is made."
+            )
         if workspace is not None:
             self._create_default_experiment(workspace.name)
 
     def _create_default_experiment(self, workspace: str) -> None:
         """Create the default experiment of a workspace, unless it exists.
 
-        In the default workspace its number is 0, whatever its name has become. Where many
-        processes start at once, one of them writes it.
+        In the default workspace its number is 0, whatever its name is now. Of processes that start
+        at the same time, one writes it.
         """
         name = Experiment.DEFAULT_EXPERIMENT_NAME
         in_default = workspace == DEFAULT_WORKSPACE
@@ -294,26 +299,16 @@ class Experiments:
             else:
                 self.workspaces_in_use.note(workspace)
                 self._create(name, workspace, None, {})
+        except Outdated:
+            return  # another process wrote it
         except MlflowException:
             if self.table.get(known) is None:
                 raise
 
 
-def _changed(table: Table, meta: Item, change: Update, item: Put | Delete) -> bool:
-    """Change META and a tag's own item together; False when META is no longer active."""
-    active = Attr("lifecycle").eq(ACTIVE)
-    try:
-        table.transact([Patch(table.schema.key_of(meta), change, condition=active), item])
-    except TransactionCancelled as error:
-        if error.refused(0):
-            return False
-        raise
-    return True
-
-
 def _name_is_taken(name: str) -> MlflowException:
     return MlflowException(
-        f"Experiment(name={name}) already exists. Error: the name is taken, maybe by a deleted "
-        "experiment.",
+        f"Experiment(name={name}) already exists. Error: the name is taken, perhaps by a "
+        "deleted experiment.",
         RESOURCE_ALREADY_EXISTS,
     )

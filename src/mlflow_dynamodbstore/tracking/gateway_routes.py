@@ -1,9 +1,8 @@
 """Letting MLflow's server serve gateway calls from our store.
 
 The server's routes ask whether the store is MLflow's SQL store, and read its tables for the
-configuration of an endpoint. There is no other way in, so the functions that ask and read are
-replaced, in a process that has loaded the routes, by ones that know our store, too. Any other
-store goes where it went before.
+configuration of an endpoint. There is no hook for other stores, so a process that has loaded the
+routes replaces these functions by ones that also know our store. Any other store works as before.
 """
 
 from __future__ import annotations

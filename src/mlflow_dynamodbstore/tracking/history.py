@@ -1,9 +1,9 @@
 """Reading the history of metrics.
 
-MLflow orders a history by time, then step, then value. The table keeps it by step, then time, and
-nearly always that is the same: then a page is read from where the last one ended. Of a history
-that was logged out of order, a page is the smallest points after the last one, found by reading all
-of it and holding one page.
+MLflow orders a history by time, then step, then value. The table keeps it by step, then time. These
+orders are nearly always the same, and a page is read from where the last one ended. In a history
+that was logged out of order, a page is the smallest points after the last page: all points are
+read, and one page of them is held.
 """
 
 from __future__ import annotations
@@ -30,18 +30,13 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.ordering import bad_token
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
-from mlflow_dynamodbstore.tracking.points import Place, Point, order
-from mlflow_dynamodbstore.tracking.series import (
-    ALL_STEPS,
-    Series,
-    Steps,
-    point_of,
-)
+from mlflow_dynamodbstore.tracking.points import Point, StepTime, latest_point, order
+from mlflow_dynamodbstore.tracking.series import ALL_STEPS, Series, Steps
 
 RUNS_AT_ONCE = 8
 
-Rank = tuple[int, int, float, bool]
-"""Where a point stands in an order; the last two are its value and whether it is NaN."""
+SortValues = tuple[int, int, float, bool]
+"""What a point is sorted by; the last two are its value and whether it is NaN."""
 
 
 class History:
@@ -118,10 +113,10 @@ class History:
     def get_max_step_for_metric(self, run_id: str, metric_key: str) -> int:
         series = self._series(run_id, metric_key)
         latest = None if series is None else series.latest()
-        return 0 if latest is None else point_of(latest).step
+        return 0 if latest is None else latest_point(latest).step
 
     def _series(self, run_id: str, metric_key: str) -> Series | None:
-        """A run's history. An unknown run is an error with workspaces and has none without."""
+        """A run's history; for an unknown run None, or with workspaces an error."""
         place = self.run_lookup.find_place(run_id)
         if place is not None:
             return Series(self.table, place, metric_key)
@@ -141,15 +136,15 @@ class History:
 
 @dataclass(frozen=True)
 class Bookmark:
-    """Where a page of history ended, as its token tells it.
+    """Where a page of history ended, as its token says.
 
-    The order stays what it was at the first page, so that a point logged out of order meanwhile
-    moves none of the others.
+    The order stays that of the first page, so that a point logged out of order meanwhile does not
+    move the others.
     """
 
     by_time: bool
-    after: Rank
-    low: Place  # where the first item lies that may hold a later point
+    after: SortValues
+    low: StepTime  # of the first item that may hold a later point
     density: float  # how many points an item held
 
     def token(self) -> str:
@@ -200,7 +195,7 @@ def _rest(series: Series, bookmark: Bookmark | None) -> list[Point]:
     return points[bisect_right(points, bookmark.after, key=_time_order) :]
 
 
-def _all_points(series: Series, low: Place | None = None) -> list[Point]:
+def _all_points(series: Series, low: StepTime | None = None) -> list[Point]:
     points: list[Point] = []
     for chunk in series.chunks(low):
         points += chunk.points
@@ -217,10 +212,10 @@ def _page_by_step(
         found += points[start:]
         if len(found) > size:
             last = found[size - 1]
-            place = (last.step, last.timestamp)
-            ahead = [span.first for span in spans if span.last >= place]
+            reached = (last.step, last.timestamp)
+            ahead = [span.first for span in spans if span.last >= reached]
             seen = sum(span.size for span in spans) / len(spans)
-            return found[:size], Bookmark(False, order(last), min([place, *ahead]), seen).token()
+            return found[:size], Bookmark(False, order(last), min([reached, *ahead]), seen).token()
     return found, None
 
 
@@ -249,7 +244,7 @@ def _is_by_time(points: Sequence[Point]) -> bool:
     return all(map(le, times, islice(times, 1, None)))
 
 
-def _time_order(point: Point) -> Rank:
+def _time_order(point: Point) -> SortValues:
     step, timestamp, value, nan = order(point)
     return timestamp, step, value, nan
 

@@ -3,8 +3,8 @@
 A dataset is one item of its experiment, named by a hash of its name and digest, and the first
 writer's description of it stays. A run that used it has an INPUT item, which keeps the first tags,
 and a DLINK item. A DCTX item, one for each dataset and context, answers which datasets an
-experiment has; it is written after the dataset, so where it stands the dataset is known, and
-logging a known dataset again neither reads nor writes its description, which may be megabytes.
+experiment has. It is written after the dataset, so it shows that the dataset is stored: logging
+the dataset again neither reads nor writes its description, which may be megabytes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Inputs:
             self.table.write([Put(item) for item in outputs.values()])
             self.run_admission.confirm(run)
 
-    def _store_datasets(self, uses: Sequence[Use]) -> list[Use]:
+    def _store_datasets(self, uses: Sequence[DatasetUse]) -> list[DatasetUse]:
         """Write the datasets that are not known in their context; returns their uses."""
         known = self.table.get_many(use.entry_key for use in uses)
         new = [use for use in uses if use.entry_key not in known]
@@ -117,10 +117,8 @@ class Inputs:
     def search_used_datasets(self, experiment_ids: Sequence[str | int]) -> list[_DatasetSummary]:
         """Name, digest and context of the datasets of some experiments, at most 1,000."""
         numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
-        places = [
-            str(number) for number in numbers if self.experiment_lookup.is_in_workspace(str(number))
-        ]
-        found = self.table.map(self._summaries, places)
+        own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
+        found = self.table.map(self._summaries, own_ids)
         return [summary for summaries in found for summary in summaries][:MAX_SUMMARIES]
 
     def _summaries(self, experiment_id: str) -> list[_DatasetSummary]:
@@ -135,7 +133,7 @@ class Inputs:
 
 
 def datasets_of(table: Table, records: Iterable[RunRecord]) -> dict[str, Dataset]:
-    """The datasets that runs name, by the names they have in the contents of a run."""
+    """The datasets that runs refer to, by their references in the contents of a run."""
     named = {name for record in records for name, *_ in record.contents.datasets}
     wanted = {name: _dataset_key(name) for name in named}
     found = table.get_many(wanted.values())
@@ -143,7 +141,7 @@ def datasets_of(table: Table, records: Iterable[RunRecord]) -> dict[str, Dataset
 
 
 @dataclass(frozen=True)
-class Use:
+class DatasetUse:
     """A dataset that a run read, with the items that say so."""
 
     run: RunPlace
@@ -190,12 +188,12 @@ class Use:
     def input(self) -> Put:
         """The write of the run's input; the first one of a dataset stays."""
         name, digest = self.dataset.name, self.dataset.digest
-        attributes: Item = {"dataset": self._place, **self._names, "tags": {**self.tags}}
+        attributes: Item = {"dataset": self._dataset_ref, **self._names, "tags": {**self.tags}}
         sk = run_keys.run_input(self.run.run_id, name, digest)
         return Put(self.run.child(sk, name, attributes), condition=ABSENT)
 
     def is_in(self, outcome: Outcome) -> bool:
-        """Whether the run has the dataset in this context now, by this write or by an earlier."""
+        """Whether the run has the dataset in this context now, by this write or an earlier one."""
         if outcome.status == "applied":
             return True
         tags = (outcome.image or {}).get("tags")
@@ -204,10 +202,10 @@ class Use:
     def link(self) -> Put:
         """The write of the link from the run to the dataset."""
         sk = experiment_keys.dataset_link(self.run.run_id, self.dataset.name, self.dataset.digest)
-        return Put(self.run.child(sk, self.dataset.name, {"dataset": self._place}))
+        return Put(self.run.child(sk, self.dataset.name, {"dataset": self._dataset_ref}))
 
     @property
-    def _place(self) -> str:
+    def _dataset_ref(self) -> str:
         return f"{self.run.experiment_id}/{self.hash}"
 
     @property
@@ -220,11 +218,11 @@ def dataset_hash(name: str, digest: str) -> str:
     return hashlib.sha256(json.dumps([name, digest]).encode()).hexdigest()[:32]
 
 
-def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[Use]:
+def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[DatasetUse]:
     """The inputs, the first of each name and digest."""
-    uses: dict[str, Use] = {}
+    uses: dict[str, DatasetUse] = {}
     for given in inputs:
-        use = Use(run, given.dataset, {tag.key: tag.value for tag in given.tags})
+        use = DatasetUse(run, given.dataset, {tag.key: tag.value for tag in given.tags})
         uses.setdefault(use.hash, use)
     return list(uses.values())
 
@@ -241,7 +239,7 @@ def model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
 
 
 def _dataset_key(named: str) -> Key:
-    """Where the dataset lies that a run's input names."""
+    """The key of the dataset that a run's input refers to."""
     experiment_id, _, name = named.partition("/")
     return Key(experiment_keys.experiment_pk(experiment_id), experiment_keys.dataset(name))
 

@@ -1,8 +1,8 @@
 """Searching logged models.
 
 They are listed by creation time from LSI1, which carries whole items: a filter on attributes,
-tags and params needs nothing else. What lies below a model is read for a filter or an order that
-asks for metrics, and for the models of the page that is returned.
+tags and params needs nothing else. The items below a model are read for a filter or an order by
+metrics, and for the models of the page that is returned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,13 @@ from mlflow_dynamodbstore.shared.search.filters import (
     all_hold,
 )
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey, bad_token
-from mlflow_dynamodbstore.shared.search.pages import in_order, merged, page, settled, started
+from mlflow_dynamodbstore.shared.search.pages import (
+    in_order,
+    merged,
+    page,
+    read_first_row,
+    sort_groups,
+)
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.model_records import (
@@ -169,7 +175,7 @@ class ModelQuery:
         return self.by_time and self.ordering.keys[0].ascending
 
     def below(self) -> set[str]:
-        """The marks of models that cannot be judged and placed by their own items."""
+        """The marks of models that cannot be filtered and sorted by their own items."""
         kinds = {c.kind for c in self.comparisons} | {key.kind for key in self.ordering.keys}
         metrics = {MEASURED} if METRIC in kinds or self.datasets else set()
         return metrics | ({MORE} if kinds & {TAG, PARAM} else set())
@@ -207,34 +213,34 @@ class LoggedModelSearch:
         query = parse_model_query(request, datasets or ())
         after = query.ordering.after(page_token)
         size = max_results or SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
-        places = dict.fromkeys(str(n) for n in _parse_experiment_ids(list(experiment_ids)))
+        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
         streams = [
-            self._model_stream(place, query, after, size)
-            for place in places
-            if self.experiment_lookup.is_in_workspace(place)
+            self._stream(str(number), query, after, size)
+            for number in numbers
+            if self.experiment_lookup.is_in_workspace(str(number))
         ]
-        rows = merged(self.table.map(started, streams), query.ordering) if streams else iter(())
+        rows = merged(self.table.map(read_first_row, streams), query.ordering)
         found, token = page(rows, query.ordering, after, size)
-        self._read_model_children(found)
+        self._read_children(found)
         return PagedList([candidate.record.to_entity() for candidate in found], token)
 
-    def _model_stream(
+    def _stream(
         self, experiment_id: str, query: ModelQuery, after: Position | None, size: int
     ) -> Iterator[Candidate]:
         """The matching models of one experiment in order, read as far as they are asked for."""
         matches = query.matching()
         entries = (
             (candidate.record.item["created"], candidate)
-            for items in self._model_pages(experiment_id, query, after, size + 2)
-            for candidate in self._model_candidates(items, query)
+            for items in self._pages(experiment_id, query, after, size + 2)
+            for candidate in self._candidates(items, query)
             if matches(candidate)
         )
         if query.by_time:
-            yield from settled(entries, query.ordering)
+            yield from sort_groups(entries, query.ordering)
         else:
             yield from in_order([candidate for _, candidate in entries], query.ordering)
 
-    def _model_pages(
+    def _pages(
         self, experiment_id: str, query: ModelQuery, after: Position | None, size: int
     ) -> Iterator[list[Item]]:
         """The active models of an experiment by creation time, from where a page begins."""
@@ -256,14 +262,14 @@ class LoggedModelSearch:
             size *= 2
             request = replace(request, cursor=answer.cursor)
 
-    def _model_candidates(self, items: Sequence[Item], query: ModelQuery) -> list[Candidate]:
+    def _candidates(self, items: Sequence[Item], query: ModelQuery) -> list[Candidate]:
         found = [Candidate(ModelRecord(item), query.datasets) for item in items]
         marks = query.below()
-        self._read_model_children([c for c in found if not marks.isdisjoint(c.record.item)])
+        self._read_children([c for c in found if not marks.isdisjoint(c.record.item)])
         return found
 
-    def _read_model_children(self, candidates: Sequence[Candidate]) -> None:
-        """Complete the records that are not, side by side."""
+    def _read_children(self, candidates: Sequence[Candidate]) -> None:
+        """Read the items below models that lack them, side by side."""
         bare = [candidate for candidate in candidates if not candidate.has_children]
         items = [candidate.record.item for candidate in bare]
         below = self.table.map(lambda item: read_children(self.table, item), items)
@@ -279,7 +285,7 @@ def parse_model_query(
     request: SearchLoggedModelsPaginationToken, datasets: Sequence[DatasetFilter]
 ) -> ModelQuery:
     """A search in MLflow's words, with MLflow's own parser and its errors."""
-    # Here, since it brings SQLAlchemy with it: half a second that others need not wait.
+    # Imported here, since it brings SQLAlchemy: half a second that other calls need not wait.
     from mlflow.utils.search_logged_model_utils import parse_filter_string  # noqa: PLC0415
 
     return ModelQuery(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from boto3.dynamodb.conditions import Attr
@@ -41,11 +40,11 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,
+    MODEL_EXISTS,
     MORE,
-    ModelPlace,
+    LoggedModelPlace,
     ModelRecord,
-    exists,
-    model_place_of,
+    logged_model_place_of,
     new_texts,
     read_children,
     remove_text,
@@ -71,6 +70,7 @@ class LoggedModels:
         self.policies = context.policies
         self.experiment_lookup = experiment_lookup
         self.run_lookup = run_lookup
+        self._measured: BoundedCache[str, LoggedModelPlace] = BoundedCache(seconds=MEASURED_SECONDS)
 
     def create_logged_model(
         self,
@@ -84,7 +84,7 @@ class LoggedModels:
         _validate_logged_model_name(name)
         experiment = self.experiment_lookup.get_active(experiment_id)
         home = experiment_id_of(experiment)
-        place = ModelPlace(home, ids.new_model_id(home))
+        place = LoggedModelPlace(home, ids.new_model_id(home))
         now = get_current_time_millis()
         values = {"TAG": _texts(tags), "PARAM": _texts(params)}
         texts = new_texts(place, values)  # type: ignore[arg-type]  # the two kinds there are
@@ -114,20 +114,20 @@ class LoggedModels:
         }
         # The model last: a crash leaves items of a model that does not exist, never half a model.
         self.table.write(
-            [*texts.children, *self._model_entry_of_run(source_run_id, item)],
+            [*texts.children, *self._entry_in_run(source_run_id, item)],
             then=[Put(item, condition=ABSENT)],
         )
         return ModelRecord(item, [put.item for put in texts.children]).to_entity()
 
     def get_logged_model(self, model_id: str, allow_deleted: bool = False) -> LoggedModel:
-        record = self._find_model(model_id, self._read_model)
+        record = self._apply(model_id, self._read)
         if not allow_deleted and record.item["lifecycle"] == LifecycleStage.DELETED:
             raise model_not_found(model_id)
         return record.to_entity()
 
     def finalize_logged_model(self, model_id: str, status: LoggedModelStatus) -> LoggedModel:
         changes = {"status": status.to_int(), "updated": get_current_time_millis()}
-        item = self._update_model(model_id, Update(set=changes))
+        item = self._update(model_id, Update(set=changes))
         return ModelRecord(item, read_children(self.table, item)).to_entity()
 
     # --- tags and params ------------------------------------------------------------------------
@@ -135,35 +135,35 @@ class LoggedModels:
     def set_logged_model_tags(self, model_id: str, tags: list[LoggedModelTag]) -> None:
         values = _texts(tags)
         if not values:
-            self._model_item(model_id)
+            self._get_item(model_id)
             return
-        self._find_model(model_id, lambda place: set_texts(self.table, place, "TAG", values))
+        self._apply(model_id, lambda place: set_texts(self.table, place, "TAG", values))
 
     def delete_logged_model_tag(self, model_id: str, key: str) -> None:
-        if not self._find_model(model_id, lambda place: remove_text(self.table, place, "TAG", key)):
+        if not self._apply(model_id, lambda place: remove_text(self.table, place, "TAG", key)):
             raise MlflowException(
                 f"No tag with key {key!r} found for model with ID {model_id!r}.",
                 RESOURCE_DOES_NOT_EXIST,
             )
 
     def log_logged_model_params(self, model_id: str, params: list[LoggedModelParameter]) -> None:
-        """Add params to a model. One that has a value keeps it: the same again is fine."""
-        item = self._model_item(model_id)
-        known = self._params_of_model(item)
+        """Add params to a model. A param that has a value keeps it, and may be logged again."""
+        item = self._get_item(model_id)
+        known = self._params_of(item)
         values = _texts(params)
         _check_unchanged(model_id, values, known)
         new = {name: value for name, value in values.items() if name not in known}
         if new:
-            place = model_place_of(item)
+            place = logged_model_place_of(item)
             after = set_texts(self.table, place, "PARAM", new, keep=True)
             if after is None:
                 raise model_not_found(model_id)
             _check_unchanged(model_id, values, texts_on(after, "PARAM"))
 
-    def _params_of_model(self, item: Item) -> dict[str, str]:
+    def _params_of(self, item: Item) -> dict[str, str]:
         if MORE not in item:
             return texts_on(item, "PARAM")
-        place = model_place_of(item)
+        place = logged_model_place_of(item)
         query = Query(place.pk, where=logged_model_keys.logged_model_params(place.model_id).on())
         return ModelRecord(item, list(self.table.items(query))).params
 
@@ -177,23 +177,19 @@ class LoggedModels:
         items = [places[m.model_id].metric(run, m) for m in metrics if m.model_id]
         self.table.write([Put(item) for item in {item["SK"]: item for item in items}.values()])
 
-    @cached_property
-    def _measured_models(self) -> BoundedCache[str, ModelPlace]:
-        return BoundedCache(seconds=MEASURED_SECONDS)
-
-    def _mark_measured(self, model_id: str) -> ModelPlace:
-        """Note on a model that it has metrics, unless that was done a moment ago."""
-        known = self._measured_models.get(model_id)
+    def _mark_measured(self, model_id: str) -> LoggedModelPlace:
+        """Mark a model that has metrics, unless that was done a moment ago."""
+        known = self._measured.get(model_id)
         if known is not None and self.experiment_lookup.is_in_workspace(known.experiment_id):
             return known
-        place = model_place_of(self._update_model(model_id, Update(set={MEASURED: True})))
-        self._measured_models.put(model_id, place)
+        place = logged_model_place_of(self._update(model_id, Update(set={MEASURED: True})))
+        self._measured.put(model_id, place)
         return place
 
     # --- deleting -------------------------------------------------------------------------------
 
     def delete_logged_model(self, model_id: str) -> None:
-        item = self._model_item(model_id)
+        item = self._get_item(model_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         deleted = LifecycleStage.DELETED
         changes: Item = {
@@ -202,77 +198,70 @@ class LoggedModels:
             "lsi1sk": index_keys.lsi1_logged_model(model_id, deleted, item["created"]),
             **_given(ttl=ttl),
         }
-        self._update_model(model_id, Update(set=changes))
+        self._update(model_id, Update(set=changes))
         if ttl is not None:
             expiry = Update(set={TTL: ttl})
-            for chunk in batched(self._below_model(item), WRITE_PAGE):
+            for chunk in batched(self._child_keys(item), WRITE_PAGE):
                 self.table.write([Patch(k, expiry, condition=PRESENT) for k in chunk])
 
     def hard_delete_logged_model(self, model_id: str) -> None:
         """Remove a logged model and all that belongs to it, for good."""
-        item = self._model_item(model_id)
-        # The model last: until then a second try finds it and goes on.
-        for chunk in batched(self._below_model(item), WRITE_PAGE):
+        item = self._get_item(model_id)
+        # The model last: until then a second call finds it and continues.
+        for chunk in batched(self._child_keys(item), WRITE_PAGE):
             self.table.write([Delete(key) for key in chunk])
         self.table.write(
             [
                 Delete(Key(entry.item["PK"], entry.item["SK"]), Attr("model_id").eq(model_id))
-                for entry in self._model_entry_of_run(item.get("source_run_id"), item)
+                for entry in self._entry_in_run(item.get("source_run_id"), item)
             ]
         )
         self.table.delete(self.table.schema.key_of(item))
-        self._measured_models.forget(model_id)
+        self._measured.forget(model_id)
 
     def get_deleted_logged_models(self, older_than: int = 0) -> list[str]:
         """The ids of logged models deleted at least ``older_than`` milliseconds ago."""
         latest = get_current_time_millis() - older_than
         return [
-            model_place_of(item).model_id
+            logged_model_place_of(item).model_id
             for item in self.experiment_lookup.items_in_all(
                 index_keys.logged_models_by_lifecycle(LifecycleStage.DELETED)
             )
             if item["updated"] <= latest
         ]
 
-    def _below_model(self, item: Item) -> Iterable[Key]:
-        place = model_place_of(item)
+    def _child_keys(self, item: Item) -> Iterable[Key]:
+        place = logged_model_place_of(item)
         below = logged_model_keys.logged_model_children(place.model_id)
         query = Query(place.pk, where=below.on(), keys_only=True)
         return (self.table.schema.key_of(found) for found in self.table.items(query))
 
     # --- finding a model ------------------------------------------------------------------------
 
-    def _find_model(self, model_id: str, look: Callable[[ModelPlace], R | None]) -> R:
-        """What ``look`` finds of a model where it lies; raises when it is nowhere.
+    def _apply(self, model_id: str, action: Callable[[LoggedModelPlace], R | None]) -> R:
+        """What ``action`` returns where a model lies; raises when it returns None everywhere."""
+        for experiment_id in self._experiments_of(model_id):
+            if self.experiment_lookup.is_in_workspace(experiment_id):
+                answer = action(LoggedModelPlace(experiment_id, model_id))
+                if answer is not None:
+                    return answer
+        raise model_not_found(model_id)
 
-        Our own ids name their experiment; those of imported models are looked up in GSI1.
-        """
+    def _experiments_of(self, model_id: str) -> Iterator[str]:
+        """The experiment that our own ids name, then the one that GSI1 names for imported ids."""
         guess = ids.experiment_of(model_id)
-        found = self._look_at_model(guess, model_id, look)
-        if found is None and (place := self._locate_model(model_id)) != guess:
-            found = self._look_at_model(place, model_id, look)
-        if found is None:
-            raise model_not_found(model_id)
-        return found
+        if guess is not None:
+            yield guess
+        query = Query(index_keys.logged_model_locator(model_id), index="GSI1", limit=1)
+        page = self.table.query(query)
+        if page.items and (experiment_id := experiment_id_of(page.items[0])) != guess:
+            yield experiment_id
 
-    def _look_at_model(
-        self, experiment_id: str | None, model_id: str, look: Callable[[ModelPlace], R | None]
-    ) -> R | None:
-        if experiment_id is None or not self.experiment_lookup.is_in_workspace(experiment_id):
-            return None
-        return look(ModelPlace(experiment_id, model_id))
-
-    def _locate_model(self, model_id: str) -> str | None:
-        page = self.table.query(
-            Query(index_keys.logged_model_locator(model_id), index="GSI1", limit=1)
-        )
-        return experiment_id_of(page.items[0]) if page.items else None
-
-    def _model_item(self, model_id: str) -> Item:
+    def _get_item(self, model_id: str) -> Item:
         """A logged model's own item, whatever its lifecycle stage."""
-        return self._find_model(model_id, lambda place: self.table.get(place.key))
+        return self._apply(model_id, lambda place: self.table.get(place.key))
 
-    def _read_model(self, place: ModelPlace) -> ModelRecord | None:
+    def _read(self, place: LoggedModelPlace) -> ModelRecord | None:
         """A logged model with all that lies below it, in one range read."""
         within = logged_model_keys.logged_model_and_children(place.model_id)
         items = list(self.table.items(Query(place.pk, where=within.on())))
@@ -280,26 +269,26 @@ class LoggedModels:
             return None
         return ModelRecord(items[0], items[1:])
 
-    def _update_model(self, model_id: str, update: Update) -> Item:
+    def _update(self, model_id: str, update: Update) -> Item:
         """Change a logged model's own item; returns it as it is now."""
 
-        def change(place: ModelPlace) -> Item | None:
+        def change(place: LoggedModelPlace) -> Item | None:
             try:
-                return self.table.update(place.key, update, condition=exists(), returns="new")
+                return self.table.update(place.key, update, condition=MODEL_EXISTS, returns="new")
             except ConditionFailed:
                 return None
 
-        return self._find_model(model_id, change)
+        return self._apply(model_id, change)
 
-    # --- what a run knows of its models ---------------------------------------------------------
+    # --- models in their runs -------------------------------------------------------------------
 
-    def _model_entry_of_run(self, run_id: str | None, model: Item) -> list[Put]:
+    def _entry_in_run(self, run_id: str | None, model: Item) -> list[Put]:
         """The item of a run that names the latest model of a name logged in it."""
         run = None if run_id is None else self.run_lookup.find_place(run_id)
         if run is None:
             return []
         sk = run_keys.run_logged_model(run.run_id, model["name"])
-        model_id = model_place_of(model).model_id
+        model_id = logged_model_place_of(model).model_id
         return [Put(run.child(sk, model["name"], {"model_id": model_id}))]
 
 
@@ -322,5 +311,5 @@ def _check_unchanged(model_id: str, values: Mapping[str, str], known: Mapping[st
 
 
 def model_not_found(model_id: str) -> MlflowException:
-    """What MLflow says when there is no such logged model."""
+    """MLflow's error for a logged model that does not exist."""
     return MlflowException(f"Logged model with ID '{model_id}' not found.", RESOURCE_DOES_NOT_EXIST)

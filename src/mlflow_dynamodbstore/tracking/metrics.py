@@ -1,11 +1,11 @@
 """Writing metrics: the latest value of each key, and its history.
 
 The latest value is the greatest by (step, timestamp, value). It is written on the condition that
-what is there is smaller, so writers need not read it first and cannot undo each other.
+the stored one is smaller, so writers need not read it first and cannot undo each other.
 
-An item also remembers whether its history came *in order*: each point at a step and time not
-before the greatest so far. Histories nearly always do, and are then read page by page by step;
-one that did not is sorted by the reader.
+The item also says whether its history came *in order*: each point at a step and time not before
+the greatest so far. Nearly all histories do, and are read page by page by step; the reader sorts
+the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.tracking.checks import checked_points
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
-from mlflow_dynamodbstore.tracking.points import Point, history_item, order
+from mlflow_dynamodbstore.tracking.points import Point, history_item, latest_point, order
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 
 DISORDERED = "disordered"
@@ -53,10 +53,10 @@ class Metrics:
         points = checked_points([metric], alone=True)
         run = self.run_admission.admit_cached(run_id)
         self.logged_models.log_model_metrics(run, [metric])
-        writes = self.metric_writes(run, points)
-        self.written(run, writes, self.table.write(writes.all()))
+        writes = self.prepare_writes(run, points)
+        self.complete_writes(run, writes, self.table.write(writes.all()))
 
-    def written(
+    def complete_writes(
         self,
         run: RunPlace,
         writes: MetricWrites,
@@ -64,19 +64,19 @@ class Metrics:
         *,
         cached: bool = True,
     ) -> None:
-        """See to what became of metrics that were written."""
+        """Merge the latest values that were refused and confirm the run; undo if it is deleted."""
         outcomes = outcomes[len(writes.histories) :]
         before = [outcome.image for outcome in outcomes]
         for latest, outcome in zip(writes.latest, outcomes, strict=True):
             if outcome.status == "refused":
-                self._merge(latest, outcome.image)
+                self._merge_latest(latest, outcome.image)
         try:
             self.run_admission.confirm(run, cached=cached)
         except MlflowException:
-            self._take_back(writes, before)
+            self._undo(writes, before)
             raise
 
-    def metric_writes(self, run: RunPlace, points: Mapping[str, list[Point]]) -> MetricWrites:
+    def prepare_writes(self, run: RunPlace, points: Mapping[str, list[Point]]) -> MetricWrites:
         ttl = self.policies.expiry(METRIC_HISTORY_RETENTION)
         writes = MetricWrites()
         for key, given in points.items():
@@ -85,10 +85,10 @@ class Metrics:
             writes.latest.append(Latest.of(run, key, some))
         return writes
 
-    def _merge(self, latest: Latest, old: Item | None) -> None:
-        """Bring a latest value up to date that could not simply be replaced."""
+    def _merge_latest(self, latest: Latest, old: Item | None) -> None:
+        """Merge a latest value that was refused with the stored one, until it is written."""
         while (merged := latest.merged(old)) is not None:
-            unchanged = ABSENT if old is None else _is(old)
+            unchanged = ABSENT if old is None else _unchanged(old)
             try:
                 self.table.put(merged, condition=unchanged)
             except ConditionFailed as error:
@@ -96,11 +96,11 @@ class Metrics:
             else:
                 return
 
-    def _take_back(self, writes: MetricWrites, before: Sequence[Item | None]) -> None:
-        """Undo a write to a run that turned out to be deleted, unless others wrote since."""
+    def _undo(self, writes: MetricWrites, before: Sequence[Item | None]) -> None:
+        """Undo a write to a run that turned out to be deleted, unless others have written since."""
         undo: list[Write] = [Delete(self.table.schema.key_of(put.item)) for put in writes.histories]
         for latest, old in zip(writes.latest, before, strict=True):
-            written = _is(latest.put.item)
+            written = _unchanged(latest.put.item)
             undo.append(
                 Delete(self.table.schema.key_of(latest.put.item), condition=written)
                 if old is None
@@ -122,18 +122,18 @@ class Latest(NamedTuple):
         first, top = ordered[0], ordered[-1]
         value: dict[str, Value] = {"step": top.step, "ts": top.timestamp, "value": top.value}
         item = run.child(run_keys.run_metric(run.run_id, key), key, value)
-        follows = _following(first.step, first.timestamp)
+        follows = _follows_condition(first.step, first.timestamp)
         if len(ordered) > 1 and any(b.timestamp < a.timestamp for a, b in pairwise(ordered)):
             item[DISORDERED] = True
             follows = ABSENT
         return cls(Put(item, follows, "old"), first, top)
 
     def merged(self, old: Item | None) -> Item | None:
-        """The latest value after both; None when the old one stands as it is."""
+        """The latest value of both; None when the old one stays as it is."""
         new = self.put.item
         if old is None:
             return new
-        before = _point(old)
+        before = latest_point(old)
         in_order = self.first.step >= before.step and self.first.timestamp >= before.timestamp
         disordered = DISORDERED in new or DISORDERED in old or not in_order
         wins = order(self.top)[:3] > order(before)[:3]
@@ -158,21 +158,17 @@ def _distinct(points: list[Point]) -> list[Point]:
 
 
 def _follows(step: int, timestamp: int) -> ConditionBase:
-    """That nothing is there, or something that a point wholly follows in step and time."""
+    """There is no latest value, or one that a point follows in step and time."""
     behind = _STEP.lte(step) & _TIME.lte(timestamp) & (_STEP.lt(step) | _TIME.lt(timestamp))
     return ABSENT | (behind & _IN_ORDER)
 
 
 # The metrics of one call mostly share step and time, and then the condition too.
-_following = lru_cache(maxsize=256)(Template(_follows, 2))
+_follows_condition = lru_cache(maxsize=256)(Template(_follows, 2))
 
 
-def _point(item: Item) -> Point:
-    return Point(item["step"], item["ts"], item["value"])
-
-
-def _is(item: Item) -> ConditionBase:
-    """That a latest value is still this one."""
+def _unchanged(item: Item) -> ConditionBase:
+    """A latest value is still this one."""
     same = (
         Attr("step").eq(item["step"]) & Attr("ts").eq(item["ts"]) & Attr("value").eq(item["value"])
     )

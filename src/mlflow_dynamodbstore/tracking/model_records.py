@@ -1,9 +1,9 @@
 """A logged model as it lies in the table, and as MLflow's entities show it.
 
 Its own item carries its tags (``t:<key>``) and params (``p:<key>``), so that one item is a model as
-far as most searches ask. Values longer than 1 KB, and all further ones of a model that has grown to
-the size of an item, are items of their own below it; the model is then marked ``more``. Metrics
-are items below it too, and a model that has some is marked ``measured``.
+far as most searches ask. Values longer than 1 KB, and further ones of a model whose item is full,
+are items of their own below it; the model is then marked ``more``. Metrics are items below it too,
+and a model with metrics is marked ``measured``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,14 @@ INLINE_BYTES = 1024
 INLINE_ROOM = 128 * 1024
 """How much room tags and params get on the item of a new model."""
 
+MODEL_EXISTS = Attr("lifecycle").exists()
+"""There is a logged model at this key."""
+
 TextKind = Literal["TAG", "PARAM"]
 _PREFIX: Mapping[str, str] = {"TAG": "t:", "PARAM": "p:"}
 
 
-class ModelPlace(NamedTuple):
+class LoggedModelPlace(NamedTuple):
     """Which logged model, and in which experiment."""
 
     experiment_id: str
@@ -85,11 +88,11 @@ class ModelPlace(NamedTuple):
         return item
 
 
-def model_place_of(item: Item) -> ModelPlace:
+def logged_model_place_of(item: Item) -> LoggedModelPlace:
     """The logged model that an item is, or belongs to."""
     model_id = logged_model_keys.logged_model_id_of(item["SK"])
     assert model_id is not None  # ids are short
-    return ModelPlace(experiment_id_of(item), model_id)
+    return LoggedModelPlace(experiment_id_of(item), model_id)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -103,8 +106,8 @@ class ModelRecord:
     children: list[Item] = field(default_factory=list)
 
     @property
-    def place(self) -> ModelPlace:
-        return model_place_of(self.item)
+    def place(self) -> LoggedModelPlace:
+        return logged_model_place_of(self.item)
 
     @cached_property
     def tags(self) -> dict[str, str]:
@@ -185,7 +188,7 @@ def read_children(table: Table, item: Item) -> list[Item]:
     """What lies below a model, read only where something does."""
     if MORE not in item and MEASURED not in item:
         return []
-    place = model_place_of(item)
+    place = logged_model_place_of(item)
     below = logged_model_keys.logged_model_children(place.model_id)
     return list(table.items(Query(place.pk, where=below.on())))
 
@@ -201,7 +204,7 @@ class NewTexts:
     children: list[Put]
 
 
-def new_texts(place: ModelPlace, texts: Mapping[TextKind, Mapping[str, str]]) -> NewTexts:
+def new_texts(place: LoggedModelPlace, texts: Mapping[TextKind, Mapping[str, str]]) -> NewTexts:
     """Lay out the tags and params of a model that is about to be written."""
     attributes: Item = {}
     children: list[Put] = []
@@ -220,7 +223,7 @@ def new_texts(place: ModelPlace, texts: Mapping[TextKind, Mapping[str, str]]) ->
 
 def set_texts(
     table: Table,
-    place: ModelPlace,
+    place: LoggedModelPlace,
     kind: TextKind,
     values: Mapping[str, str],
     *,
@@ -230,8 +233,8 @@ def set_texts(
     """Set tags or params of a model; returns its item after that, None when there is none.
 
     With ``keep``, a value that already stands on the item is left as it is. A value that was long
-    and is now short leaves its old item behind, hidden by the new value: removing it could meet
-    another writer who is just making it long again, and both values would be gone.
+    and is now short leaves its old item, hidden by the new value: removing it could race with a
+    writer that makes the value long again, and both values would be lost.
     """
     prefix = _PREFIX[kind]
     short = {name: v for name, v in values.items() if len(v.encode()) <= inline_bytes}
@@ -247,7 +250,7 @@ def set_texts(
         remove=tuple(prefix + name for name in long),
     )
     try:
-        return table.update(place.key, update, condition=exists(), returns="new")
+        return table.update(place.key, update, condition=MODEL_EXISTS, returns="new")
     except ConditionFailed:
         return None
     except ItemTooLarge:
@@ -256,20 +259,15 @@ def set_texts(
         return set_texts(table, place, kind, values, keep=keep, inline_bytes=-1)
 
 
-def remove_text(table: Table, place: ModelPlace, kind: TextKind, name: str) -> bool | None:
+def remove_text(table: Table, place: LoggedModelPlace, kind: TextKind, name: str) -> bool | None:
     """Remove a tag or param; tells whether there was one, None when there is no such model."""
     attribute = _PREFIX[kind] + name
     try:
         old = table.update(
-            place.key, Update(remove=(attribute,)), condition=exists(), returns="old"
+            place.key, Update(remove=(attribute,)), condition=MODEL_EXISTS, returns="old"
         )
     except ConditionFailed:
         return None
     assert old is not None
     below = table.delete(place.text_key(kind, name), returns="old") if MORE in old else None
     return attribute in old or below is not None
-
-
-def exists() -> Attr:
-    """The condition that a logged model is there."""
-    return Attr("lifecycle").exists()

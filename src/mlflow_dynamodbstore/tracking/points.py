@@ -1,12 +1,12 @@
 """Points of a metric's history, packed into items.
 
-The points of one key that come in one call become one item. Columns (steps, times, values) are
-kept apart and the whole columns compressed: steps and times of a training loop shrink to almost
-nothing, so a thousand points take about 8 KB.
+The points of one key that come in one call become one item. Its columns (steps, times, values) are
+compressed: steps and times of a training loop shrink to almost nothing, so a thousand points take
+about 8 KB.
 
-An item lies at its first point. The end of its key says the rest of its extent: the value of a lone
-point, or how many points there are and where the last one stands. A reader can thus count and skip
-items by their keys (see :mod:`~mlflow_dynamodbstore.tracking.series`).
+The key of an item begins with its first point. It ends with the value of a single point, or with
+the number of points and the last one's step and time. A reader can thus count and skip items by
+their keys (see :mod:`~mlflow_dynamodbstore.tracking.series`).
 """
 
 from __future__ import annotations
@@ -35,27 +35,22 @@ class Point(NamedTuple):
     value: float
 
 
-Place = tuple[int, int]
+StepTime = tuple[int, int]
 """A step and a timestamp: history items are in the order of these."""
 
 
 class Span(NamedTuple):
     """Where the points of a history item begin and end, and how many there are."""
 
-    first: Place
-    last: Place
+    first: StepTime
+    last: StepTime
     size: int
 
 
 def order(point: Point) -> tuple[int, int, float, bool]:
-    """The place of a point in a history: MLflow keeps NaN as a zero marked as no number."""
+    """What a point is sorted by; MLflow keeps NaN as a zero that is marked as NaN."""
     nan = math.isnan(point.value)
     return point.step, point.timestamp, 0.0 if nan else point.value, nan
-
-
-def same(one: Point, other: Point) -> bool:
-    """Whether two points are one and the same to MLflow, where NaN equals NaN."""
-    return order(one) == order(other)
 
 
 def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | None) -> Item:
@@ -67,7 +62,7 @@ def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | N
     first = points[0]
     if len(points) == 1:
         content: Item = {"value": first.value}
-        # Values that MLflow takes for the same (0.0 and -0.0, the NaNs) meet in one key.
+        # Values that are the same to MLflow (0.0 and -0.0, all NaNs) share one key.
         suffix = ordered_float(first.value)
     else:
         packed = pack(points)
@@ -85,12 +80,17 @@ def _pack_suffix(points: Sequence[Point], digest: str) -> str:
 
 
 def span_of(sk: str) -> Span:
-    """The extent of a history item, as its key tells it."""
+    """The extent of a history item, from its key."""
     step, timestamp, suffix = run_keys.metric_point_of(sk)
     first = (step, timestamp)
     if suffix is None or suffix[0] != "p":
         return Span(first, first, 1)
     return Span(first, (int_of(suffix[5:21]), int_of(suffix[21:37])), int(suffix[1:5], 16))
+
+
+def latest_point(item: Item) -> Point:
+    """The point that the item of a latest metric holds."""
+    return Point(item["step"], item["ts"], item["value"])
 
 
 def points_of(item: Item, span: Span) -> list[Point]:
@@ -125,7 +125,7 @@ _HALF = 1 << 63
 
 
 def _differences(numbers: Sequence[int]) -> list[int]:
-    """Each number less the one before, wrapped to 64 bits as the sums unwrap it."""
+    """Each number minus the one before, wrapped to 64 bits; the sums unwrap it."""
     before = [0, *numbers[:-1]]
     return [
         (number - last + _HALF) % _WRAP - _HALF

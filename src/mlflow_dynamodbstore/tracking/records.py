@@ -45,7 +45,7 @@ class RunContents:
     """All that was logged to a run, but for the history of its metrics.
 
     ``metrics`` maps a key to its latest ``(value, timestamp, step)``; ``datasets`` lists
-    ``(dataset hash, name, digest, {tag: value})`` in the order of their keys.
+    ``(dataset reference, name, digest, {tag: value})`` in the order of their keys.
     """
 
     params: dict[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class RunRecord:
         return [known_as if name == "name" else digest for known_as, digest in pairs]
 
     def to_entity(self, datasets: Mapping[str, Dataset]) -> Run:
-        """The run as MLflow shows it; ``datasets`` maps each hash it names to the dataset."""
+        """The run as MLflow shows it; ``datasets`` has those it refers to."""
         contents = self.contents
         return Run(
             run_info(self.item),
@@ -152,9 +152,9 @@ class RunRecord:
             ),
             RunInputs(
                 dataset_inputs=[
-                    DatasetInput(datasets[place], [InputTag(k, v) for k, v in tags.items()])
-                    for place, _, _, tags in contents.datasets
-                    if place in datasets
+                    DatasetInput(datasets[ref], [InputTag(k, v) for k, v in tags.items()])
+                    for ref, _, _, tags in contents.datasets
+                    if ref in datasets
                 ],
                 model_inputs=[LoggedModelInput(model_id) for model_id in contents.model_inputs],
             ),

@@ -1,9 +1,9 @@
 """Admission of writes to runs: before a write, is the run active; after it, is it still live.
 
-The first look refuses what MLflow refuses before anything is written. The second is the writer's
-half of the agreement in :mod:`~mlflow_dynamodbstore.tracking.sealing`. It is also what lets a
-training loop skip the first look: a run that was admitted a few seconds ago is taken to be active,
-and when the second look finds it deleted, the caller takes back what it wrote.
+The first check refuses what MLflow refuses, before anything is written. The second is the writer's
+half of the protocol in :mod:`~mlflow_dynamodbstore.tracking.sealing`. It also lets a training loop
+skip the first one: a run that was admitted a few seconds ago is taken to be active, and if the
+second check finds it deleted, the caller undoes what it wrote.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RunAdmission:
         return run_place_of(self.admit(run_id))
 
     def forget(self, run_id: str) -> None:
-        """Look at a run again before the next write to it."""
+        """Read a run again before the next write to it."""
         self._admitted.forget(run_id)
 
     def confirm(self, run: RunPlace, *, cached: bool = False) -> None:

@@ -23,6 +23,7 @@ from mlflow.utils.validation import (
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -35,7 +36,7 @@ from mlflow_dynamodbstore.tracking.runs import Runs
 
 
 class RunData:
-    """What is logged to a run beside metrics, and all of it at once."""
+    """Logging params and tags to runs, alone and in batches with metrics."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class RunData:
         if (name := texts.pop(MLFLOW_RUN_NAME, None)) is not None:
             self.set_tag(run_id, RunTag(MLFLOW_RUN_NAME, name))
         self.logged_models.log_model_metrics(run, metrics)
-        writes = self.metrics.metric_writes(run, points)
+        writes = self.metrics.prepare_writes(run, points)
         outcomes = self.table.write(
             [
                 *[_param_put(run, key, value) for key, value in fresh.items()],
@@ -121,8 +122,10 @@ class RunData:
                 *writes.all(),
             ]
         )
-        self.metrics.written(run, writes, outcomes[len(fresh) + len(texts) :], cached=cached)
-        # Whoever logged another value for a key since the params were read is found out here.
+        self.metrics.complete_writes(
+            run, writes, outcomes[len(fresh) + len(texts) :], cached=cached
+        )
+        # Another call may have logged another value for a key since the params were read.
         self._refuse_changed(run, values, _other_values(fresh, outcomes))
 
     def record_logged_model(self, run_id: str, mlflow_model: Model) -> None:
@@ -133,17 +136,16 @@ class RunData:
         run = run_place_of(self.run_admission.admit(run_id))
         key = Key(run.pk, run_keys.run_tag(run_id, MLFLOW_LOGGED_MODELS))
         added = mlflow_model.get_tags_dict()
-        while True:
+
+        def attempt() -> None:
             before = self.table.get(key)
             models = json.loads(str(before["value"])) if before else []
             value = json.dumps([*models, added])
             _validate_tag(MLFLOW_LOGGED_MODELS, value)
             same = Attr("value").eq(before["value"]) if before else ABSENT
-            try:
-                self.table.put(run.tag(MLFLOW_LOGGED_MODELS, value), condition=same)
-            except ConditionFailed:
-                continue  # another process recorded a model at the same moment
-            break
+            self.table.put(run.tag(MLFLOW_LOGGED_MODELS, value), condition=same)
+
+        optimistically(f"Run {run_id}", attempt)
         self.run_admission.confirm(run)
 
     # --- params ---------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ def _param_put(run: RunPlace, key: str, value: str) -> Put:
 
 
 def _other_values(params: Mapping[str, str], outcomes: Sequence[Outcome]) -> dict[str, str]:
-    """The values in the way of params that were refused; the same value again is none."""
+    """The stored values of params that were refused, where they differ."""
     return {
         key: outcome.image["value"]
         for key, outcome in zip(params, outcomes, strict=False)

@@ -14,17 +14,15 @@ RESTORING = "restoring"
 def date_children(table: Table, run: RunPlace, ttl: int | None) -> None:
     """Give the items of a run this expiry, or another one that the run itself gets meanwhile.
 
-    A call that restores or deletes the run at the same time may have dated these items before this
-    one did, so the run is looked at again afterwards.
+    A call that restores or deletes the run at the same time may have dated these items first, so
+    the run is read again afterwards.
     """
-    wanted: int | None = ttl
     while True:
-        given = wanted
-        redate_children(table, run, given)
+        redate_children(table, run, ttl)
         now = table.get(run.key)
-        wanted = given if now is None else _expiry_of_children(now)
-        if wanted == given:
+        if now is None or (wanted := _expiry_of_children(now)) == ttl:
             return
+        ttl = wanted
 
 
 def redate_children(table: Table, run: RunPlace, ttl: int | None) -> None:

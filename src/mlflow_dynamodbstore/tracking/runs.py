@@ -19,9 +19,10 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, IS_ACTIVE
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.run_lookup import (
@@ -78,9 +79,9 @@ class Runs:
         run_name: str | None,
     ) -> Run:
         values = {tag.key: tag.value for tag in tags or []}
-        values[MLFLOW_RUN_NAME] = name = _chosen_name(tags or [], run_name)
+        values[MLFLOW_RUN_NAME] = name = _name_of_new_run(tags or [], run_name)
         experiment = self.experiment_lookup.guess_active(experiment_id)
-        while True:
+        while True:  # without the calls of ``optimistically``: a second time is very rare
             item = self._new_run(experiment, user_id, start_time, name)
             # The entity is made first: what MLflow refuses (no user, no start time) is not written.
             run = RunRecord(item, RunContents(tags=values)).to_entity({})
@@ -91,9 +92,9 @@ class Runs:
                 [Put(tag) for tag in tag_items],
                 then=[Put(item, condition=ABSENT)],
             )
-            # Whoever deletes the experiment marks it first and then looks for its runs, so that
-            # one of the two sees the other. Only after the run was written it counts that the
-            # experiment is active.
+            # A call that deletes the experiment marks it first and then looks for its runs, so
+            # one of the two sees the other. What counts is that the experiment is active after
+            # the run is written.
             try:
                 now = ExperimentFacts.of(self.experiment_lookup.get_active(experiment_id))
             except MlflowException:
@@ -139,7 +140,7 @@ class Runs:
         }
 
     def _remove_new(self, item: Item, tag_items: Iterable[Item]) -> None:
-        """Take back a run that nobody was told of."""
+        """Remove a run that was never returned."""
         self.table.delete(self.table.schema.key_of(item))
         self.table.write([Delete(self.table.schema.key_of(tag)) for tag in tag_items])
 
@@ -163,34 +164,33 @@ class Runs:
             in_status = index_keys.lsi3_run(run_id, status, facts.start_time)
             changes.update({"status": status, "lsi3sk": in_status})
         if run_name:
-            # A name alone leaves a run as it is: one that has ended is sealed again at once.
+            # A name does not change the status: a run that has ended is sealed again at once.
             status = status or str(self.run_lookup.get_active(run_id)["status"])
             changes.update({"name": run_name, "lsi4sk": index_keys.lsi4_run(run_id, run_name)})
         ends = status in TERMINAL_STATUSES
         update = (
-            sealing.marked_sealing(changes)
+            sealing.sealing_update(changes)
             if ends
-            else sealing.marked_live(run_id, self.table.clock(), changes)
+            else sealing.live_update(run_id, self.table.clock(), changes)
         )
         if run_name:
-            item = self._update_named(facts.place, update, run_name)
+            item = self._update_with_name(facts.place, update, run_name)
         else:
             item = self._update_active(facts.place, update)
         if ends:
             sealing.finish(self.table, dict(item), self.policies.sealing_rules())
         return run_info(item)
 
-    def _update_named(self, run: RunPlace, update: Update, name: str) -> Item:
-        """As :meth:`_update_active`, with another name; a run's name and its tag stay the same."""
-        active = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
+    def _update_with_name(self, run: RunPlace, update: Update, name: str) -> Item:
+        """As :meth:`_update_active`, with a name, which changes together with its tag."""
         tag = Put(run.tag(MLFLOW_RUN_NAME, name))
         try:
-            self.table.transact([Patch(run.key, update, condition=active), tag])
+            self.table.transact([Patch(run.key, update, condition=IS_ACTIVE), tag])
         except TransactionCancelled as error:
             if not error.refused(0):
                 raise
             refused = ConditionFailed(str(error), error.old(0))
-            check_run_is_active(run.run_id, self._in_the_way(run, refused))
+            check_run_is_active(run.run_id, self._item_at_refusal(run, refused))
             raise
         item = self.table.get(run.key)
         if item is None:
@@ -199,11 +199,10 @@ class Runs:
 
     def _update_active(self, run: RunPlace, update: Update) -> Item:
         """Change a run's own item unless it is gone or deleted; returns it as it is now."""
-        active = Attr("lifecycle").eq(LifecycleStage.ACTIVE)
         try:
-            item = self.table.update(run.key, update, condition=active, returns="new")
+            item = self.table.update(run.key, update, condition=IS_ACTIVE, returns="new")
         except ConditionFailed as error:
-            check_run_is_active(run.run_id, self._in_the_way(run, error))
+            check_run_is_active(run.run_id, self._item_at_refusal(run, error))
             raise
         assert item is not None
         return item
@@ -213,7 +212,7 @@ class Runs:
     def delete_run(self, run_id: str) -> None:
         facts = self.run_lookup.facts(run_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
-        # The run first: from here on writers are refused, so what follows sees all there is.
+        # The run first: from now on writers are refused, so the next step sees all its items.
         self._mark_deleted(facts, ttl)
         if ttl is not None:
             date_children(self.table, facts.place, ttl)
@@ -223,28 +222,30 @@ class Runs:
         self.restore(self.run_lookup.facts(run_id))
 
     def restore(self, facts: RunFacts) -> None:
-        """Make a run active, unless it is; done again when it is deleted meanwhile.
+        """Make a run active, unless it is; done again when another call deletes it meanwhile.
 
-        The run last: were it first, a crash would leave an active run whose items expire. But it
-        says before that it is about to be active, for those who are dating its items.
+        The run changes last: if it came first, a crash would leave an active run whose items
+        expire. It is marked before that, for calls that are dating its items.
         """
-        key, deleted = facts.place.key, Attr("lifecycle").eq(LifecycleStage.DELETED)
         token = token_hex(4)
-        about_to_be = Update(set={RESTORING: token})
-        while True:
-            try:
-                item = self.table.update(key, about_to_be, condition=deleted, returns="new")
-            except ConditionFailed as error:
-                self._in_the_way(facts.place, error)
-                return  # it is active
-            if item is not None and TTL in item:
-                redate_children(self.table, facts.place, None)
-            try:
-                self.table.update(key, _made_active(facts), condition=Attr(RESTORING).eq(token))
-            except ConditionFailed as error:
-                self._in_the_way(facts.place, error)
-            else:
-                return
+        optimistically(f"Run {facts.place.run_id}", lambda: self._restore(facts, token))
+
+    def _restore(self, facts: RunFacts, token: str) -> None:
+        key, deleted = facts.place.key, Attr("lifecycle").eq(LifecycleStage.DELETED)
+        mark = Update(set={RESTORING: token})
+        try:
+            item = self.table.update(key, mark, condition=deleted, returns="new")
+        except ConditionFailed as error:
+            self._item_at_refusal(facts.place, error)
+            return  # it is active
+        if item is not None and TTL in item:
+            redate_children(self.table, facts.place, None)
+        still_marked = Attr(RESTORING).eq(token)
+        try:
+            self.table.update(key, _update_to_active(facts), condition=still_marked)
+        except ConditionFailed as error:
+            self._item_at_refusal(facts.place, error)
+            raise
 
     def _mark_deleted(self, facts: RunFacts, ttl: int | None) -> None:
         run, stage = facts.place, LifecycleStage.DELETED
@@ -259,19 +260,19 @@ class Runs:
         try:
             self.table.update(run.key, update, condition=Attr("lifecycle").exists())
         except ConditionFailed as error:
-            self._in_the_way(run, error)
+            self._item_at_refusal(run, error)
             raise
         self.run_admission.forget(run.run_id)
 
-    def _in_the_way(self, run: RunPlace, refused: ConditionFailed) -> Item:
+    def _item_at_refusal(self, run: RunPlace, refused: ConditionFailed) -> Item:
         """The run as it was when a change was refused; raises MLflow's error when it is gone."""
         if refused.old is None:
             self.run_lookup.forget(run.run_id)
             raise run_not_found(run.run_id) from refused
         return refused.old
 
-    def _derived(self, item: Item) -> list[Key]:
-        """The RANK and FTS items of a sealed run; a live one has none that count."""
+    def _derived_keys(self, item: Item) -> list[Key]:
+        """The keys of a sealed run's RANK and FTS items; a live run has none that are used."""
         if item["state"] != SEALED:
             return []
         record = sealing.read(self.table, item)
@@ -283,18 +284,18 @@ class Runs:
     def hard_delete_run(self, run_id: str) -> None:
         """Remove a run and all that belongs to it, for good."""
         item = self.run_lookup.get(run_id)
-        # The run last: until then a second try finds it and goes on.
-        for chunk in batched(self._everything_of(item), DELETE_PAGE):
+        # The run last: until then a second call finds it and continues.
+        for chunk in batched(self._keys_of(item), DELETE_PAGE):
             self.table.write([Delete(key) for key in chunk])
         self.context.events.run_removed(run_id)
         self.table.delete(self.table.schema.key_of(item))
-        self.context.events.run_removed(run_id)  # what came to refer to it meanwhile
+        self.context.events.run_removed(run_id)  # for references added meanwhile
         self.run_admission.forget(run_id)
 
-    def _everything_of(self, item: Item) -> Iterator[Key]:
+    def _keys_of(self, item: Item) -> Iterator[Key]:
         """The keys of all that belongs to a run, history and search items included."""
         pk, run_id = str(item["PK"]), run_id_of(item)
-        yield from self._derived(item)
+        yield from self._derived_keys(item)
         for below in (run_keys.run_children(run_id), experiment_keys.dataset_links(run_id)):
             query = Query(pk, where=below.on(), keys_only=True)
             yield from (self.table.schema.key_of(found) for found in self.table.items(query))
@@ -311,7 +312,7 @@ class Runs:
         ]
 
 
-def _made_active(facts: RunFacts) -> Update:
+def _update_to_active(facts: RunFacts) -> Update:
     """The change that makes a deleted run active."""
     stage = LifecycleStage.ACTIVE
     place = index_keys.lsi1_run(facts.place.run_id, stage, facts.start_time)
@@ -320,8 +321,8 @@ def _made_active(facts: RunFacts) -> Update:
     )
 
 
-def _chosen_name(tags: Iterable[RunTag], run_name: str | None) -> str:
-    """The name of a new run: the argument, the tag, or a random one; the two may not differ."""
+def _name_of_new_run(tags: Iterable[RunTag], run_name: str | None) -> str:
+    """The name of a new run: the argument or the tag, which may not differ, or a random one."""
     tagged: str | None = _get_run_name_from_tags(tags)
     if run_name and tagged and run_name != tagged:
         raise MlflowException(

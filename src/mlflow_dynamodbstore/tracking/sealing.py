@@ -9,8 +9,8 @@ search reads one item a run. What makes the change safe without locks:
 - a writer writes its item, *then* reads the run's mark consistently, and when the run is not
   live marks it live again, which raises the generation.
 
-Whoever comes second sees the other: either the sealer reads the new item, or its publishing
-fails and the run stays live. RANK and FTS items are written before the summary is published and
+The one that comes second sees the other: either the sealer reads the new item, or its publishing
+fails and the run stays live. RANK and FTS items are written before the summary is published, and
 never trusted alone: a search compares them with the run they name.
 """
 
@@ -46,7 +46,7 @@ from mlflow_dynamodbstore.tracking.records import (
     RunContents,
     RunRecord,
 )
-from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Glimpse
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
 
 _logger = logging.getLogger(__name__)
 
@@ -59,26 +59,26 @@ IDLE_BEFORE_SEALING = 300.0
 """Seconds after which a reader seals a run that nobody ended; the next write reopens it."""
 
 
-def marked_live(run_id: str, now: float, changes: Mapping[str, Value] | None = None) -> Update:
-    """The change that makes a run live, with others; each such change raises the generation."""
+def live_update(run_id: str, now: float, changes: Mapping[str, Value] | None = None) -> Update:
+    """The update that marks a run live, with other changes; it raises the generation."""
     mark: Item = {"state": LIVE, "opened": int(now), "lsi5sk": index_keys.lsi5_live(run_id)}
     return Update(set={**mark, **(changes or {})}, add={"generation": 1})
 
 
-def marked_sealing(changes: Mapping[str, Value] | None = None) -> Update:
-    """The change that begins the sealing of a run, together with other changes to it."""
+def sealing_update(changes: Mapping[str, Value] | None = None) -> Update:
+    """The update that marks a run ``sealing``, with other changes; it raises the generation."""
     return Update(set={"state": SEALING, **(changes or {})}, add={"generation": 1})
 
 
 def reopen(table: Table, run_id: str, item: Item) -> None:
-    """Mark a run live after a write to it, unless it is."""
+    """Mark a run live after a write to it, unless it is live."""
     if item["state"] == LIVE:
         return
-    # A run deleted for good meanwhile stays gone: its late item is an orphan for cleanup.
+    # A run removed for good meanwhile stays removed; cleanup finds the item that was written.
     try:
         table.update(
             table.schema.key_of(item),
-            marked_live(run_id, table.clock()),
+            live_update(run_id, table.clock()),
             condition=PRESENT,
         )
     except ConditionFailed:
@@ -113,36 +113,36 @@ def read(table: Table, item: Item) -> RunRecord:
 
 
 def read_all(
-    table: Table, items: Sequence[Item], rules: Rules, glimpses: Sequence[Glimpse] = ()
+    table: Table, items: Sequence[Item], rules: Rules, prefilters: Sequence[Prefilter] = ()
 ) -> list[RunRecord]:
-    """Many runs, the live ones read side by side, and those left lying sealed on the way.
+    """Many runs; live ones are read side by side, and sealed if they were idle for long.
 
-    A sealed run whose packed summary does not pass all ``glimpses`` is left out, unread.
+    A sealed run whose packed summary does not pass all ``prefilters`` is left out, unread.
     """
-    at_hand = [_is_at_hand(item) for item in items]
-    rest = [item for item, known in zip(items, at_hand, strict=True) if not known]
+    inline = [_has_inline_summary(item) for item in items]
+    rest = [item for item, known in zip(items, inline, strict=True) if not known]
     further = iter(table.map(lambda item: read(table, item), rest))
     records: list[RunRecord] = []
-    for item, known in zip(items, at_hand, strict=True):
+    for item, known in zip(items, inline, strict=True):
         if not known:
             records.append(next(further))
             continue
-        raw = large_values.raw(item[SUMMARY])
-        if all(glimpse(raw) for glimpse in glimpses):
-            records.append(RunRecord(item, RunContents.from_summary(large_values.unpack_raw(raw))))
+        raw = large_values.decompress(item[SUMMARY])
+        if all(prefilter(raw) for prefilter in prefilters):
+            records.append(RunRecord(item, RunContents.from_summary(large_values.decode(raw))))
     for item in rest:
         if should_seal(table, item):
-            _seal_on_the_way(table, item, rules)
+            _try_to_seal(table, item, rules)
     return records
 
 
-def _is_at_hand(item: Item) -> bool:
+def _has_inline_summary(item: Item) -> bool:
     """Whether a run's contents stand whole on its own item."""
     return item["state"] == SEALED and isinstance(item.get(SUMMARY), bytes)
 
 
-def _seal_on_the_way(table: Table, item: Item, rules: Rules) -> None:
-    """Seal a run for those who search next. Whoever may only read goes without."""
+def _try_to_seal(table: Table, item: Item, rules: Rules) -> None:
+    """Seal a run for later searches; a caller that may only read leaves it live."""
     try:
         seal(table, item, rules)
     except TableError as error:
@@ -150,7 +150,7 @@ def _seal_on_the_way(table: Table, item: Item, rules: Rules) -> None:
 
 
 def should_seal(table: Table, item: Item) -> bool:
-    """Whether a live run has been left alone for long enough that a reader may seal it."""
+    """Whether a live run has been idle for so long that a reader may seal it."""
     if item["state"] == SEALED:
         return False
     patience = REST_BEFORE_SEALING if item["status"] in TERMINAL_STATUSES else IDLE_BEFORE_SEALING
@@ -166,12 +166,12 @@ def seal(table: Table, item: Item, rules: Rules) -> None:
     try:
         marked = table.update(
             table.schema.key_of(item),
-            marked_sealing(),
+            sealing_update(),
             condition=PRESENT,
             returns="new",
         )
     except ConditionFailed:
-        return  # deleted for good meanwhile
+        return  # removed for good meanwhile
     assert marked is not None
     finish(table, marked, rules)
 
@@ -189,7 +189,7 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     derived = set(derived_keys(key.pk, run_id, contents, rules))
     known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if before and rules.primary_metric else []
-    place = lsi5_place(run_id, contents, rules.primary_metric)
+    place = lsi5_entry(run_id, contents, rules.primary_metric)
     sealed = Update(
         set={"state": SEALED, **summary.attributes, **place},
         remove=() if place else ("lsi5sk",),
@@ -207,17 +207,17 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
 
 
 def _resealed(pk: str) -> Put:
-    """The mark by which a search in LSI5 notices that a run may have gone round behind its back.
+    """The mark that tells a search in LSI5 that a run was sealed again meanwhile.
 
-    It is changed while the run is still listed as live. A search that did not see it there, and
+    It changes while the run is still listed as live. A search that did not see the run there, and
     finds the mark unchanged afterwards, has not missed it.
     """
     mark = index_keys.lsi5_resealed(secrets.token_hex(8))
     return Put({"PK": pk, "SK": experiment_keys.experiment_resealed(), "lsi5sk": mark})
 
 
-def lsi5_place(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
-    """Where a sealed run stands in LSI5: by the primary metric, or by its first one by name."""
+def lsi5_entry(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
+    """The sort key of a sealed run in LSI5: by the primary metric, or by its first one by name."""
     name = primary_metric or min(contents.metrics, default=None)
     if name is None or name not in contents.metrics:
         return {}
@@ -225,7 +225,7 @@ def lsi5_place(run_id: str, contents: RunContents, primary_metric: str | None) -
 
 
 def _published(table: Table, item: Item) -> RunContents | None:
-    """What the last summary of a run said; its RANK items are those of this."""
+    """The contents of a run's last summary, from which its RANK items were made."""
     if SUMMARY not in item:
         return None
     return RunContents.from_summary(large_values.load(table, item, SUMMARY))
@@ -251,7 +251,7 @@ def derived_keys(pk: str, run_id: str, contents: RunContents, rules: Rules) -> I
 
 
 def derived_item(key: Key) -> Put:
-    """A RANK or FTS item: its key says it all."""
+    """A RANK or FTS item, which is nothing but its key."""
     return Put({"PK": key.pk, "SK": key.sk})
 
 

@@ -1,11 +1,11 @@
 """The history of one metric, read in order without holding it all.
 
 History items are in the order of their first points. Items of several writers, or of one that
-logged backwards, may overlap, and a point may have been logged twice; here they come in order by
-step, time and value, and each once.
+logged backwards, may overlap, and a point may have been logged twice. Here points come in order by
+step, time and value, each once.
 
-Nothing here reads more than it is asked for: a page goes on from where the last one ended, and a
-sample of a long history is counted by keys alone, then read where its points are.
+Nothing here reads more than it needs: a page continues where the last one ended, and a sample of a
+long history counts by keys alone and then reads the items of its points.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
-from mlflow_dynamodbstore.tracking.points import Place, Point, Span, order, points_of, span_of
+from mlflow_dynamodbstore.tracking.points import (
+    Point,
+    Span,
+    StepTime,
+    latest_point,
+    order,
+    points_of,
+    span_of,
+)
 
 CHUNK_POINTS = 10_000
 """How many points are unpacked at a time."""
@@ -37,10 +45,10 @@ FIRST_PAGE = 16
 BLOCK_POINTS = 1_000
 """How many points a part of a long history holds at least."""
 HELD_POINTS, HELD_ITEMS = 200_000, 20_000
-"""How many points, in how many items, are held for a sample; of more the keys are counted first."""
+"""How many points, in how many items, are held for a sample; with more, keys are counted first."""
 _FIRST_TIME = -(1 << 63)
 
-Entry = tuple[Span, Item]
+SpannedItem = tuple[Span, Item]
 
 
 class Chunk(NamedTuple):
@@ -56,7 +64,7 @@ class Block:
 
     low: str
     high: str
-    last: Place
+    last: StepTime
     count: int
     is_certain: bool  # whether the count is right by the keys alone
     is_packed: bool  # whether an item holds several points
@@ -67,7 +75,7 @@ class Block:
 
     def add(self, sk: str, span: Span, inside: bool) -> None:
         packed = self.is_packed or span.size > 1
-        # Lone points of one place differ in their keys; a pack may repeat what stands beside it.
+        # Single points of one step and time differ in their keys; a pack may repeat its neighbours.
         apart = span.first > self.last or not packed
         self.is_certain = self.is_certain and inside and apart
         self.is_packed = packed
@@ -112,24 +120,24 @@ class Series:
 
     def chunks(
         self,
-        low: Place | None = None,
+        low: StepTime | None = None,
         last_step: int | None = None,
         *,
         want: int | None = None,
         density: float | None = None,
     ) -> Iterator[Chunk]:
-        """The points of the items from a place on, in order, in lists.
+        """The points of the items from a step and time on, in order, in lists.
 
-        ``want`` tells how many points will be asked for, ``density`` how many an item holds, so
+        ``want`` is how many points the caller needs and ``density`` how many an item holds, so
         that little more is read.
         """
         return ordered(self._pages(self._within(low, last_step), want, density))
 
-    def start(self, step: int) -> Place:
-        """A place from which on all items lie that reach a step.
+    def start(self, step: int) -> StepTime:
+        """The step and time of the first item that reaches a step.
 
         A pack may begin before the step and reach it. While a history is in order only the item
-        just before can; otherwise all keys before are looked through.
+        just before can; otherwise all earlier keys are read.
         """
         low = (step, _FIRST_TIME)
         before = Range(self._within().low, self._within(low).low)
@@ -137,7 +145,7 @@ class Series:
         if latest is None:
             return low
         if DISORDERED in latest:
-            spans: Iterable[Span] = (span for _, span in self._outline(before))
+            spans: Iterable[Span] = (span for _, span in self._keys_and_spans(before))
         else:
             query = Query(self.run.pk, where=before.on(), descending=True, limit=1)
             spans = [span_of(item["SK"]) for item in self.table.query(query).items]
@@ -149,7 +157,7 @@ class Series:
         """At most ``count`` points spread evenly over a range of steps, the last one always."""
         if count == 1 and steps == ALL_STEPS:
             latest = self.latest()
-            return [] if latest is None else [point_of(latest)]
+            return [] if latest is None else [latest_point(latest)]
         low = None if steps.first is None else self.start(steps.first)
         within = self._within(low, steps.last)
         pages = self._few_pages(within)
@@ -158,9 +166,9 @@ class Series:
         points = steps.cut([point for chunk in ordered(pages) for point in chunk.points])
         return [points[n] for n in sampled(len(points), count)]
 
-    def _few_pages(self, within: Range) -> list[list[Entry]] | None:
+    def _few_pages(self, within: Range) -> list[list[SpannedItem]] | None:
         """The items of a range, or None when they are too many to be held."""
-        pages: list[list[Entry]] = []
+        pages: list[list[SpannedItem]] = []
         items, points = 0, 0
         for page in self._pages(within):
             items += len(page)
@@ -171,7 +179,7 @@ class Series:
         return pages
 
     def _sample_of_many(self, count: int, steps: Steps, within: Range) -> list[Point]:
-        """The same for a history that is not to be held: count by keys, then read what is asked."""
+        """A sample of a history too long to be held: count by keys, then read its points."""
         blocks = list(self._blocks(within, steps))
         wanted = sampled(sum(block.count for block in blocks), count)
         offsets: list[tuple[Block, list[int]]] = []
@@ -188,7 +196,7 @@ class Series:
 
     def _blocks(self, within: Range, steps: Steps) -> Iterator[Block]:
         block: Block | None = None
-        for sk, span in self._outline(within):
+        for sk, span in self._keys_and_spans(within):
             inside = steps.hold(span)
             if block is not None and block.takes(span):
                 block.add(sk, span, inside)
@@ -227,7 +235,7 @@ class Series:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _within(self, low: Place | None = None, last_step: int | None = None) -> Range:
+    def _within(self, low: StepTime | None = None, last_step: int | None = None) -> Range:
         whole = run_keys.metric_history(self.run.run_id, self.name, last_step=last_step)
         if low is None:
             return whole
@@ -235,8 +243,8 @@ class Series:
 
     def _pages(
         self, within: Range, want: int | None = None, density: float | None = None
-    ) -> Iterator[list[Entry]]:
-        """History items, no more at a time than the points still wanted are likely to take."""
+    ) -> Iterator[list[SpannedItem]]:
+        """History items; a page has about as many as hold the points still wanted."""
         if within.is_empty:
             return
         query = Query(self.run.pk, where=within.on())
@@ -256,9 +264,9 @@ class Series:
             density = points / items if items else None
             least *= 2
 
-    def _outline(self, within: Range) -> Iterator[tuple[str, Span]]:
-        """The keys of history items, and the extents they tell."""
-        # Keys do not say when an item expires, so the filter has to.
+    def _keys_and_spans(self, within: Range) -> Iterator[tuple[str, Span]]:
+        """The keys of history items, and the extents in them."""
+        # A key does not say when its item expires, so the filter leaves out expired items.
         alive = Attr(TTL).not_exists() | Attr(TTL).gt(int(self.table.clock()))
         query = Query(self.run.pk, where=within.on(), filter=alive, keys_only=True)
         for item in self.table.items(query):
@@ -266,7 +274,7 @@ class Series:
             yield sk, span_of(sk)
 
 
-def ordered(pages: Iterable[list[Entry]]) -> Iterator[Chunk]:
+def ordered(pages: Iterable[list[SpannedItem]]) -> Iterator[Chunk]:
     """The points of history items in order, each once.
 
     Every later item begins at or after the last one read, so what lies before that is final.
@@ -288,7 +296,7 @@ def ordered(pages: Iterable[list[Entry]]) -> Iterator[Chunk]:
         yield Chunk(held, spans)
 
 
-def _slices(page: list[Entry]) -> Iterator[list[Entry]]:
+def _slices(page: list[SpannedItem]) -> Iterator[list[SpannedItem]]:
     """The items of a page, as many at a time as are unpacked together."""
     start, points = 0, 0
     for n, (span, _) in enumerate(page, 1):
@@ -301,12 +309,12 @@ def _slices(page: list[Entry]) -> Iterator[list[Entry]]:
 
 
 def _items_for(points: int, density: float | None) -> int:
-    """How many items to ask for: the first may be known and the last is not yet final."""
+    """How many items to read: the first may be known and the last is not yet final."""
     return 0 if density is None else math.ceil(points / density) + 3
 
 
 def _in_order(points: list[Point]) -> list[Point]:
-    # NaN is below nothing, so a list that holds one beside its like takes the slow way.
+    # No number is less than NaN, so points with NaN at one step and time are sorted.
     if all(map(lt, points, islice(points, 1, None))):
         return points
     return [next(same) for _, same in groupby(sorted(points, key=order), key=order)]
@@ -315,16 +323,11 @@ def _in_order(points: list[Point]) -> list[Point]:
 def sampled(total: int, count: int) -> Sequence[int]:
     """Which of ``total`` ordered points make a sample of ``count``.
 
-    As MLflow's SQL store has it: ``count`` buckets as even as can be, larger ones first, of each
-    the first point, and in place of the last of these the very last point.
+    As in MLflow's SQL store: the first point of each of ``count`` even buckets, larger ones first,
+    but for the last bucket the very last point.
     """
     if total <= count:
         return range(total)
     size, larger = divmod(total, count)
     firsts = [n * size + min(n, larger) for n in range(count - 1)]
     return [*firsts, total - 1]
-
-
-def point_of(latest: Item) -> Point:
-    """The point of a latest metric's item."""
-    return Point(latest["step"], latest["ts"], latest["value"])

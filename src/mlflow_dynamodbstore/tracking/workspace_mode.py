@@ -1,7 +1,7 @@
-"""Where things go and what they inherit, with workspaces switched on and off.
+"""What depends on whether workspaces are switched on.
 
 Switched off, everything lies in the default workspace. Switched on, a provider (this table's own,
-unless another is configured) says where a workspace keeps its artifacts, and its traces how long.
+unless another is configured) says where a workspace keeps artifacts, and how long it keeps traces.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from mlflow.utils.validation import _validate_trace_archival_retention_string
 from mlflow.utils.workspace_utils import WORKSPACES_DIR_NAME, resolve_workspace_store_uri
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import Tags
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 
 _logger = logging.getLogger(__name__)
 
 
-class TraceRetention(NamedTuple):
-    """How long traces are kept before they are archived, and who may keep them longer."""
+class ArchivalRetention(NamedTuple):
+    """How long experiments keep traces before they are archived, and which may do so longer."""
 
     default: str
     longer: set[str]
 
     def of(self, experiment_id: str, tags: Tags) -> str:
-        """What is in force for an experiment."""
+        """The retention of an experiment."""
         retention: str = _resolve_effective_trace_archival_retention(
             experiment_id=experiment_id,
             experiment_tags=dict(tags),  # type: ignore[arg-type]  # a value may be None
@@ -51,14 +51,14 @@ class TraceRetention(NamedTuple):
 
 
 class WorkspaceMode:
-    """What depends on whether workspaces are in use."""
+    """Where a workspace keeps artifacts, and how long it keeps traces."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self.table = context.table
 
     def workspace_provider(self) -> AbstractStore:
-        """Who knows the workspaces."""
+        """The store that knows the workspaces."""
         own = self.table.engine.uri
         uri = resolve_workspace_store_uri(tracking_uri=own)
         if uri == own:
@@ -69,7 +69,7 @@ class WorkspaceMode:
     # --- artifacts ------------------------------------------------------------------------------
 
     def artifact_location(self, experiment_id: str, workspace: str) -> str:
-        """Where a new experiment keeps its artifacts, unless it was told."""
+        """Where a new experiment keeps its artifacts by default."""
         root: str | None = self.context.artifact_root_uri
         if self.context.has_workspaces():
             root, append = self.workspace_provider().resolve_artifact_root(root, workspace)
@@ -102,13 +102,9 @@ class WorkspaceMode:
 
     # --- workspaces in use ----------------------------------------------------------------------
 
-    def check_nothing_is_hidden(self) -> None:
+    def check_no_hidden_experiments(self) -> None:
         """Refuse to work without workspaces while there are experiments outside the default one."""
-        entries = self.table.items(Query(access_keys.CONFIG_PK, where=access_keys.WORKSPACES.on()))
-        for entry in entries:
-            workspace = str(access_keys.workspace_entry_of(str(entry["SK"])))
-            if workspace == DEFAULT_WORKSPACE:
-                continue
+        for workspace in all_workspaces(self.table)[1:]:  # the default one is the first
             names = Query(
                 access_keys.workspace_pk(workspace),
                 where=access_keys.EXPERIMENT_NAMES.on(),
@@ -138,8 +134,8 @@ class WorkspaceMode:
             append_workspace_prefix=False,
         )
 
-    def trace_retention(self) -> TraceRetention | None:
-        """What the server says about keeping traces; None when it archives none."""
+    def trace_retention(self) -> ArchivalRetention | None:
+        """How long the server keeps traces; None when it archives none."""
         try:
             server = get_trace_archival_server_config()
             if server is None or not server.enabled:
@@ -152,11 +148,11 @@ class WorkspaceMode:
         except MlflowException:
             _logger.warning("Ignoring an invalid trace archival configuration.", exc_info=True)
             return None
-        return TraceRetention(valid, set(server.long_retention_allowlist))
+        return ArchivalRetention(valid, set(server.long_retention_allowlist))
 
 
 def _segments(uri: str) -> list[str]:
-    """The folders that an artifact URI leads through."""
+    """The folders in an artifact URI."""
     if is_local_uri(uri):
         path = PurePath(local_file_uri_to_path(uri) if uri.startswith("file:") else uri)
         return [part for part in path.parts if part != path.anchor]

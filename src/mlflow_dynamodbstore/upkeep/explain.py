@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.tracking.run_search.paths import Path
 from mlflow_dynamodbstore.tracking.run_search.search import (
     RunQuery,
     forced_path,
-    indexed_by,
+    optional_indexes,
     parse_run_query,
     run_stream,
 )
@@ -76,7 +76,7 @@ def explain(
     """
     policies = Policies(table)
     parsed = parse_run_query(filter_string, order_by, view_type)
-    query = replace(parsed, indexed=indexed_by(policies))
+    query = replace(parsed, indexes=optional_indexes(policies))
     able = query.plans().all()
     _check_path(path, able)
     runs = query.runs(table, experiment_id, max_results + 2, policies.sealing_rules())
@@ -89,8 +89,8 @@ def explain(
             found, more = page(rows, query.ordering, None, max_results)
     finally:
         forced_path.reset(token)
-    given_up = choice.path if choice.reserve is not None and runs.worth is None else None
-    used = choice.reserve if given_up else choice.path
+    given_up = choice.path if choice.fallback is not None and runs.give_up_after is None else None
+    used = choice.fallback if given_up else choice.path
     return Explanation(
         ways=tuple(
             _option(one, one == used, choice, query, runs.batch) for one in dict.fromkeys(able)
@@ -121,7 +121,7 @@ def _option(path: Path, chosen: bool, choice: Choice, query: RunQuery, batch: in
         description=str(path),
         range=None if within is None else (within.low, within.high),
         in_order=path.ordered,
-        merges_live_runs=path.lazy,
+        merges_live_runs=path.sealed_only,
         chosen=chosen,
         brings=brings,
         requests=None if reads is None else reads.requests,

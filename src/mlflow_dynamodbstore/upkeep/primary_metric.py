@@ -131,7 +131,7 @@ class PrimaryMetric:
             if str(run.get("lsi5sk")) in index_keys.LIVE_RUNS:
                 continue  # it will be sealed by the new metric
             summary = large_values.load(self._table, run, sealing.SUMMARY)
-            moved = sealing.lsi5_place(run_id_of(run), RunContents.from_summary(summary), metric)
+            moved = sealing.lsi5_entry(run_id_of(run), RunContents.from_summary(summary), metric)
             if moved.get("lsi5sk") != run.get("lsi5sk"):
                 same_generation = Attr("generation").eq(run["generation"])
                 unchanged = same_generation & Attr("state").eq(run["state"])

@@ -15,7 +15,11 @@ from collections.abc import Iterator
 from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.evaluation.datasets import move_dataset, remove_dataset
-from mlflow_dynamodbstore.gateway.moving import THINGS, Things, move_note
+from mlflow_dynamodbstore.gateway.workspace_deletion import (
+    ENTITY_KINDS,
+    EntityKind,
+    note_traced_experiment,
+)
 from mlflow_dynamodbstore.jobs.records import removals
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
@@ -89,7 +93,7 @@ class ExperimentKind(ResourceKind):
         experiment_id, name = str(item["experiment_id"]), name_of(item)
         names = NameIndex(table, Policies(table))
         names.enter(DEFAULT_WORKSPACE, experiment_id, name)
-        move_note(table, experiment_id, workspace, DEFAULT_WORKSPACE)
+        note_traced_experiment(table, experiment_id, workspace, DEFAULT_WORKSPACE)
         index = index_keys.experiment_index(experiment_id=experiment_id, name=name)
         there = access_keys.experiment_name_guard(name)
         table.transact(
@@ -231,19 +235,19 @@ class EvaluationDatasetKind(ResourceKind):
 class GatewayKind(ResourceKind):
     """Resources of the AI gateway; they and their guards lie in the partition of the workspace."""
 
-    def __init__(self, things: Things):
-        self._things = things
-        self.label = things.label
-        self.listed = things.listed
+    def __init__(self, entities: EntityKind):
+        self._entities = entities
+        self.label = entities.label
+        self.listed = entities.listed
 
     def name(self, item: Item) -> str:
-        return str(item["SK"] if self._things.guard is None else item["name"])
+        return str(item["SK"] if self._entities.guard is None else item["name"])
 
     def remove(self, table: Table, workspace: str, item: Item) -> None:
-        self._things.remove(table, workspace, item)
+        self._entities.remove(table, workspace, item)
 
     def move(self, table: Table, workspace: str, item: Item) -> None:
-        self._things.move(table, workspace, item, DEFAULT_WORKSPACE)
+        self._entities.move(table, workspace, item, DEFAULT_WORKSPACE)
 
 
 KINDS: tuple[ResourceKind, ...] = (
@@ -251,7 +255,7 @@ KINDS: tuple[ResourceKind, ...] = (
     ExperimentKind(),
     EvaluationDatasetKind(),
     WebhookKind(),
-    *map(GatewayKind, THINGS),
+    *map(GatewayKind, ENTITY_KINDS),
     JobKind(),
     McpServerKind(),
 )

@@ -1,8 +1,7 @@
 """Filters, judged in one place for every kind of entity.
 
-A comparison asks an entity for the values it has under a name, and holds when one of them
-compares so. An entity without a value satisfies nothing but IS NULL: ``x != 'v'`` does not match
-what lacks x.
+A comparison asks an entity for its values under a name, and holds when it holds for one of them.
+An entity without a value satisfies IS NULL only: ``x != 'v'`` does not match an entity without x.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class Comparison:
 
 
 def _pattern(text: str) -> Callable[[str], bool]:
-    """RLIKE: the regular expression occurs somewhere; one that is none occurs nowhere."""
+    """RLIKE: the regular expression occurs somewhere; an invalid one occurs nowhere."""
     try:
         pattern = re.compile(text)
     except re.error:

@@ -1,8 +1,8 @@
-"""Full-text entries: from a word or three letters of a text to the entities that have it.
+"""Full-text entries: from a word or three letters of a text to the entities with that text.
 
 Each token of a text has a forward item, found by the token, and a reverse item, found by the
-entity. Letters are compared without regard to ASCII case, and what the entries bring is judged
-again by the filter, so LIKE and ILIKE both use them.
+entity. Letters are compared without regard to ASCII case, and the filter judges what entries
+bring, so LIKE and ILIKE both use them.
 
 Two levels: a *word* finds texts by their whole words, a *trigram* by any three letters in a row.
 """
@@ -28,9 +28,9 @@ _LETTERS = 3
 
 @dataclass(frozen=True)
 class TextField:
-    """A text that is indexed. ``name`` is such as ``run.tags.env`` or ``experiment.name``.
+    """A text that is indexed. ``name`` is, for example, ``run.tags.env``.
 
-    A field added to a table with data is *complete* only after a backfill, and searched then.
+    A field added to a table with data is *complete*, and searched, only after a backfill.
     """
 
     name: str
@@ -55,7 +55,7 @@ def entries(pk: str, field: TextField, entity_id: str, text: str) -> Iterator[Ke
 
 
 def needed(level: str, comparison: Comparison) -> set[str]:
-    """Tokens that every text satisfying a comparison has; none when it says too little."""
+    """Tokens that every text satisfying a comparison has; none when it implies none."""
     if comparison.comparator == "=":
         return tokens(level, str(comparison.value))
     if comparison.comparator not in ("LIKE", "ILIKE"):

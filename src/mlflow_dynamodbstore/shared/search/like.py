@@ -1,7 +1,7 @@
 """LIKE and ILIKE as MLflow's filters mean them.
 
-``%`` stands for any text, ``_`` for any one character, and there is no escape character. LIKE minds
-case. ILIKE ignores the case of ASCII letters only, which is what MLflow does on SQLite.
+``%`` stands for any text, ``_`` for any one character, and there is no escape character. LIKE is
+case-sensitive. ILIKE ignores the case of ASCII letters only, which is what MLflow does on SQLite.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def ascii_lower(text: str) -> str:
 def like(pattern: str, *, ignore_case: bool = False) -> Callable[[str], bool]:
     """A function that tells whether a text matches a pattern."""
     if ignore_case:
-        minding = like(ascii_lower(pattern))
-        return lambda text: minding(ascii_lower(text))
+        exact = like(ascii_lower(pattern))
+        return lambda text: exact(ascii_lower(text))
     body = "".join({"%": ".*", "_": "."}.get(p, re.escape(p)) for p in _WILDCARDS.split(pattern))
     compiled = re.compile(body, re.DOTALL)
     return lambda text: compiled.fullmatch(text) is not None

@@ -1,13 +1,13 @@
 """Full-text entries of names: of experiments, and of registered models.
 
 They lie in the partition of the workspace, where consistent reads find them; the forward entries
-are also in GSI2, for lookups by word over a whole workspace. What they bring is judged again, so an
-entry too many does no harm, and one too few would hide what has the name. A name is therefore
-entered before it is taken, and once more afterwards, should cleanup have come in between; entries
-of an old name go last.
+are also in GSI2, for lookups by word over a whole workspace. The filter judges what they bring, so
+a superfluous entry does no harm, and a missing one hides an entity. A name is therefore entered
+before it is taken, and again afterwards in case cleanup ran in between. The entries of an old name
+are removed last.
 
 The id of an experiment stays when its name changes. The id of a registered model is its name, so
-the entries of a name that is given up go while nobody else can take it: see ``names.claims``.
+the entries of a released name are removed while nobody can take it: see ``shared.names.claims``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENTITY_ID = "entity_id"
 """Attribute of an entry: an id that is too long for its key."""
 MOST_TOKENS = 3
 MOST_ENTRIES = 1_000
-"""A token that more names have says too little: listing the names is cheaper then."""
+"""For a token of more names than this, it is cheaper to list all names."""
 
 
 def items(field: TextField, workspace: str, entity_id: str, name: str) -> Iterator[Item]:
@@ -43,10 +43,10 @@ def items(field: TextField, workspace: str, entity_id: str, name: str) -> Iterat
     pk = access_keys.workspace_pk(workspace)
     for level in field.levels:
         for token in sorted(tokens(level, name)):
-            place = (level, token, field.name, entity_id)
+            parts = (level, token, field.name, entity_id)
             back = rank_keys.fts_rev(field.name, entity_id, level, token)
             yield _item(
-                pk, rank_keys.fts(*place), entity_id, index_keys.gsi2_fts(*place, workspace)
+                pk, rank_keys.fts(*parts), entity_id, index_keys.gsi2_fts(*parts, workspace)
             )
             yield _item(pk, back, entity_id)
 
@@ -59,7 +59,7 @@ def _item(pk: str, sk: str, entity_id: str, index: Item | None = None) -> Item:
 def entries_left(table: Table, field: str, workspace: str, entity_id: str) -> list[Key]:
     """The keys of all entries of an entity, whatever was indexed when they were written.
 
-    The ways back come last: by them, whoever is interrupted finds the rest.
+    The reverse entries come last: by them, an interrupted removal finds the rest.
     """
     pk = access_keys.workspace_pk(workspace)
     words = rank_keys.fts_rev_entries(field, entity_id)
@@ -68,7 +68,7 @@ def entries_left(table: Table, field: str, workspace: str, entity_id: str) -> li
 
 
 class NameIndex:
-    """The entries of names of one kind; nothing happens while these are not indexed."""
+    """The entries of names of one kind; does nothing while these are not indexed."""
 
     def __init__(self, table: Table, policies: Policies, field: str = EXPERIMENT_NAME):
         self._table = table
@@ -82,13 +82,13 @@ class NameIndex:
         return {Key(item["PK"], item["SK"]): item for item in found}
 
     def enter(self, workspace: str, entity_id: str, name: str) -> None:
-        """Write the entries of a name; to be done before it is taken, and after."""
+        """Write the entries of a name; to be called before it is taken, and after."""
         found = self.entries(workspace, entity_id, name)
         if found:
             self._table.write([Put(item) for item in found.values()])
 
     def leave(self, workspace: str, entity_id: str, name: str, kept: Iterable[Key] = ()) -> None:
-        """Remove the entries of a name that was given up, but for those of the new one."""
+        """Remove the entries of an old name, except those that the new one needs."""
         gone = self.entries(workspace, entity_id, name).keys() - set(kept)
         if gone:
             self._table.write([Delete(key) for key in sorted(gone)])

@@ -1,8 +1,8 @@
-"""Sorting with MLflow's rules, and page tokens that name a place in the order.
+"""Sorting by MLflow's rules, and page tokens that name a position in the order.
 
-Numbers come before NaN and NaN before what is missing, whatever the direction. A page token holds
-the sort values of the last row of a page, not a count of rows: it stays valid while rows are added
-and removed, and no row that stays comes twice or not at all.
+Numbers come before NaN and NaN before missing values, in either direction. A page token holds the
+sort values of the last row of a page, not a count of rows: it stays valid while rows are added and
+removed, and every row that stays comes exactly once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Position = tuple[tuple[int, Any], ...]
 
 
 class Descending:
-    """A value that sorts the other way round."""
+    """A value that sorts in reverse."""
 
     __slots__ = ("value",)
 
@@ -67,7 +67,7 @@ class SortKey:
 
 @dataclass(frozen=True)
 class Ordering:
-    """A whole order: what was asked for, and what decides between equals."""
+    """A whole order: the keys asked for, and those that decide between equals."""
 
     keys: tuple[SortKey, ...]
 
@@ -78,9 +78,9 @@ class Ordering:
     def comparable(self, position: Position) -> tuple[Any, ...]:
         """A position as something that compares in this order."""
         parts: list[Any] = []
-        for key, (rank, value) in zip(self.keys, position, strict=True):
-            parts.append(rank)
-            if rank == PRESENT:
+        for key, (presence, value) in zip(self.keys, position, strict=True):
+            parts.append(presence)
+            if presence == PRESENT:
                 parts.append(value if key.ascending else _descending(value))
             else:
                 parts.append(0)
@@ -100,7 +100,7 @@ class Ordering:
             return None
         try:
             parsed = json.loads(base64.b64decode(page_token, validate=True))
-            position = tuple((int(rank), value) for rank, value in parsed["after"])
+            position = tuple((int(presence), value) for presence, value in parsed["after"])
         except (binascii.Error, ValueError, TypeError, KeyError) as error:
             raise bad_token("could not be decoded") from error
         if parsed.get("order") != self._name() or len(position) != len(self.keys):

@@ -19,11 +19,11 @@ Row = TypeVar("Row", bound=Searchable)
 _NO_GROUP = object()
 
 
-def settled(entries: Iterable[tuple[Any, Row]], ordering: Ordering) -> Iterator[Row]:
+def sort_groups(entries: Iterable[tuple[Any, Row]], ordering: Ordering) -> Iterator[Row]:
     """Rows in full order, from entries that come in order of their group.
 
-    An access path orders rows by one value; rows that share it come in any order and are sorted
-    here, group by group, so that only one group is held at a time.
+    An access path orders rows by one value. Rows with the same value come in any order and are
+    sorted here, group by group, so that only one group is held at a time.
     """
     group: list[Row] = []
     name: Any = _NO_GROUP
@@ -47,8 +47,8 @@ def merged(streams: Sequence[Iterable[Row]], ordering: Ordering) -> Iterator[Row
     return heapq.merge(*streams, key=_key(ordering))
 
 
-def started(stream: Iterator[Row]) -> Iterator[Row]:
-    """A stream whose first row has been fetched, so that many can begin side by side."""
+def read_first_row(stream: Iterator[Row]) -> Iterator[Row]:
+    """A stream whose first row has been read, so that many can begin side by side."""
     first = list(islice(stream, 1))
     return chain(first, stream)
 
@@ -58,7 +58,7 @@ def page(
 ) -> tuple[list[Row], str | None]:
     """The rows that follow a position, and a token when there are more."""
     if after is not None:
-        rows = beyond(rows, ordering, after)
+        rows = rows_after(rows, ordering, after)
     if size is None:
         return list(rows), None
     found = list(islice(rows, size + 1))
@@ -67,7 +67,7 @@ def page(
     return found[:size], ordering.token(ordering.position(found[size - 1]))
 
 
-def beyond(rows: Iterable[Row], ordering: Ordering, after: Position) -> Iterator[Row]:
+def rows_after(rows: Iterable[Row], ordering: Ordering, after: Position) -> Iterator[Row]:
     """The rows that follow a position."""
     bound = ordering.comparable(after)
     key = _key(ordering)

@@ -31,7 +31,7 @@ class Estimate:
 
     @classmethod
     def of(cls, runs: int, entry: int, *, fetched: bool = False, batches: bool = False) -> Estimate:
-        """Runs read by entries of a size, each fetched by the index or in batches if need be."""
+        """Runs read by entries of a size, and ``fetched`` by the index or in ``batches``."""
         page = max(1, math.ceil(runs * entry / MAX_PAGE_BYTES))
         units = max(1, math.ceil(runs * entry / READ_STEP))
         if fetched:
@@ -41,5 +41,5 @@ class Estimate:
         return cls(runs, page + asked, float(units))
 
     def plus(self, requests: int, units: float) -> Estimate:
-        """The same with something beside it."""
+        """The same with more requests and units."""
         return Estimate(self.runs, self.requests + requests, self.units + units)

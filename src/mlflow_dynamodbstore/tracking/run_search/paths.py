@@ -1,9 +1,9 @@
 """The ways into an experiment's runs: by id, by an index, or through the whole partition.
 
 A path yields entries ``(group, run)``: runs that share a group come in any order, groups come in
-the order of the path. Paths over RANK items (in ``rank_paths.py``) are
-*lazy*: they know sealed runs only, and live runs are merged in beside them. What a path brings is
-judged again by the whole filter, so a path may bring too much, and never too little.
+the order of the path. Paths over RANK items (in ``rank_paths.py``) bring sealed runs only, and live
+runs are merged in. The whole filter judges what a path brings, so a path may bring too many runs,
+and never too few.
 """
 
 from __future__ import annotations
@@ -26,29 +26,30 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.records import SEALED, RunContents, RunRecord
 from mlflow_dynamodbstore.tracking.run_search.estimates import BELOW, ENTRY, RUN, Estimate
-from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Glimpse
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
 
 Entry = tuple[Any, RunRecord]
+Entries = Iterator[Entry]
 
 LARGEST_BATCH = 1000
 START_TIME = "start_time"
 
 
-class ReadsTooMuch(Exception):
-    """The path that is being read turns out to need more than the one held in reserve."""
+class PathTooExpensive(Exception):
+    """The path being read is likely to cost more than its fallback."""
 
 
-class SealedAgain(Exception):
-    """A run was sealed again while LSI5 was read, and may stand where the reader has passed."""
+class ResealedDuringRead(Exception):
+    """A run was sealed again while LSI5 was read, and may have moved to a part already read."""
 
 
 @dataclass
-class Runs:
+class ExperimentRuns:
     """The runs of one experiment in some lifecycle stages, read through one table.
 
-    ``batch`` is how many are likely wanted, and the size of the first page; ``glimpses`` judge a
-    run's packed summary. While ``worth`` is set, a path is given up when
-    it is likely to look at more runs than that before so many match.
+    ``batch`` is how many matches are likely wanted, and the size of the first page; ``prefilters``
+    judge a run's packed summary. While ``give_up_after`` is set, a path is given up when it is
+    likely to read more runs than that before so many match.
     """
 
     table: Table
@@ -56,12 +57,12 @@ class Runs:
     stages: frozenset[str]
     batch: int
     rules: Rules = field(default_factory=Rules)
-    glimpses: tuple[Glimpse, ...] = ()
-    worth: float | None = None
-    looked: int = 0
-    found: int = 0
+    prefilters: tuple[Prefilter, ...] = ()
+    give_up_after: float | None = None
+    runs_read: int = 0
+    runs_matched: int = 0
     _live: list[RunRecord] | None = None
-    _mark: str | None = None
+    _resealed_mark: str | None = None
     _counted: dict[Range, list[Item]] = field(default_factory=dict)
 
     @property
@@ -69,38 +70,38 @@ class Runs:
         return experiment_keys.experiment_pk(self.experiment_id)
 
     def live(self) -> list[RunRecord]:
-        """The runs that are being written; read once.
+        """The live runs; read once.
 
-        They must be read before RANK is: a run sealed in between is then known from here, and one
+        They must be read before RANK: a run sealed in between is then known from here, and one
         reopened in between from its RANK items.
         """
         if self._live is None:
             found = list(self.table.items(self._live_query()))
-            self._mark = _mark_in(found)
+            self._resealed_mark = _mark_in(found)
             self._live = self.records(item for item in found if "lifecycle" in item)
         return self._live
 
     def reopened(self, known: set[str]) -> list[RunRecord]:
-        """The runs that are being written now and were not known to be.
+        """The runs that are live now and not among those known.
 
-        Raises ``SealedAgain`` when one may have been so only since the live ones were read. The
-        mark of that was the first to be read then, and is the last now.
+        Raises ``ResealedDuringRead`` when a run may have been live only between the two readings:
+        the mark of that is read first by :meth:`live` and last here.
         """
         query = replace(self._live_query(), keys_only=True, descending=True)
         found = list(self.table.items(query))
         mark = _mark_in(found)
-        if mark != self._mark:
-            raise SealedAgain
-        places = [str(item["lsi5sk"]) for item in found if item["lsi5sk"] != mark]
+        if mark != self._resealed_mark:
+            raise ResealedDuringRead
+        sort_keys = [str(item["lsi5sk"]) for item in found if item["lsi5sk"] != mark]
         return self.named(
-            run_id for place in places if (run_id := rank_keys.ranked_run_of(place)) not in known
+            run_id for sk in sort_keys if (run_id := rank_keys.ranked_run_of(sk)) not in known
         )
 
     def records(self, items: Iterable[Item]) -> list[RunRecord]:
         """Runs with their contents, those of other lifecycle stages left out."""
         wanted = [item for item in items if item["lifecycle"] in self.stages]
-        self.looked += len(wanted)
-        return sealing.read_all(self.table, wanted, self.rules, self.glimpses)
+        self.runs_read += len(wanted)
+        return sealing.read_all(self.table, wanted, self.rules, self.prefilters)
 
     def items(
         self,
@@ -112,7 +113,7 @@ class Runs:
     ) -> Iterator[list[Item]]:
         """A range page by page, the first as small as the answer may be, later ones larger.
 
-        Raises ``ReadsTooMuch`` instead of a page that would not be worth it.
+        Raises ``PathTooExpensive`` instead of reading a page when the fallback is cheaper.
         """
         if within.is_empty:
             return
@@ -128,15 +129,15 @@ class Runs:
             yield page.items
             if page.cursor is None:
                 return
-            if self._reads_too_much():
-                raise ReadsTooMuch
+            if self._is_too_expensive():
+                raise PathTooExpensive
             size = min(LARGEST_BATCH, size * 2)
             query = replace(query, cursor=page.cursor)
 
     def count(self, within: Range, index: str | None, most: int) -> int | None:
         """How many keys a range has, or None when they are more than ``most``.
 
-        Those of the table itself are kept, so that reading the range later costs nothing more.
+        Keys of the table itself are kept, so that reading the range later costs nothing more.
         """
         if within.is_empty:
             return 0
@@ -172,11 +173,11 @@ class Runs:
         for first in range(0, len(ordered), LARGEST_BATCH):
             yield ordered[first : first + LARGEST_BATCH]
 
-    def _reads_too_much(self) -> bool:
-        if self.worth is None:
+    def _is_too_expensive(self) -> bool:
+        if self.give_up_after is None:
             return False
-        to_come = (self.batch - self.found) * self.looked / (self.found + 1)
-        return max(self.looked, to_come) > self.worth
+        to_come = (self.batch - self.runs_matched) * self.runs_read / (self.runs_matched + 1)
+        return max(self.runs_read, to_come) > self.give_up_after
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class Path(ABC):
     """A way to read runs. ``ordered``: in the order asked for, but for ties."""
 
     ordered: bool
-    lazy: bool = False
+    sealed_only: bool = False
 
     @property
     def name(self) -> str:
@@ -194,7 +195,7 @@ class Path(ABC):
     def __str__(self) -> str:
         """The path in words, for ``explain``."""
 
-    def count(self, runs: Runs) -> int | None:
+    def count(self, runs: ExperimentRuns) -> int | None:
         """How many runs it brings, or None where they are too many to count; costs a read."""
         del runs
         return None
@@ -204,7 +205,7 @@ class Path(ABC):
         return Estimate.of(count, ENTRY, fetched=True)
 
     @abstractmethod
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         """The runs it brings, from those that may follow ``after`` on."""
 
 
@@ -217,14 +218,14 @@ class ById(Path):
     def __str__(self) -> str:
         return f"{len(self.run_ids)} runs by id"
 
-    def count(self, runs: Runs) -> int | None:
+    def count(self, runs: ExperimentRuns) -> int | None:
         del runs
         return len(self.run_ids)
 
     def estimate(self, count: int) -> Estimate:
         return Estimate.of(count, RUN, batches=True)
 
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         del ordering, after
         for record in runs.named(dict.fromkeys(self.run_ids)):
             yield None, record
@@ -246,7 +247,7 @@ class ByTime(Path):
     def estimate(self, count: int) -> Estimate:
         return Estimate.of(count, RUN) if self.one_stage else super().estimate(count)
 
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         since, until = self.since, self.until
         if after is not None and self.ordered:
             since, until = self._from(time_in(ordering, after), since, until)
@@ -263,7 +264,9 @@ class ByTime(Path):
             return (time if since is None else max(since, time)), until
         return since, (time if until is None else min(until, time))
 
-    def _pages(self, runs: Runs, since: int | None, until: int | None) -> Iterator[list[Item]]:
+    def _pages(
+        self, runs: ExperimentRuns, since: int | None, until: int | None
+    ) -> Iterator[list[Item]]:
         if len(runs.stages) == 1:
             (stage,) = runs.stages
             within = index_keys.runs_by_lifecycle(stage, since, until)
@@ -282,13 +285,13 @@ class ByStatus(Path):
     def __str__(self) -> str:
         return f"LSI3 status {self.status} by start time"
 
-    def count(self, runs: Runs) -> int | None:
-        # Being in order it need not be read to the end: more than are wanted count as these.
+    def count(self, runs: ExperimentRuns) -> int | None:
+        # It is in order and need not be read to the end, so it counts up to what is wanted.
         most = max(runs.batch, 1)
         found = runs.count(index_keys.by_status(self.status), "LSI3", most)
         return most if found is None else found
 
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         time = time_in(ordering, after) if after is not None and self.ordered else None
         since, until = (time, None) if self.ascending else (None, time)
         within = index_keys.by_status(self.status, since, until)
@@ -308,10 +311,10 @@ class ByName(Path):
     def __str__(self) -> str:
         return f"LSI4 by name within {self.within.low} .. {self.within.high[:40]}"
 
-    def count(self, runs: Runs) -> int | None:
+    def count(self, runs: ExperimentRuns) -> int | None:
         return runs.count(self.within, "LSI4", self.most)
 
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         del ordering  # its first key is the name when this path is ordered
         within = self.within
         if after is not None and self.ordered and after[0][0] == PRESENT:
@@ -334,7 +337,7 @@ class ByPartition(Path):
     def estimate(self, count: int) -> Estimate:
         return Estimate.of(count, RUN + BELOW)
 
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         del ordering, after
         own: Item | None = None
         below: list[Item] = []
@@ -346,12 +349,12 @@ class ByPartition(Path):
                 below.append(item)
         yield from self._entry(runs, own, below)
 
-    def _items(self, runs: Runs) -> Iterator[Item]:
+    def _items(self, runs: ExperimentRuns) -> Iterator[Item]:
         wide = replace(runs, batch=LARGEST_BATCH)
         for items in wide.items(run_keys.RUNS):
             yield from items
 
-    def _entry(self, runs: Runs, own: Item | None, below: list[Item]) -> Iterator[Entry]:
+    def _entry(self, runs: ExperimentRuns, own: Item | None, below: list[Item]) -> Entries:
         if own is None or own["lifecycle"] not in runs.stages:
             return
         if own["state"] == SEALED:
@@ -361,7 +364,7 @@ class ByPartition(Path):
 
 
 def _mark_in(live: Iterable[Item]) -> str | None:
-    """The mark that runs were sealed again, among the live ones; None while none was."""
+    """The mark, among the live runs, that one was sealed again; None while none was."""
     return next(
         (str(item["lsi5sk"]) for item in live if item["lsi5sk"] in index_keys.RESEALED), None
     )
@@ -377,13 +380,13 @@ def _is_read_with(own: str, sk: str) -> bool:
 
 def time_in(ordering: Ordering, after: Position) -> int | None:
     """The start time at a position, where the order has one."""
-    for key, (rank, value) in zip(ordering.keys, after, strict=True):
-        if key.name == START_TIME and rank == PRESENT:
+    for key, (presence, value) in zip(ordering.keys, after, strict=True):
+        if key.name == START_TIME and presence == PRESENT:
             return int(value)
     return None
 
 
 def from_text(within: Range, bound: Range, ascending: bool) -> Range:
-    """A range cut at where a text may stand, which itself stays inside."""
+    """A range that begins or ends at a text, which itself stays inside."""
     both = within.overlap(bound)
     return Range(both.low, within.high) if ascending else Range(within.low, both.high)

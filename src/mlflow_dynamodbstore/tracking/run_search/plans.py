@@ -1,8 +1,8 @@
-"""The ways into the runs that are able to answer a search.
+"""The paths that can answer a search of runs.
 
 ``plans`` sorts them: the *narrow* ones bring the few runs that one term of the filter names, the
-*base* is the one that reads all runs, in the order asked for where there is such a path, and the
-rest are able too. Which of them reads least, ``run_choice`` finds out.
+*base* reads all runs, in the order asked for where there is such a path, and the others can answer
+too. ``path_choice`` finds out which of them reads least.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Indexed:
-    """What is indexed by an operator's choice, completely: texts, and one metric."""
+class OptionalIndexes:
+    """The complete indexes that the operator chose: of texts, and of one metric."""
 
     text_fields: tuple[TextField, ...] = ()
     metric: str | None = None
@@ -57,14 +57,14 @@ class Indexed:
 
 @dataclass(frozen=True)
 class Plans:
-    """The paths able to answer: ``narrow`` by what is tried first, ``base``, and the others."""
+    """The paths that can answer: the ``narrow`` ones in the order they are tried, and the rest."""
 
     narrow: tuple[Path, ...]
     base: Path
     others: tuple[Path, ...]
 
     def all(self) -> tuple[Path, ...]:
-        """Every one of them."""
+        """All of them."""
         return (*self.narrow, self.base, *self.others)
 
     def by_rank(self, path: ByMetric) -> Path:
@@ -79,27 +79,27 @@ class Plans:
 def plans(
     comparisons: Sequence[Comparison],
     ordering: Ordering,
-    indexed: Indexed = Indexed(),  # noqa: B008 - frozen
+    indexes: OptionalIndexes = OptionalIndexes(),  # noqa: B008 - frozen
     *,
     one_stage: bool = True,
 ) -> Plans:
     """Every path that can answer."""
     by_time = _by_time(comparisons, ordering, one_stage=one_stage)
-    in_order = (*_ranked_in_order(comparisons, ordering, indexed), *_named_in_order(ordering))
+    in_order = (*_ranked_in_order(comparisons, ordering, indexes), *_named_in_order(ordering))
     base, *others = (*in_order, by_time)
-    metrics = _by_metric(comparisons, ordering, indexed)
+    metrics = _by_metric(comparisons, ordering, indexes)
     narrow = (
         *_by_id(comparisons),
         *_params_equal(comparisons),
         *(path for path in metrics if path.most == MOST_EQUAL),
         *_named(comparisons),
-        *_having_text(comparisons, indexed.text_fields),
+        *_having_text(comparisons, indexes.text_fields),
         *_in_status(comparisons, ordering),
         *(path for path in metrics if path.most == MOST_IN_RANGE),
         *_params_starting(comparisons, ordering),
     )
-    if indexed.metric is not None:
-        others += _by_metric(comparisons, ordering, replace(indexed, metric=None))
+    if indexes.metric is not None:
+        others += _by_metric(comparisons, ordering, replace(indexes, metric=None))
     return Plans(narrow, base, (*others, ByPartition(ordered=False)))
 
 
@@ -111,14 +111,14 @@ def _by_id(comparisons: Sequence[Comparison]) -> Iterator[Path]:
 
 
 def _ranked_in_order(
-    comparisons: Sequence[Comparison], ordering: Ordering, indexed: Indexed
+    comparisons: Sequence[Comparison], ordering: Ordering, indexes: OptionalIndexes
 ) -> Iterator[Path]:
     """RANK or LSI5 in the order asked for, cut to what the filter says of the metric or param."""
     first = ordering.keys[0]
     of_key = [c for c in comparisons if (c.kind, c.name) == (first.kind, first.name)]
     exists = any(c.comparator != "IS NULL" for c in of_key)
     if first.kind == METRIC:
-        for path in _metric_paths(first.name, indexed):
+        for path in _metric_paths(first.name, indexes):
             within = path.where(first.name, ">=", -math.inf)
             for c in of_key:
                 if (bound := _metric_range(path, c)) is not None:
@@ -141,9 +141,9 @@ def _ranked_in_order(
         )
 
 
-def _metric_paths(name: str, indexed: Indexed) -> Iterator[type[ByMetric]]:
+def _metric_paths(name: str, indexes: OptionalIndexes) -> Iterator[type[ByMetric]]:
     """How runs are read by a metric; LSI5 takes fewer requests for the same units."""
-    if name == indexed.metric:
+    if name == indexes.metric:
         yield ByPrimaryMetric
     yield ByMetric
 
@@ -156,7 +156,7 @@ def _params_equal(comparisons: Sequence[Comparison]) -> Iterator[Path]:
 
 
 def _params_starting(comparisons: Sequence[Comparison], ordering: Ordering) -> Iterator[Path]:
-    """The beginning of a param, when the order asks for another."""
+    """The prefix of a param, unless the order begins with that param."""
     for c in comparisons:
         if c.kind != PARAM or c.comparator != "LIKE" or _is_first(c, ordering):
             continue
@@ -168,14 +168,14 @@ def _params_starting(comparisons: Sequence[Comparison], ordering: Ordering) -> I
 
 
 def _by_metric(
-    comparisons: Sequence[Comparison], ordering: Ordering, indexed: Indexed
+    comparisons: Sequence[Comparison], ordering: Ordering, indexes: OptionalIndexes
 ) -> list[ByMetric]:
-    """Each metric that the filter compares, within all it says of it, unless in that order."""
+    """Each metric that the filter compares, within all its bounds, unless it is ordered by."""
     found: dict[str, ByMetric] = {}
     for c in comparisons:
         if c.kind != METRIC or _is_first(c, ordering):
             continue
-        path = next(_metric_paths(c.name, indexed))
+        path = next(_metric_paths(c.name, indexes))
         if (within := _metric_range(path, c)) is None:
             continue
         most = MOST_EQUAL if c.comparator == "=" else MOST_IN_RANGE
@@ -260,7 +260,7 @@ def _by_time(comparisons: Sequence[Comparison], ordering: Ordering, *, one_stage
 
 
 def _metric_range(path: type[ByMetric], c: Comparison) -> Range | None:
-    """The keys of a path whose values compare so with a number."""
+    """The keys of a path with values for which a comparison holds."""
     if c.comparator not in ("<", "<=", "=", ">=", ">") or math.isnan(c.value):
         return None
     return path.where(c.name, cast("rank_keys.Comparison", c.comparator), c.value)

@@ -1,15 +1,15 @@
-"""The ways into an experiment's runs that know sealed runs only: by metric, by param, by text.
+"""The paths that bring sealed runs only: by metric, by param, by text.
 
 RANK and FTS items are written when a run is sealed and compared with the run they name when they
-are read, since they may be stale. LSI5 holds the place of a run on the run's own item: it is never
-stale, but a run that is written to again leaves it.
+are read, since they may be stale. LSI5 is an index of the runs' own items: it is never stale,
+but a run that is written to again leaves it.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,9 +31,10 @@ from mlflow_dynamodbstore.tracking.run_search.paths import (
     LARGEST_BATCH,
     START_TIME,
     ByTime,
+    Entries,
     Entry,
+    ExperimentRuns,
     Path,
-    Runs,
     from_text,
 )
 
@@ -42,17 +43,17 @@ NAN = "nan"
 
 
 @dataclass(frozen=True)
-class Lazy(Path):
-    """Sealed runs from what was derived of them, live runs beside them."""
+class SealedRunsPath(Path):
+    """Sealed runs, found by what was derived from them; live runs are merged in."""
 
-    lazy: bool = True
+    sealed_only: bool = True
 
     def estimate(self, count: int) -> Estimate:
         return Estimate.of(count, ENTRY, fetched=True, batches=True).plus(1, 1)  # the live ones
 
 
 @dataclass(frozen=True)
-class Ranked(Lazy):
+class Ranked(SealedRunsPath):
     """Runs by what RANK items say of one metric or param."""
 
     key: str = ""
@@ -60,41 +61,41 @@ class Ranked(Lazy):
     within: Range = field(default_factory=lambda: Range("", ""))
     most: int = LARGEST_BATCH
 
-    def count(self, runs: Runs) -> int | None:
+    def count(self, runs: ExperimentRuns) -> int | None:
         runs.live()
         return runs.count(self.within, None, self.most)
 
-    def _ranked(self, runs: Runs, within: Range, *, descending: bool) -> Iterator[Entry]:
-        """Sealed runs in the order of their RANK items, stale items passed over."""
+    def _ranked(self, runs: ExperimentRuns, within: Range, *, descending: bool) -> Entries:
+        """Sealed runs in the order of their RANK items, without stale items."""
         seen = {record.run_id for record in runs.live()}
         for items in runs.items(within, descending=descending, keys_only=True):
-            places = {str(item["SK"]): rank_keys.ranked_run_of(str(item["SK"])) for item in items}
-            wanted = dict.fromkeys(run_id for run_id in places.values() if run_id not in seen)
+            ranks = {str(item["SK"]): rank_keys.ranked_run_of(str(item["SK"])) for item in items}
+            wanted = dict.fromkeys(run_id for run_id in ranks.values() if run_id not in seen)
             found = {record.run_id: record for record in runs.named(wanted)}
-            for place, run_id in places.items():
+            for rank, run_id in ranks.items():
                 record = found.get(run_id)
                 if record is None or run_id in seen:
                     continue
-                # A run reopened a moment ago is not among the live ones: it counts as it is.
-                if record.item["state"] != SEALED or place == self._place(record):
+                # A run reopened since is not among the live ones: it counts as it is.
+                if record.item["state"] != SEALED or rank == self._rank_sk(record):
                     seen.add(run_id)
-                    yield self._group(place), record
+                    yield self._group(rank), record
 
     @abstractmethod
-    def _place(self, record: RunRecord) -> str | None:
+    def _rank_sk(self, record: RunRecord) -> str | None:
         """The RANK item that a run should have now."""
 
     @abstractmethod
     def _group(self, sk: str) -> Any:
-        """What RANK items that come in any order among each other share."""
+        """The group of RANK items whose order among each other does not matter."""
 
     def _missing(
         self,
-        runs: Runs,
+        runs: ExperimentRuns,
         ordering: Ordering,
         after: Position | None,
         has: Callable[[RunRecord], bool],
-    ) -> Iterator[Entry]:
+    ) -> Entries:
         """Runs without the metric or param, which come last in either direction."""
         live = {record.run_id for record in runs.live()}
         then = ordering.keys[1]
@@ -116,7 +117,7 @@ class ByMetric(Ranked):
     def __str__(self) -> str:
         return f"RANK#m {self.key} {'ascending' if self.ascending else 'descending'}, live merged"
 
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         reached = after[0] if after is not None and self.ordered else (PRESENT, None)
         if reached[0] == PRESENT:
             within = self.within
@@ -133,13 +134,13 @@ class ByMetric(Ranked):
 
     @staticmethod
     def where(key: str, comparison: Comparison, value: float) -> Range:
-        """The keys by which runs are found whose metric compares so with a number."""
+        """The keys of runs for whose metric a comparison with a number holds."""
         return rank_keys.metric_ranks_where(key, comparison, value)
 
-    def _by_value(self, runs: Runs, within: Range) -> Iterator[Entry]:
+    def _by_value(self, runs: ExperimentRuns, within: Range) -> Entries:
         return self._ranked(runs, within, descending=self.ascending)  # RANK begins with the best
 
-    def _place(self, record: RunRecord) -> str | None:
+    def _rank_sk(self, record: RunRecord) -> str | None:
         point = record.contents.metrics.get(self.key)
         return None if point is None else rank_keys.metric_rank(self.key, point[0], record.run_id)
 
@@ -155,7 +156,7 @@ class ByPrimaryMetric(ByMetric):
     def __str__(self) -> str:
         return f"LSI5 {self.key} {'ascending' if self.ascending else 'descending'}, live merged"
 
-    def count(self, runs: Runs) -> int | None:
+    def count(self, runs: ExperimentRuns) -> int | None:
         return runs.count(self.within, "LSI5", self.most)
 
     def estimate(self, count: int) -> Estimate:
@@ -165,11 +166,11 @@ class ByPrimaryMetric(ByMetric):
     def where(key: str, comparison: Comparison, value: float) -> Range:
         return rank_keys.runs_by_metric_where(key, comparison, value)
 
-    def _by_value(self, runs: Runs, within: Range) -> Iterator[Entry]:
-        """Sealed runs by the index, and in their places those that left it since.
+    def _by_value(self, runs: ExperimentRuns, within: Range) -> Entries:
+        """Sealed runs by the index, and among them those that have left it since.
 
         A run that is written to again leaves the index for the list of live runs, which was read
-        before: what has come to that list since is looked up after each page.
+        before. So runs that were added to that list are read after each page.
         """
         seen = {record.run_id for record in runs.live()}
         late: list[Entry] = []
@@ -186,13 +187,13 @@ class ByPrimaryMetric(ByMetric):
                 due = [entry for entry in late if not self._is_behind(entry, page[-1])]
                 late = [entry for entry in late if self._is_behind(entry, page[-1])]
                 if reached is not None:
-                    # One that has come to stand before what was read was passed on its way.
+                    # A run that moved into the part already read is left out.
                     due = [entry for entry in due if not self._is_behind(reached, entry)]
                 yield from self._sorted(page + due) if due else page
                 reached = page[-1]
         yield from self._sorted(late)
 
-    def _reopened(self, runs: Runs, seen: set[str], within: Range) -> list[Entry]:
+    def _reopened(self, runs: ExperimentRuns, seen: set[str], within: Range) -> list[Entry]:
         found = []
         for record in runs.reopened(seen):
             point = record.contents.metrics.get(self.key)
@@ -217,7 +218,7 @@ class ByParam(Ranked):
     def __str__(self) -> str:
         return f"RANK#p {self.key} within {self.within.low}, live merged"
 
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         reached = after[0] if after is not None and self.ordered else (PRESENT, None)
         if reached[0] == PRESENT:
             within = self.within
@@ -230,7 +231,7 @@ class ByParam(Ranked):
                 runs, ordering, after, lambda record: self.key in record.contents.params
             )
 
-    def _place(self, record: RunRecord) -> str | None:
+    def _rank_sk(self, record: RunRecord) -> str | None:
         value = record.contents.params.get(self.key)
         return None if value is None else rank_keys.param_rank(self.key, value, record.run_id)
 
@@ -239,7 +240,7 @@ class ByParam(Ranked):
 
 
 @dataclass(frozen=True)
-class ByText(Lazy):
+class ByText(SealedRunsPath):
     """Runs whose name or tag has some words or letters: FTS."""
 
     field: TextField = field(default_factory=lambda: TextField(""))
@@ -250,24 +251,24 @@ class ByText(Lazy):
     def __str__(self) -> str:
         return f"FTS {self.level} {'+'.join(self.tokens)} of {self.field.name}, live merged"
 
-    def count(self, runs: Runs) -> int | None:
+    def count(self, runs: ExperimentRuns) -> int | None:
         """By the entries of the first token, which is the longest and so likely the rarest."""
         runs.live()
         return runs.count(rank_keys.fts_entries(self.level, self.tokens[0]), None, self.most)
 
-    def entries(self, runs: Runs, ordering: Ordering, after: Position | None) -> Iterator[Entry]:
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         del ordering, after
         live = {record.run_id for record in runs.live()}
         found = runs.table.map(lambda token: self._having(runs, token), self.tokens)
         for record in runs.named(sorted(set.intersection(*found) - live)):
             yield None, record
 
-    def _having(self, runs: Runs, token: str) -> set[str]:
+    def _having(self, runs: ExperimentRuns, token: str) -> set[str]:
         """The runs whose text has a token; the entries of other fields stand among them."""
-        places = (
+        entries = (
             rank_keys.fts_of(sk) for sk in runs.sort_keys(rank_keys.fts_entries(self.level, token))
         )
-        return {str(p.entity_id) for p in places if p.entity_type == self.field.name}
+        return {str(e.entity_id) for e in entries if e.entity_type == self.field.name}
 
 
 def _value(value: float) -> Any:

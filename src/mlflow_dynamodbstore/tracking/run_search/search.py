@@ -1,4 +1,4 @@
-"""Searching runs: MLflow's filter language over the access paths of ``search/``."""
+"""Searching runs: MLflow's filter language over the access paths of this package."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mlflow_dynamodbstore.shared.policies import Policies, Rules
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, METRIC, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
-    beyond,
     in_order,
     merged,
     page,
-    settled,
-    started,
+    read_first_row,
+    rows_after,
+    sort_groups,
     validate_max_results,
 )
 from mlflow_dynamodbstore.table.table import Table
@@ -35,20 +35,20 @@ from mlflow_dynamodbstore.tracking.records import RunRecord
 from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, choose
 from mlflow_dynamodbstore.tracking.run_search.paths import (
     START_TIME,
-    Entry,
+    Entries,
+    ExperimentRuns,
     Path,
-    ReadsTooMuch,
-    Runs,
-    SealedAgain,
+    PathTooExpensive,
+    ResealedDuringRead,
 )
-from mlflow_dynamodbstore.tracking.run_search.plans import Indexed, Plans, plans
+from mlflow_dynamodbstore.tracking.run_search.plans import OptionalIndexes, Plans, plans
 from mlflow_dynamodbstore.tracking.run_search.rank_paths import ByMetric
-from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import glimpses
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import prefilters
 
 SMALLEST_BATCH = 16
 
 forced_path: ContextVar[str | None] = ContextVar("forced_path", default=None)
-"""Name of the path to use wherever it is able to answer; for tests and ``explain``."""
+"""Name of the path to use wherever it can answer; for tests and ``explain``."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +58,21 @@ class RunQuery:
     comparisons: tuple[Comparison, ...]
     ordering: Ordering
     stages: frozenset[str]
-    indexed: Indexed = Indexed()  # noqa: RUF009 - frozen
+    indexes: OptionalIndexes = OptionalIndexes()  # noqa: RUF009 - frozen
 
     def plans(self) -> Plans:
-        """The paths able to answer."""
+        """The paths that can answer."""
         one_stage = len(self.stages) == 1
-        return plans(self.comparisons, self.ordering, self.indexed, one_stage=one_stage)
+        return plans(self.comparisons, self.ordering, self.indexes, one_stage=one_stage)
 
-    def runs(self, table: Table, experiment_id: str, batch: int, rules: Rules) -> Runs:
-        """The runs of an experiment, of which only those are unpacked that may match."""
-        return Runs(table, experiment_id, self.stages, batch, rules, glimpses(self.comparisons))
+    def runs(self, table: Table, experiment_id: str, batch: int, rules: Rules) -> ExperimentRuns:
+        """The runs of an experiment; those that cannot match are not unpacked."""
+        return ExperimentRuns(
+            table, experiment_id, self.stages, batch, rules, prefilters(self.comparisons)
+        )
 
-    def choice(self, runs: Runs) -> Choice:
-        """The path to read: the forced one where it is able, or the one that reads least."""
+    def choice(self, runs: ExperimentRuns) -> Choice:
+        """The path to read: the forced one where it can answer, or the one that reads least."""
         able = self.plans()
         for path in able.all():
             if path.name == forced_path.get():
@@ -98,15 +100,11 @@ class RunSearch:
         validate_max_results(max_results, allow_null=True)
         query = self._run_query(filter_string, order_by, run_view_type)
         after = query.ordering.after(page_token)
-        places = [str(number) for number in _parse_experiment_ids(list(experiment_ids))]
-        places = [
-            place
-            for place in dict.fromkeys(places)
-            if self.experiment_lookup.is_in_workspace(place)
-        ]
-        if not places:
+        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
+        own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
+        if not own_ids:
             return [], None
-        rows = merged(self._streams(query, places, after, max_results), query.ordering)
+        rows = merged(self._streams(query, own_ids, after, max_results), query.ordering)
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token
@@ -115,7 +113,7 @@ class RunSearch:
         self, filter_string: str | None, order_by: Sequence[str] | None, view_type: int
     ) -> RunQuery:
         query = parse_run_query(filter_string, order_by, view_type)
-        return replace(query, indexed=indexed_by(self.policies))
+        return replace(query, indexes=optional_indexes(self.policies))
 
     def _streams(
         self,
@@ -136,33 +134,33 @@ class RunSearch:
             run_stream(query.runs(self.table, experiment_id, batch, rules), query, after)
             for experiment_id in experiment_ids
         ]
-        return streams if len(streams) == 1 else self.table.map(started, streams)
+        return streams if len(streams) == 1 else self.table.map(read_first_row, streams)
 
 
-def indexed_by(policies: Policies) -> Indexed:
-    """What the operator of a table chose to have indexed."""
-    return Indexed(tuple(policies.text_fields()), policies.indexed_metric())
+def optional_indexes(policies: Policies) -> OptionalIndexes:
+    """The indexes that the operator of a table chose."""
+    return OptionalIndexes(tuple(policies.text_fields()), policies.indexed_metric())
 
 
 def run_stream(
-    runs: Runs, query: RunQuery, after: Position | None, choice: Choice | None = None
+    runs: ExperimentRuns, query: RunQuery, after: Position | None, choice: Choice | None = None
 ) -> Iterator[RunRecord]:
     """The matching runs of one experiment in order, read as far as they are asked for."""
     chosen = choice or query.choice(runs)
-    runs.worth = chosen.worth
+    runs.give_up_after = chosen.give_up_after
     path: Path | None = chosen.path
     last: RunRecord | None = None
     while path is not None:
         rows = _matching(runs, query, path, after)
         if last is not None:
-            rows = beyond(rows, query.ordering, query.ordering.position(last))
+            rows = rows_after(rows, query.ordering, query.ordering.position(last))
         try:
             for record in rows:
                 last = record
                 yield record
-        except ReadsTooMuch:
-            runs.worth, path = None, chosen.reserve
-        except SealedAgain:
+        except PathTooExpensive:
+            runs.give_up_after, path = None, chosen.fallback
+        except ResealedDuringRead:
             assert isinstance(path, ByMetric)
             path = query.plans().by_rank(path)
         else:
@@ -170,20 +168,20 @@ def run_stream(
 
 
 def _matching(
-    runs: Runs, query: RunQuery, path: Path, after: Position | None
+    runs: ExperimentRuns, query: RunQuery, path: Path, after: Position | None
 ) -> Iterator[RunRecord]:
     """The matching runs that a path brings, in order."""
     matches = all_hold(query.comparisons)
 
-    def judged() -> Iterator[Entry]:
+    def judged() -> Entries:
         for entry in path.entries(runs, query.ordering, after):
             if matches(entry[1]):
-                runs.found += 1
+                runs.runs_matched += 1
                 yield entry
 
-    live = [record for record in runs.live() if matches(record)] if path.lazy else []
+    live = [record for record in runs.live() if matches(record)] if path.sealed_only else []
     if path.ordered:
-        streams = [settled(judged(), query.ordering), in_order(live, query.ordering)]
+        streams = [sort_groups(judged(), query.ordering), in_order(live, query.ordering)]
         yield from merged(streams if live else streams[:1], query.ordering)
     else:
         yield from in_order([record for _, record in judged()] + live, query.ordering)

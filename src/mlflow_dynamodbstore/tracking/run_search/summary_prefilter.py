@@ -1,9 +1,9 @@
 """Judging a run by its packed summary, without unpacking it.
 
 Most runs that a path brings do not match the rest of a filter, and finding one name and its value
-in the bytes of a summary is far cheaper than unpacking all of them. A glimpse may be mistaken in
-one direction only: the bytes of a name may also stand where something else is meant, so what
-passes is judged by the filter as ever, and what does not pass cannot match.
+in the bytes of a summary is far cheaper than unpacking all of them. A prefilter errs in one
+direction only: the bytes of a name may also occur elsewhere. So the filter judges the runs that
+pass, and a run that does not pass cannot match.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from struct import Struct
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.search.filters import METRIC, PARAM, TAG, Comparison
 
-Glimpse = Callable[[bytes], bool]
+Prefilter = Callable[[bytes], bool]
 
 # The heads of msgpack's texts and of a list of three that begins with a double.
 _SHORT_TEXT, _LONGEST_SHORT = 0xA0, 0x1F
@@ -23,62 +23,62 @@ _POINT = b"\x93\xcb"
 _double = Struct(">d").unpack_from
 
 
-def glimpses(comparisons: Iterable[Comparison]) -> tuple[Glimpse, ...]:
-    """Judges of a raw summary, all of which a sealed run that matches passes."""
+def prefilters(comparisons: Iterable[Comparison]) -> tuple[Prefilter, ...]:
+    """Tests of a decompressed summary; a sealed run that matches passes them all."""
     return tuple(found for c in comparisons for found in _of(c))
 
 
-def _of(c: Comparison) -> Iterator[Glimpse]:
+def _of(c: Comparison) -> Iterator[Prefilter]:
     if c.kind not in (METRIC, PARAM, TAG) or c.comparator == "IS NULL":
         return
-    name = large_values.in_raw(c.name)
+    name = large_values.encode_texts(c.name)
     if c.comparator == "IS NOT NULL":
-        yield lambda raw: name in raw
+        yield lambda data: name in data
     elif c.kind != METRIC and c.comparator == "=":
-        whole = large_values.in_raw(c.name, c.value)
-        yield lambda raw: whole in raw
+        whole = large_values.encode_texts(c.name, c.value)
+        yield lambda data: whole in data
     elif c.kind == METRIC:
-        yield _judge(name, c.holds(), _number)
+        yield _any_value_holds(name, c.holds(), _number)
     else:
-        yield _judge(name, c.holds(), _text)
+        yield _any_value_holds(name, c.holds(), _text)
 
 
-def _judge(
+def _any_value_holds(
     name: bytes,
     holds: Callable[..., bool],
     read: Callable[[bytes, int], str | float | None],
-) -> Glimpse:
+) -> Prefilter:
     """Whether some value that follows a name holds."""
 
-    def judge(raw: bytes) -> bool:
-        at = raw.find(name)
+    def holds_for_any(data: bytes) -> bool:
+        at = data.find(name)
         while at >= 0:
-            value = read(raw, at + len(name))
+            value = read(data, at + len(name))
             if value is not None and holds(value):
                 return True
-            at = raw.find(name, at + 1)
+            at = data.find(name, at + 1)
         return False
 
-    return judge
+    return holds_for_any
 
 
-def _text(raw: bytes, at: int) -> str | None:
-    """The text that begins at a place, if one does."""
-    if at >= len(raw):
+def _text(data: bytes, at: int) -> str | None:
+    """The text that begins at a position, if one does."""
+    if at >= len(data):
         return None
-    head = raw[at]
+    head = data[at]
     if head & ~_LONGEST_SHORT == _SHORT_TEXT:
         size, begin = head & _LONGEST_SHORT, at + 1
     elif head in _LENGTH_BYTES:
         begin = at + 1 + _LENGTH_BYTES[head]
-        size = int.from_bytes(raw[at + 1 : begin], "big")
+        size = int.from_bytes(data[at + 1 : begin], "big")
     else:
         return None
-    return raw[begin : begin + size].decode(errors="replace")
+    return data[begin : begin + size].decode(errors="replace")
 
 
-def _number(raw: bytes, at: int) -> float | None:
-    """The value of a metric that begins at a place, if one does."""
-    if raw[at : at + 2] != _POINT or len(raw) < at + 10:
+def _number(data: bytes, at: int) -> float | None:
+    """The value of a metric that begins at a position, if one does."""
+    if data[at : at + 2] != _POINT or len(data) < at + 10:
         return None
-    return float(_double(raw, at + 2)[0])
+    return float(_double(data, at + 2)[0])

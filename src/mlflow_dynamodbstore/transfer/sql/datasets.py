@@ -11,7 +11,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.inputs import CONTENTS, Use, dataset_hash
+from mlflow_dynamodbstore.tracking.inputs import CONTENTS, DatasetUse, dataset_hash
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
@@ -62,10 +62,12 @@ class DatasetItems(ListedItemStore):
         self.transfer_table.put(parts)
         self.transfer_table.put(heads)
 
-    def _use(self, entity: Entity) -> Use:
+    def _use(self, entity: Entity) -> DatasetUse:
         experiment_id, name, digest = entity.key
         contents = {ours: entity.values[theirs] for ours, theirs in _CONTENTS.items()}
-        return Use(RunPlace(experiment_id, ""), Dataset(name=name, digest=digest, **contents), {})
+        return DatasetUse(
+            RunPlace(experiment_id, ""), Dataset(name=name, digest=digest, **contents), {}
+        )
 
     def _own_items(self) -> Iterator[Item]:
         for experiment_id in self.transfer_table.experiment_ids():

@@ -74,7 +74,7 @@ def _kinds(stores: Iterable[Stores], database: Database, table: Table) -> list[K
 
 
 def _access() -> tuple[Stores, ...]:
-    """The stores of users and roles; they load MLflow's auth app, which needs the extra ``auth``."""
+    """The stores of users and roles, which need MLflow's auth app: the extra ``auth``."""
     access = import_module("mlflow_dynamodbstore.transfer.sql.access")
     return (
         ("users", access.UserRows, access.UserItems),

@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking.logged_models import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.model_records import (
     MEASURED,
-    ModelPlace,
+    LoggedModelPlace,
     ModelRecord,
     new_texts,
     read_children,
@@ -178,7 +178,7 @@ def _entry_of_run(entity: Entity) -> list[Item]:
     return [run.child(sk, name, {"model_id": entity.key[0]})]
 
 
-def _metric(place: ModelPlace, name: str, timestamp: int, step: int, row: Row) -> Metric:
+def _metric(place: LoggedModelPlace, name: str, timestamp: int, step: int, row: Row) -> Metric:
     value = row["metric_value"]
     return Metric(
         key=name,
@@ -191,8 +191,8 @@ def _metric(place: ModelPlace, name: str, timestamp: int, step: int, row: Row) -
     )
 
 
-def _place(entity: Entity) -> ModelPlace:
-    return ModelPlace(str(entity.experiment_id), str(entity.key[0]))
+def _place(entity: Entity) -> LoggedModelPlace:
+    return LoggedModelPlace(str(entity.experiment_id), str(entity.key[0]))
 
 
 def _entity(record: ModelRecord) -> Entity:

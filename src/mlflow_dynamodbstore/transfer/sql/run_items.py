@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION, Rules
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.inputs import Use, model_input, model_output
+from mlflow_dynamodbstore.tracking.inputs import DatasetUse, model_input, model_output
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Point, history_item, span_of
 from mlflow_dynamodbstore.tracking.records import (
@@ -153,7 +153,7 @@ class NewRun:
         self.own.update(
             {
                 **summary.attributes,
-                **sealing.lsi5_place(run_id, contents, rules.primary_metric),
+                **sealing.lsi5_entry(run_id, contents, rules.primary_metric),
                 "state": SEALED,
                 "generation": 2,
             }
@@ -220,11 +220,11 @@ def _latest(run: RunPlace, name: str, row: Item, disordered: bool) -> Item:
     return run.child(run_keys.run_metric(run.run_id, name), name, attributes)
 
 
-def _uses(entity: Entity) -> list[Use]:
+def _uses(entity: Entity) -> list[DatasetUse]:
     run = _place(entity)
     return [
         # The contents are moved with the dataset itself.
-        Use(run, Dataset(name=name, digest=digest, source_type="", source=""), dict(tags))
+        DatasetUse(run, Dataset(name=name, digest=digest, source_type="", source=""), dict(tags))
         for (name, digest), tags in entity.values["inputs"].items()
     ]
 

@@ -17,11 +17,10 @@ from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items
-from mlflow_dynamodbstore.traces.assessment_notes import notes
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
-from mlflow_dynamodbstore.traces.paths import IN_TIME, IN_TIME_ONCE
 from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
+from mlflow_dynamodbstore.traces.time_indexes import OLD_TIME_INDEX, TIME_INDEX
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
@@ -62,7 +61,7 @@ class TraceItems(ListedItemStore):
     def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
         for metas in self.transfer_table.experiments():
             for meta in metas:
-                index = IN_TIME_ONCE if OLD_TRACES in meta else IN_TIME
+                index = OLD_TIME_INDEX if OLD_TRACES in meta else TIME_INDEX
                 where = index_keys.traces_by_time().on(f"{index.lower()}sk")
                 query = Query(str(meta["PK"]), where=where, index=index, keys_only=keys_only)
                 yield from self.table.items(query)
@@ -123,7 +122,7 @@ class NewTrace:
             made = _assessment(assessment_id, row)
             written = assessment_records.writes(place, made, ttl)
             own.update(written.attributes)
-            self.below += [put.item for put in (*written.items, *notes(place, made, ttl))]
+            self.below += [put.item for put in written.items]
         if spans:
             known = {span_id: fact_of(span_id, row) for span_id, row in spans.items()}
             summed = facts.stored(place.key, known, ttl)
@@ -175,7 +174,7 @@ def _place(entity: Entity) -> TracePlace:
 
 def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
     item = trace.item
-    named = items.sorted_out(item)
+    named = items.by_kind(item)
     usage = item.get("usage") or {}
     values: dict[str, Any] = {
         "experiment_id": trace.place.experiment_id,

@@ -14,11 +14,16 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.shared.policies import PRIMARY_METRIC
 from mlflow_dynamodbstore.tracking.run_search import path_choice
-from mlflow_dynamodbstore.tracking.run_search.paths import Runs
+from mlflow_dynamodbstore.tracking.run_search.paths import ExperimentRuns
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
-from tests.search.populations import TwoStores, random_filter, random_order, random_view
+from tests.tracking.run_search.populations import (
+    TwoStores,
+    random_filter,
+    random_order,
+    random_view,
+)
 
 pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
 
@@ -75,14 +80,14 @@ def test_random_searches_agree_with_mlflow_page_by_page(
     rng = random.Random(stores.rng.random())
     mind, given_up = random.Random(0), []  # of its own, so that the searches stay the same
 
-    def gives_up(runs: Runs) -> bool:
-        given_up.append(runs.worth is not None and mind.random() < 0.9)
+    def gives_up(runs: ExperimentRuns) -> bool:
+        given_up.append(runs.give_up_after is not None and mind.random() < 0.9)
         return given_up[-1]
 
     if wavering:
         monkeypatch.setattr(path_choice, "FEW", 0)
         monkeypatch.setattr(path_choice, "LIKELY", 1.0)
-        monkeypatch.setattr(Runs, "_reads_too_much", gives_up)
+        monkeypatch.setattr(ExperimentRuns, "_is_too_expensive", gives_up)
     for _ in range(SEARCHES // 2):
         experiments = rng.sample(stores.experiments, rng.choice((1, 1, 2, 3)))
         search = (

@@ -8,17 +8,17 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import model_definitions
-from mlflow_dynamodbstore.gateway.base import not_found
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
-from mlflow_dynamodbstore.gateway.endpoint_items import (
+from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems, check_room_for_definitions
+from mlflow_dynamodbstore.gateway.endpoint_records import (
     ENTITY,
     MAPPINGS,
     EndpointRecord,
     new_mappings,
     uses_of,
 )
-from mlflow_dynamodbstore.gateway.endpoints import Endpoints
-from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
+from mlflow_dynamodbstore.gateway.items import not_found
+from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.table.values import Item
@@ -30,13 +30,12 @@ class ModelMappings:
     def __init__(
         self,
         context: Context,
-        model_definitions: ModelDefinitions,
-        gateway_endpoints: Endpoints,
+        endpoint_items: EndpointItems,
         endpoint_config_cache: EndpointConfigCache,
     ) -> None:
+        self.context = context
         self.table = context.table
-        self.model_definitions = model_definitions
-        self.gateway_endpoints = gateway_endpoints
+        self.endpoint_items = endpoint_items
         self.endpoint_config_cache = endpoint_config_cache
 
     def attach_model_to_endpoint(
@@ -47,7 +46,7 @@ class ModelMappings:
     ) -> GatewayEndpointModelMapping:
         mapping = optimistically(
             f"Endpoint '{endpoint_id}'",
-            lambda: self._attach_model(endpoint_id, model_config, created_by),
+            lambda: self._attach(endpoint_id, model_config, created_by),
         )
         self.endpoint_config_cache.invalidate()
         return mapping
@@ -55,52 +54,50 @@ class ModelMappings:
     def detach_model_from_endpoint(
         self, endpoint_id: str, model_definition_id: str, linkage_type: str | None = None
     ) -> None:
-        """Detach the first mapping to a model definition, of a type if one is given."""
+        """Remove the first mapping to a model definition, or the first of a linkage type."""
         optimistically(
             f"Endpoint '{endpoint_id}'",
-            lambda: self._detach_model(endpoint_id, model_definition_id, linkage_type),
+            lambda: self._detach(endpoint_id, model_definition_id, linkage_type),
         )
         self.endpoint_config_cache.invalidate()
 
-    def _attach_model(
+    def _attach(
         self, endpoint_id: str, config: GatewayEndpointModelConfig, by: str | None
     ) -> GatewayEndpointModelMapping:
-        key = self.gateway_endpoints.endpoint_key(endpoint_id)
-        definition_id = config.model_definition_id
-        seen = self.table.get_many([key, self.model_definitions.definition_key(definition_id)])
+        key, definition_id = self.endpoint_items.key(endpoint_id), config.model_definition_id
+        definition = gateway_keys.model_definition_key(definition_id, self.context.workspace())
+        seen = self.table.get_many([key, definition])
         if key not in seen:
             raise not_found(ENTITY, endpoint_id=endpoint_id)
-        if self.model_definitions.definition_key(definition_id) not in seen:
+        if definition not in seen:
             raise not_found(model_definitions.ENTITY, model_definition_id=definition_id)
         before, now = seen[key], get_current_time_millis()
-        mappings = new_mappings(endpoint_id, [config], by, now, beside=before[MAPPINGS])
-        self.gateway_endpoints.check_room_for_definitions(uses_of(mappings))
+        mappings = new_mappings(endpoint_id, [config], by, now, existing=before[MAPPINGS])
+        check_room_for_definitions(uses_of(mappings))
         changes: Item = {MAPPINGS: mappings, "updated_at": now}
         if by:
             changes["updated_by"] = by
         after = self._change_mappings(before, changes)
         return EndpointRecord(after, seen).to_mapping(mappings[-1])
 
-    def _detach_model(self, endpoint_id: str, definition_id: str, linkage_type: str | None) -> None:
-        before = self.gateway_endpoints.endpoint_item(endpoint_id)
-        fitting = [
+    def _detach(self, endpoint_id: str, definition_id: str, linkage_type: str | None) -> None:
+        before = self.endpoint_items.get(endpoint_id)
+        matching = [
             mapping
             for mapping in before[MAPPINGS]
             if mapping["definition_id"] == definition_id
             and (not linkage_type or mapping["linkage"] == linkage_type)
         ]
-        if not fitting:
+        if not matching:
             of_type = f" with linkage type '{linkage_type}'" if linkage_type else ""
             raise MlflowException(
                 f"Model definition '{definition_id}' is not attached to endpoint "
                 f"'{endpoint_id}'{of_type}",
                 RESOURCE_DOES_NOT_EXIST,
             )
-        left = [mapping for mapping in before[MAPPINGS] if mapping is not fitting[0]]
-        self._change_mappings(before, {MAPPINGS: left})
+        kept = [mapping for mapping in before[MAPPINGS] if mapping is not matching[0]]
+        self._change_mappings(before, {MAPPINGS: kept})
 
     def _change_mappings(self, before: Item, changes: Item) -> Item:
-        used = self.gateway_endpoints.definition_uses(
-            uses_of(before[MAPPINGS]), uses_of(changes[MAPPINGS])
-        )
-        return self.gateway_endpoints.change_endpoint(before, changes, used)
+        uses = uses_of(before[MAPPINGS]), uses_of(changes[MAPPINGS])
+        return self.endpoint_items.change(before, changes, self.endpoint_items.count_uses(*uses))

@@ -1,7 +1,7 @@
-"""What the server needs to make a call: an endpoint with its models and decrypted secrets.
+"""Endpoint configurations: endpoints with their models and decrypted secrets.
 
-For the server itself, never for its clients. MLflow's own resolver reads its SQL tables; see
-:mod:`mlflow_dynamodbstore.tracking.gateway_routes` for how the server comes here instead.
+Only the server may read them, never its clients. MLflow's own resolver reads SQL tables;
+:mod:`mlflow_dynamodbstore.tracking.gateway_routes` lets the server ask this store instead.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from mlflow.entities.gateway_endpoint import GatewayModelLinkageType
 from mlflow.store.tracking.gateway.entities import GatewayEndpointConfig, GatewayModelConfig
 
 from mlflow_dynamodbstore.gateway import secrets
-from mlflow_dynamodbstore.gateway.base import not_found
 from mlflow_dynamodbstore.gateway.bindings import Bindings
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
-from mlflow_dynamodbstore.gateway.encryption import decrypted
-from mlflow_dynamodbstore.gateway.endpoint_items import EndpointRecord, fallback_of, routing_of
-from mlflow_dynamodbstore.gateway.endpoints import Endpoints
+from mlflow_dynamodbstore.gateway.encryption import decrypted_value
+from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
+from mlflow_dynamodbstore.gateway.endpoint_records import EndpointRecord, fallback_of, routing_of
+from mlflow_dynamodbstore.gateway.items import not_found
 from mlflow_dynamodbstore.gateway.secrets import auth_config_of
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.context import Context
@@ -23,27 +23,27 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 
 class EndpointConfigs:
-    """Configurations of endpoints, complete with secrets."""
+    """The configurations of endpoints, with their secrets."""
 
     def __init__(
         self,
         context: Context,
         gateway_bindings: Bindings,
-        gateway_endpoints: Endpoints,
+        endpoint_items: EndpointItems,
         endpoint_config_cache: EndpointConfigCache,
     ) -> None:
         self.context = context
         self.table = context.table
         self.gateway_bindings = gateway_bindings
-        self.gateway_endpoints = gateway_endpoints
+        self.endpoint_items = endpoint_items
         self.endpoint_config_cache = endpoint_config_cache
 
     def gateway_endpoint_config(self, endpoint_name: str) -> GatewayEndpointConfig:
-        """The configuration of an endpoint, from memory for as long as MLflow keeps it there."""
+        """The configuration of an endpoint, from MLflow's cache while it is there."""
         cache_key = f"endpoint_config:{self.context.workspace()}:{endpoint_name}"
         if isinstance(cached := self.endpoint_config_cache.secret_cache.get(cache_key), dict):
             return GatewayEndpointConfig.from_dict(cached)
-        record = self.gateway_endpoints.endpoint(None, endpoint_name, with_secrets=True)
+        record = self.endpoint_items.get_record(name=endpoint_name, with_secrets=True)
         config = _config(record)
         config.experiment_id = record.experiment_id
         config.usage_tracking = record.item["usage_tracking"] and record.experiment_id is not None
@@ -58,7 +58,9 @@ class EndpointConfigs:
             resource_type=resource_type, resource_id=resource_id
         )
         records = self.table.map(
-            lambda binding: self.gateway_endpoints.endpoint(binding.endpoint_id, with_secrets=True),
+            lambda binding: self.endpoint_items.get_record(
+                endpoint_id=binding.endpoint_id, with_secrets=True
+            ),
             bound,
         )
         return [_config(record) for record in records]
@@ -89,7 +91,7 @@ def _model(record: EndpointRecord, mapping: Item, definition: Item) -> GatewayMo
         model_definition_id=definition["definition_id"],
         provider=definition["provider"],
         model_name=definition["model_name"],
-        secret_value=decrypted(secret),
+        secret_value=decrypted_value(secret),
         auth_config=auth_config_of(secret),
         weight=mapping["weight"],
         linkage_type=GatewayModelLinkageType(mapping["linkage"]),

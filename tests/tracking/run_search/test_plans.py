@@ -7,10 +7,10 @@ from mlflow.entities import ViewType
 
 from mlflow_dynamodbstore.shared.search.fulltext import TextField
 from mlflow_dynamodbstore.tracking.run_search.paths import Path
-from mlflow_dynamodbstore.tracking.run_search.plans import Indexed, Plans, plans
+from mlflow_dynamodbstore.tracking.run_search.plans import OptionalIndexes, Plans, plans
 from mlflow_dynamodbstore.tracking.run_search.search import parse_run_query
 
-INDEXED = Indexed((TextField("run.name"), TextField("run.tags.note", ("trigram",))), "loss")
+INDEXED = OptionalIndexes((TextField("run.name"), TextField("run.tags.note", ("trigram",))), "loss")
 
 
 def planned(filter_string: str, order_by: list[str]) -> Plans:

@@ -1,4 +1,4 @@
-"""A glimpse at a packed summary never loses a run that matches."""
+"""A prefilter of packed summaries never loses a run that matches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.search.filters import METRIC, PARAM, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.tracking.records import RunContents, RunRecord
-from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import glimpses
+from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import prefilters
 
 NAMES = st.sampled_from(["a", "ab", "b", "t1", "x" * 40])
 TEXTS = st.sampled_from(
@@ -43,8 +43,8 @@ TERMS = st.one_of(
 
 
 def passes(contents: RunContents, *terms: Comparison) -> bool:
-    raw = large_values.raw(large_values.pack(contents.to_summary()))
-    return all(glimpse(raw) for glimpse in glimpses(terms))
+    raw = large_values.decompress(large_values.pack(contents.to_summary()))
+    return all(prefilter(raw) for prefilter in prefilters(terms))
 
 
 @given(CONTENTS, st.lists(TERMS, max_size=3))

@@ -1,4 +1,4 @@
-"""What every part of the registry of MCP servers shares: reading servers and versions."""
+"""Reading MCP servers, their versions and their endpoints."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.names.revisions import Change, Revisions
-from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.shared.names.revisions import Revisions
+from mlflow_dynamodbstore.table.values import Item, Key
 
 Versions = dict[tuple[ServerPlace, str], Version]
 
 
 class ServerReader:
-    """The ground the entity modules stand on.
+    """Reading servers and what belongs to them.
 
     Every change of a server, and of anything that belongs to it, raises the revision in META:
-    see ``names.revisions``. A decision may therefore read versions, too: it holds only if
-    nothing of the server has changed since.
+    see ``names.revisions``. So a change may be decided on versions, too: it is written only if
+    nothing of the server has changed since they were read.
     """
 
     def __init__(self, context: Context) -> None:
@@ -36,7 +36,7 @@ class ServerReader:
     def place(self, name: str) -> ServerPlace:
         return ServerPlace(name, self.context.workspace())
 
-    def server(
+    def get_server(
         self, name: str, missing: Callable[[str], MlflowException] = server_not_found
     ) -> Server:
         server = self.servers.find(self.place(name))
@@ -46,36 +46,37 @@ class ServerReader:
 
     # --- versions -------------------------------------------------------------------------------
 
-    def find(self, place: ServerPlace, version: str) -> Version | None:
-        """A version without what it says; one that was deleted is found, too."""
+    def find_version(self, place: ServerPlace, version: str) -> Version | None:
+        """A version without its content, even a deleted one, or None."""
         if find_precedence(version) is None:
             return None
-        item = self.table.get(place.version(version))
+        item = self.table.get(place.version_key(version))
         return None if item is None else Version(place, item)
 
-    def live(self, place: ServerPlace, version: str) -> Version:
-        """A version without what it says. Raises when it is not there or was deleted."""
-        found = self.find(place, version)
+    def get_version(self, place: ServerPlace, version: str) -> Version:
+        """A version without its content. Raises when it does not exist or is deleted."""
+        found = self.find_version(place, version)
         if found is None or found.is_deleted:
             raise version_not_found(place.name, version)
         return found
 
-    def versions(self, wanted: Iterable[tuple[Server, str]]) -> Versions:
-        """Versions of servers with all they say; those not there are left out."""
+    def read_versions(self, wanted: Iterable[tuple[Server, str]]) -> Versions:
+        """Versions of servers with their content; those that do not exist are left out."""
         keys = {
-            (server.place, version): server.place.version(version) for server, version in wanted
+            (server.place, version): server.place.version_key(version) for server, version in wanted
         }
-        return self.versions_among(keys, self.table.get_many(keys.values()))
+        return self.versions_in(self.table.get_many(keys.values()), keys)
 
-    def versions_among(
-        self, wanted: dict[tuple[ServerPlace, str], Key], items: dict[Key, Item]
+    def versions_in(
+        self, items: dict[Key, Item], wanted: dict[tuple[ServerPlace, str], Key]
     ) -> Versions:
+        """The wanted versions among items, with their content; deleted ones are left out."""
         found = {at: Version(at[0], items[key]) for at, key in wanted.items() if key in items}
-        live = {at: version for at, version in found.items() if not version.is_deleted}
-        return dict(zip(live, self.complete([*live.values()]), strict=True))
+        kept = {at: version for at, version in found.items() if not version.is_deleted}
+        return dict(zip(kept, self.with_content([*kept.values()]), strict=True))
 
-    def complete(self, versions: list[Version]) -> list[Version]:
-        """Versions with what they say and with long tags, read for all of them at once."""
+    def with_content(self, versions: list[Version]) -> list[Version]:
+        """Versions with their content and their long tags, read for all of them at once."""
         wanted = [key for version in versions for key in part_keys(version.item)]
         wanted += [key for version in versions for key in version.long_tag_keys]
         beside = self.table.get_many(wanted)
@@ -88,10 +89,10 @@ class ServerReader:
             for version in versions
         ]
 
-    # --- as MLflow shows them -------------------------------------------------------------------
+    # --- servers and endpoints ------------------------------------------------------------------
 
     def with_long_tags(self, servers: list[Server]) -> list[Server]:
-        """Servers whose tags are all there."""
+        """Servers with all their tags."""
         items = self.table.get_many(key for server in servers for key in server.long_tag_keys)
         if not items:
             return servers
@@ -99,41 +100,32 @@ class ServerReader:
             replace(server, long_tags=_long_tags(server.long_tag_keys, items)) for server in servers
         ]
 
-    def endpoints(self, of: dict[str, Server]) -> tuple[list[Endpoint], Versions]:
-        """Endpoints by their ids and servers, and the versions they lead to.
+    def read_endpoints(self, servers: dict[str, Server]) -> tuple[list[Endpoint], Versions]:
+        """The endpoints of these ids and servers, and the versions they resolve to.
 
-        Those that lead nowhere are left out.
+        Endpoints that do not resolve to a version are left out.
         """
-        versions: dict[tuple[ServerPlace, str], Key] = {}
-        for endpoint_id, server in of.items():
-            if endpoint_id in server.reachable:
-                version = server.reachable[endpoint_id]
-                versions[server.place, version] = server.place.version(version)
-        own = {i: server.place.endpoint(i) for i, server in of.items() if i in server.reachable}
-        items = self.table.get_many([*own.values(), *versions.values()])
-        resolved = self.versions_among(versions, items)
+        resolved = {
+            i: (server.place, server.resolved_versions[i])
+            for i, server in servers.items()
+            if i in server.resolved_versions
+        }
+        own = {i: place.endpoint_key(i) for i, (place, _) in resolved.items()}
+        wanted = {at: at[0].version_key(at[1]) for at in resolved.values()}
+        items = self.table.get_many([*own.values(), *wanted.values()])
+        versions = self.versions_in(items, wanted)
         found = [
-            Endpoint(of[i], i, items[key])
+            Endpoint(servers[i], i, items[key])
             for i, key in own.items()
-            if key in items and (of[i].place, of[i].reachable[i]) in resolved
+            if key in items and resolved[i] in versions
         ]
-        return found, resolved
+        return found, versions
 
 
 def resolved_version(endpoint: Endpoint, versions: Versions) -> MCPServerVersion:
-    """The version that an endpoint leads to, as MLflow shows it."""
-    server = endpoint.server
-    version = server.reachable[endpoint.id]
+    """The version that an endpoint resolves to, as MLflow shows it."""
+    server, version = endpoint.server, endpoint.resolved_version
     return versions[server.place, version].entity(server.aliases_of(version))
-
-
-def assign(change: Change, **attributes: Value) -> None:
-    """Let a change set attributes of META; those without a value are removed."""
-    for name, value in attributes.items():
-        if value is None:
-            change.remove.append(name)
-        else:
-            change.set[name] = value
 
 
 def _long_tags(wanted: dict[Key, str], items: dict[Key, Item]) -> dict[str, str | None]:

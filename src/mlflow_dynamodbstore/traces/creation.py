@@ -1,0 +1,167 @@
+"""Beginning a trace, which two callers may do at once and in different experiments.
+
+A trace's id does not name its experiment. The *locator* does, a small item in a partition of its
+own. It is written first and only once: a second caller's write is refused, and the refusal says
+where the trace lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from secrets import token_hex
+from typing import TypeVar
+
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+
+from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Check, Delete, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.traces import items, merging
+from mlflow_dynamodbstore.traces.items import ttl_of
+from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
+
+T = TypeVar("T")
+
+COPIED = "copied"
+"""Attribute of the items below a trace: which move brought them here."""
+
+MakeItem = Callable[[TracePlace], Item]
+"""Makes the own item of a new trace at a place."""
+
+
+class TraceCreation:
+    """Beginning traces, and moving them to other experiments."""
+
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, trace_lookup: TraceLookup
+    ) -> None:
+        self.table = context.table
+        self.experiment_lookup = experiment_lookup
+        self.trace_lookup = trace_lookup
+
+    def write_locator(
+        self, place: TracePlace, ttl: int | None, with_it: Sequence[Put]
+    ) -> TracePlace | None:
+        """Write a trace's locator and some items with it, all or none.
+
+        Returns None, or the place where the trace already lies.
+        """
+        locator = Put(items.locator(place, ttl), condition=ABSENT)
+        try:
+            self.table.transact([locator, *with_it])
+        except TransactionCancelled as cancelled:
+            if not cancelled.any_refused:
+                raise
+            found = cancelled.old(0)
+            if found is None:
+                return place  # the trace is there, without a locator
+            return TracePlace(str(found["experiment_id"]), place.trace_id)
+        return None
+
+    def begin(self, place: TracePlace, make: MakeItem) -> tuple[Item, bool]:
+        """The trace at the place its locator names, and whether this call has begun it."""
+        new = make(place)
+        try:
+            self.table.put(new, condition=ABSENT)
+        except ConditionFailed as refused:
+            if refused.old is None:
+                raise
+            return refused.old, False
+        return self.trace_lookup.note(new), True
+
+    def find_or_begin(self, place: TracePlace, make: MakeItem) -> tuple[Item, bool]:
+        """As :meth:`begin`, for a locator that another call has written."""
+        if not self.experiment_lookup.is_in_workspace(place.experiment_id):
+            raise MlflowException(
+                f"Trace with ID '{place.trace_id}' no longer exists.", RESOURCE_DOES_NOT_EXIST
+            )
+        found = self.table.get(place.key)
+        if found is not None:
+            return found, False
+        item, begun = self.begin(place, make)
+        # A call that deletes or moves the trace that lay here may change the locator afterwards.
+        if self.trace_lookup.ensure_locator(place, ttl_of(item)) != place.experiment_id:
+            with suppress(ConditionFailed):
+                self.table.delete(place.key, condition=items.is_unchanged(item))
+            self.trace_lookup.forget(place.trace_id)
+            raise TraceNotFound(place.trace_id)
+        return item, begun
+
+    def move(self, item: Item, experiment_id: str) -> Item:
+        """Move a trace with all its items to another experiment; returns its new own item."""
+        old = trace_place_of(item)
+        new = TracePlace(experiment_id, old.trace_id)
+        if old == new:
+            return item
+        copied: set[Key] = set()
+
+        def attempt() -> Item:
+            nonlocal copied
+            current = self.table.get(old.key)  # not from the cache: all of it is copied
+            try:
+                if current is None:
+                    raise TraceNotFound(old.trace_id)
+                merging.check_takes_info(current)
+            except MlflowException:
+                self.table.write([Delete(key) for key in copied])
+                raise
+            below = self._items_below(old)
+            mark = token_hex(6)
+            copies = [Put({**child, "PK": new.pk, COPIED: mark}) for child in below]
+            kept = {self.table.schema.key_of(copy.item) for copy in copies}
+            # The copies come first and the old items go last, so the trace is whole at any time.
+            self.table.write([*copies, *(Delete(key) for key in copied - kept)])
+            copied = kept
+            moved = items.indexed({**current, "PK": new.pk})
+            self.table.transact(
+                [
+                    Delete(old.key, condition=items.is_unchanged(current)),
+                    Put(items.locator(new, ttl_of(current)), condition=items.locates(old)),
+                    Put(moved),
+                ]
+            )
+            self._remove_below(old, below)
+            return self.trace_lookup.note(moved)
+
+        return optimistically(f"Trace with ID '{old.trace_id}'", attempt)
+
+    def _items_below(self, place: TracePlace) -> list[Item]:
+        """All items of a trace but its own, and the note that its session is assessed."""
+        query = Query(place.pk, where=trace_keys.trace_children(place.trace_id).on())
+        note = self.table.get(place.session_note)
+        return [*self.table.items(query), *([] if note is None else [note])]
+
+    def _remove_below(self, place: TracePlace, below: Sequence[Item]) -> None:
+        """Remove the items of a trace that has moved away, unless another call moves it back."""
+        gone = Check(place.key, ABSENT)
+        for some in batched(below, MAX_TRANSACTION - 1):
+            try:
+                self.table.transact([gone, *(self._removal(child) for child in some)])
+            except TransactionCancelled as cancelled:
+                if not cancelled.any_refused:
+                    raise
+
+    def _removal(self, child: Item) -> Delete:
+        """Removes an item unless a move has brought it here since it was read."""
+        return Delete(self.table.schema.key_of(child), condition=items.has_same(child, COPIED))
+
+
+def retried_when_moved(trace_id: str, act: Callable[[], T]) -> T:
+    """The result of an action on a trace, repeated when another call moves the trace."""
+
+    def attempt() -> T:
+        try:
+            return act()
+        except TraceNotFound as moved:
+            raise Outdated from moved
+
+    return optimistically(f"Trace with ID '{trace_id}'", attempt)
