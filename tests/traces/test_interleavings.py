@@ -13,6 +13,7 @@ from mlflow.tracing.constant import SpansLocation, TraceTagKey
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.traces.items import early_links, is_located
 from mlflow_dynamodbstore.traces.records import record
 from tests.interleaving import (
     Operation,
@@ -101,6 +102,8 @@ def state_of(store: Any, trace: str) -> object:
         lying[home] = [item for item in found if item is not None]
     if locator is None:
         return {home: [item["SK"] for item in found] for home, found in lying.items()}
+    if not is_located(locator):
+        return early_links(locator)
     home = locator["experiment_id"]
     own, *below = lying.pop(home)
     expiries = {item.get("ttl") for item in [own, locator, *below]}

@@ -336,3 +336,21 @@ def test_logging_that_was_interrupted_can_be_repeated(store, run_id, monkeypatch
     store.log_inputs(run_id, given)
     assert summaries(store, ["0"]) == {("0", "mnist", "9f", "train")}
     assert len(inputs_of(store, run_id)) == 1
+
+
+def test_inputs_and_outputs_come_back_in_the_order_they_were_logged(store):
+    """In one call and over several, while the run is live and once it is sealed."""
+    run_id = store.create_run("0", "ada", 1, [], "run").info.run_id
+    names = ["zebra", "ant", "mole", "bee"]
+    for some in (names[:3], names[3:]):
+        store.log_inputs(run_id, [DatasetInput(dataset(name), []) for name in some])
+    models = ["m-9", "m-1", "m-5"]
+    store.log_inputs(run_id, models=[LoggedModelInput(one) for one in models])
+    store.log_outputs(run_id, [LoggedModelOutput(one, 0) for one in reversed(models)])
+    for ended in (False, True):
+        if ended:
+            store.update_run_info(run_id, RunStatus.FINISHED, 2, None)
+        run = store.get_run(run_id)
+        assert [one.dataset.name for one in run.inputs.dataset_inputs] == names
+        assert [one.model_id for one in run.inputs.model_inputs] == models
+        assert [one.model_id for one in run.outputs.model_outputs] == models[::-1]

@@ -234,6 +234,8 @@ def _grant(_pk: str, _words: list[str], _item: Item) -> ItemDescription:
 def _of_trace(pk: str, words: list[str], item: Item) -> ItemDescription | None:
     if words != ["T", "LOC"]:
         return None
+    if "experiment_id" not in item:
+        return ItemDescription("Links to a trace to come")
     meta = experiment_key(str(item["experiment_id"]))
     return ItemDescription("Trace locator", *_owners(meta, "T", pk.partition("#")[2]))
 

@@ -7,10 +7,11 @@ where the trace lies.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from secrets import token_hex
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
@@ -24,6 +25,7 @@ from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Check, Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import items, merging
 from mlflow_dynamodbstore.traces.items import ttl_of
@@ -34,8 +36,20 @@ T = TypeVar("T")
 COPIED = "copied"
 """Attribute of the items below a trace: which move brought them here."""
 
+LATE_SECONDS = 5.0
+"""Time between a locator and its trace after which links may have come that nobody waits for."""
+
 MakeItem = Callable[[TracePlace], Item]
 """Makes the own item of a new trace at a place."""
+
+
+class Located(NamedTuple):
+    """Where a trace's locator says that it lies, and whether this call has written the locator."""
+
+    place: TracePlace
+    is_new: bool
+    links: Item
+    since: float  # when the locator was written or seen, by this process's clock
 
 
 class TraceCreation:
@@ -49,37 +63,70 @@ class TraceCreation:
         self.trace_lookup = trace_lookup
 
     def write_locator(
-        self, place: TracePlace, ttl: int | None, with_it: Sequence[Put]
-    ) -> TracePlace | None:
-        """Write a trace's locator and some items with it, all or none.
+        self,
+        place: TracePlace,
+        ttl: int | None,
+        with_it: Sequence[Put] = (),
+        own: Item | None = None,
+    ) -> Located:
+        """Write a trace's locator, its own item and some items with it, all or none.
 
-        Returns None, or the place where the trace already lies.
+        Links that came before the trace are taken into its own item; see :mod:`.links`.
         """
-        locator = Put(items.locator(place, ttl), condition=ABSENT)
-        try:
-            self.table.transact([locator, *with_it])
-        except TransactionCancelled as cancelled:
-            if not cancelled.any_refused:
-                raise
-            found = cancelled.old(0)
-            if found is None:
-                return place  # the trace is there, without a locator
-            return TracePlace(str(found["experiment_id"]), place.trace_id)
-        return None
+        early: Item | None = None
 
-    def begin(self, place: TracePlace, make: MakeItem) -> tuple[Item, bool]:
+        def attempt() -> Located:
+            nonlocal early
+            since = time.monotonic()
+            links = items.early_links(early)
+            unchanged = ABSENT if early is None else items.has_same(early, items.EDITS)
+            locator = Put(items.locator(place, ttl, links), condition=unchanged)
+            owned = [] if own is None else [Put({**own, **links}, condition=ABSENT)]
+            try:
+                self.table.transact([locator, *owned, *with_it])
+            except TransactionCancelled as cancelled:
+                if not cancelled.any_refused:
+                    raise
+                found = cancelled.old(0)
+                if found is None:  # the trace is there, without a locator
+                    return Located(place, False, {}, since)
+                if items.is_located(found):
+                    at = TracePlace(str(found["experiment_id"]), place.trace_id)
+                    return Located(at, False, items.early_links(found), since)
+                early = found
+                raise Outdated from cancelled
+            return Located(place, True, links, since)
+
+        return optimistically(f"Trace with ID '{place.trace_id}'", attempt)
+
+    def begin(self, located: Located, make: MakeItem) -> tuple[Item, bool]:
         """The trace at the place its locator names, and whether this call has begun it."""
-        new = make(place)
+        new = {**make(located.place), **located.links}
         try:
             self.table.put(new, condition=ABSENT)
         except ConditionFailed as refused:
             if refused.old is None:
                 raise
             return refused.old, False
+        if time.monotonic() - located.since > LATE_SECONDS:
+            new = self._take_late_links(new, located)
         return self.trace_lookup.note(new), True
 
-    def find_or_begin(self, place: TracePlace, make: MakeItem) -> tuple[Item, bool]:
+    def _take_late_links(self, new: Item, located: Located) -> Item:
+        """A new trace with the links that came between its locator and its own item.
+
+        A caller that links the trace waits for its own item for a while and then relies on this.
+        """
+        locator = self.table.get(trace_keys.trace_locator_key(located.place.trace_id))
+        late = {k: v for k, v in items.early_links(locator).items() if k not in located.links}
+        if not late:
+            return new
+        linked = items.counted_edit(Update(set=late))
+        return self.table.update(located.place.key, linked, returns="new") or new
+
+    def find_or_begin(self, located: Located, make: MakeItem) -> tuple[Item, bool]:
         """As :meth:`begin`, for a locator that another call has written."""
+        place = located.place
         if not self.experiment_lookup.is_in_workspace(place.experiment_id):
             raise MlflowException(
                 f"Trace with ID '{place.trace_id}' no longer exists.", RESOURCE_DOES_NOT_EXIST
@@ -87,7 +134,7 @@ class TraceCreation:
         found = self.table.get(place.key)
         if found is not None:
             return found, False
-        item, begun = self.begin(place, make)
+        item, begun = self.begin(located, make)
         # A call that deletes or moves the trace that lay here may change the locator afterwards.
         if self.trace_lookup.ensure_locator(place, ttl_of(item)) != place.experiment_id:
             with suppress(ConditionFailed):

@@ -10,7 +10,6 @@ from mlflow.store.tracking.utils.trace_analytics import validate_trace_name
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.tracing.utils import generate_request_id_v2
 
-from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
 from mlflow_dynamodbstore.table.contract import Put
@@ -86,10 +85,9 @@ class TraceInfos:
         started = _started(place, info, tags, int(self.table.clock()), ttl)
         if started.before:
             self.table.write(list(started.before))
-        own = Put(started.after, condition=ABSENT)
-        located = self.trace_creation.write_locator(place, ttl, [own])
-        if located is None:
-            return self.trace_lookup.note(started.after), True
+        located = self.trace_creation.write_locator(place, ttl, own=started.after)
+        if located.is_new:
+            return self.trace_lookup.note({**started.after, **located.links}), True
         return self.trace_creation.find_or_begin(
             located, lambda at: _started(at, info, tags, int(self.table.clock()), ttl).after
         )

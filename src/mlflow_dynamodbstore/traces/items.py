@@ -70,10 +70,24 @@ def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
     return item_at(place.key, attributes, ttl)
 
 
-def locator(place: TracePlace, ttl: int | None) -> Item:
-    """The item that says in which experiment a trace lies."""
+def locator(place: TracePlace, ttl: int | None, links: Item | None = None) -> Item:
+    """The item that says in which experiment a trace lies, with the links that came before it."""
     key = trace_keys.trace_locator_key(place.trace_id)
-    return item_at(key, {"experiment_id": place.experiment_id}, ttl)
+    return item_at(key, {"experiment_id": place.experiment_id, **(links or {})}, ttl)
+
+
+NOT_LOCATED = Attr("experiment_id").not_exists()
+"""There is no locator; there may be links to a trace that is still to come."""
+
+
+def is_located(locator: Item | None) -> bool:
+    """Whether a locator names an experiment, and does not only hold links that came early."""
+    return locator is not None and "experiment_id" in locator
+
+
+def early_links(locator: Item | None) -> Item:
+    """The links to a trace that came before the trace; its locator keeps them."""
+    return {name: True for name in locator or {} if name.startswith(RUN_LINK)}
 
 
 def locates(place: TracePlace) -> ConditionBase:

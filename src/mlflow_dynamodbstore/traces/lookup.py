@@ -78,9 +78,10 @@ class TraceLookup:
     def find_locator(self, trace_id: str) -> Item | None:
         """A trace's locator, or None when the active workspace has no such trace."""
         found = self.table.get(trace_keys.trace_locator_key(trace_id))
-        if found is None or not self.experiment_lookup.is_in_workspace(str(found["experiment_id"])):
+        if found is None or not items.is_located(found):
             return None
-        return found
+        is_here = self.experiment_lookup.is_in_workspace(str(found["experiment_id"]))
+        return found if is_here else None
 
     def find_many(self, trace_ids: Iterable[str]) -> dict[str, Item]:
         """The own items of many traces, by id; takes two batches of requests.
@@ -116,6 +117,7 @@ class TraceLookup:
         located = {
             locators[key]: str(found["experiment_id"])
             for key, found in self.table.get_many(locators).items()
+            if items.is_located(found)
         }
         for trace_id, experiment_id in located.items():
             self._experiment_ids.put(trace_id, experiment_id)
@@ -135,9 +137,11 @@ class TraceLookup:
 
         def attempt() -> str:
             found = self.table.get(trace_keys.trace_locator_key(place.trace_id))
-            if found is not None:
+            if found is not None and items.is_located(found):
                 return str(found["experiment_id"])
-            self.table.put(items.locator(place, ttl), condition=ABSENT)
+            locator = items.locator(place, ttl, items.early_links(found))
+            unchanged = ABSENT if found is None else items.has_same(found, items.EDITS)
+            self.table.put(locator, condition=unchanged)
             return place.experiment_id
 
         return optimistically(f"Trace with ID '{place.trace_id}'", attempt)

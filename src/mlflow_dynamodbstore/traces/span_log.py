@@ -78,8 +78,8 @@ class SpanLog:
         spans, parts = batch.stored(place.spans, ttl)
         self.table.write(parts)
         located = self.trace_creation.write_locator(place, ttl, [spans])
-        if located is None:
-            item, begun = self.trace_creation.begin(place, make)
+        if located.is_new:
+            item, begun = self.trace_creation.begin(located, make)
             if not begun:
                 self.merge(item, batch)
             return

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,7 +41,7 @@ from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking.records import RunRecord
+from mlflow_dynamodbstore.tracking.records import ORDER, RunRecord
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 
 CONTENTS = "contents"
@@ -75,13 +76,10 @@ class Inputs:
         if not uses and not model_ids:
             return
         new = self._store_datasets(uses)
-        outcomes = self.table.write(
-            [
-                *(use.input() for use in uses),
-                *(use.link() for use in uses),
-                *(Put(model_input(run, model_id)) for model_id in model_ids),
-            ]
-        )
+        inputs = [use.input() for use in uses]
+        models_read = [Put(model_input(run, model_id)) for model_id in model_ids]
+        number([put.item for put in (*inputs, *models_read)], time.time_ns())
+        outcomes = self.table.write([*inputs, *(use.link() for use in uses), *models_read])
         of_inputs = zip(uses, outcomes[: len(uses)], strict=True)
         listed = {use.hash for use, outcome in of_inputs if use.is_in(outcome)}
         self.table.write([Put(use.entry) for use in new if use.hash in listed])
@@ -91,6 +89,7 @@ class Inputs:
         run = run_place_of(self.run_admission.admit(run_id))
         outputs = {model.model_id: model_output(run, model) for model in models}
         if outputs:
+            number(outputs.values(), time.time_ns())
             self.table.write([Put(item) for item in outputs.values()])
             self.run_admission.confirm(run)
 
@@ -225,6 +224,12 @@ def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[DatasetUse]:
         use = DatasetUse(run, given.dataset, {tag.key: tag.value for tag in given.tags})
         uses.setdefault(use.hash, use)
     return list(uses.values())
+
+
+def number(items: Iterable[Item], first: int) -> None:
+    """Number inputs or outputs of a run, so that they are shown in the order they came in."""
+    for n, item in enumerate(items, first):
+        item[ORDER] = n
 
 
 def model_input(run: RunPlace, model_id: str) -> Item:

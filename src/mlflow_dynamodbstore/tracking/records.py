@@ -37,6 +37,9 @@ _ATTRIBUTES = {
     "artifact_uri": "artifact_uri",
 }
 LIVE, SEALING, SEALED = "live", "sealing", "sealed"
+ORDER = "order"
+"""Attribute of an input or output of a run: a number that rises from one to the next."""
+_USES = frozenset({"INPUT", "INPUT_LM", "OUTPUT"})
 TERMINAL_STATUSES = frozenset({"FINISHED", "FAILED", "KILLED"})
 
 
@@ -45,7 +48,8 @@ class RunContents:
     """All that was logged to a run, but for the history of its metrics.
 
     ``metrics`` maps a key to its latest ``(value, timestamp, step)``; ``datasets`` lists
-    ``(dataset reference, name, digest, {tag: value})`` in the order of their keys.
+    ``(dataset reference, name, digest, {tag: value})``. Inputs and outputs stand in the order in
+    which they were logged.
     """
 
     params: dict[str, str] = field(default_factory=dict)
@@ -82,6 +86,7 @@ class RunContents:
     def from_children(cls, children: Iterable[Item]) -> RunContents:
         """What a live run holds, gathered from its own items."""
         contents = cls()
+        used: list[Item] = []
         for child in children:
             kind, name = kind_and_name(child)
             if kind == "METRIC":
@@ -90,14 +95,22 @@ class RunContents:
                 contents.params[name] = child["value"]
             elif kind == "TAG":
                 contents.tags[name] = child["value"]
-            elif kind == "INPUT":
-                facts = (child["dataset"], child["name"], child["digest"], child["tags"])
-                contents.datasets.append(facts)
-            elif kind == "INPUT_LM":
-                contents.model_inputs.append(name)
-            elif kind == "OUTPUT":
-                contents.model_outputs.append((child["model_id"], child["step"]))
+            elif kind in _USES:
+                used.append(child)
+        contents._add_uses(used)
         return contents
+
+    def _add_uses(self, used: list[Item]) -> None:
+        """Add inputs and outputs; those of before they were numbered come first, by their keys."""
+        for child in sorted(used, key=lambda item: item.get(ORDER, 0)):
+            kind, name = kind_and_name(child)
+            if kind == "INPUT":
+                facts = (child["dataset"], child["name"], child["digest"], child["tags"])
+                self.datasets.append(facts)
+            elif kind == "INPUT_LM":
+                self.model_inputs.append(name)
+            else:
+                self.model_outputs.append((child["model_id"], child["step"]))
 
 
 @dataclass

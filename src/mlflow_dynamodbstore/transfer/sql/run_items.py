@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION, Rules
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.inputs import DatasetUse, model_input, model_output
+from mlflow_dynamodbstore.tracking.inputs import DatasetUse, model_input, model_output, number
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Point, history_item, span_of
 from mlflow_dynamodbstore.tracking.records import (
@@ -199,16 +199,20 @@ def _children(entity: Entity, disordered: Collection[str] = ()) -> list[Item]:
     """The items of a run's params, tags, latest metrics, inputs and outputs."""
     run, values = _place(entity), entity.values
     latest = values["latest_metrics"]
-    return [
-        *(run.param(name, text) for name, text in values["params"].items()),
-        *(run.tag(name, text) for name, text in values["tags"].items()),
-        *(_latest(run, name, row, name in disordered) for name, row in latest.items()),
+    used = [
         *(use.input().item for use in _uses(entity)),
         *(model_input(run, model_id) for model_id in values["model_inputs"]),
         *(
             model_output(run, LoggedModelOutput(model_id, step))
             for model_id, step in values["model_outputs"].items()
         ),
+    ]
+    number(used, 1)
+    return [
+        *(run.param(name, text) for name, text in values["params"].items()),
+        *(run.tag(name, text) for name, text in values["tags"].items()),
+        *(_latest(run, name, row, name in disordered) for name, row in latest.items()),
+        *used,
     ]
 
 

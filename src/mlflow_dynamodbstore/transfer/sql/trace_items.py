@@ -56,6 +56,8 @@ class TraceItems(ListedItemStore):
         # By locator: a trace of this id may lie in another experiment.
         locators = {trace_keys.trace_locator_key(entity.key[0]): entity for entity in entities}
         for key, item in self.table.get_many(locators).items():
+            if not items.is_located(item):
+                continue
             yield TracePlace(str(item["experiment_id"]), locators[key].key[0]).key
 
     def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
