@@ -40,6 +40,7 @@ RIGHT = {
     "dynamodb:///mlflow.ddb": Location("file", path="mlflow.ddb"),
     "dynamodb:///some/folder/mlflow.ddb": Location("file", path="some/folder/mlflow.ddb"),
     "dynamodb:////abs/my file#1.ddb": Location("file", path="/abs/my file#1.ddb"),
+    "dynamodb://///abs/a.ddb": Location("file", path="/abs/a.ddb"),
     "dynamodb:///m.ddb?synchronous=NORMAL&index_lag=2&collection_limit=1000": Location(
         "file",
         path="m.ddb",

@@ -31,8 +31,6 @@ AS_MLFLOW_DOES = {
 """Methods that MLflow's abstract store answers as well as ours could."""
 SQL_ONLY = {
     "sanitize_metric_value": "a helper for columns that hold no NaN; our items hold every double",
-    "search_entities_by_source": "not in MLflow's interface, and nothing in MLflow calls it",
-    "search_entities_by_destination": "not in MLflow's interface, and nothing in MLflow calls it",
 }
 """Public methods of MLflow's SQL store that ours does not have."""
 

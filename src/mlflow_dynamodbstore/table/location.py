@@ -96,7 +96,9 @@ def _file(path: str, query: str) -> Location:
             f"{'/' + path!r} names no file; write dynamodb:///mlflow.ddb for a file in this "
             "folder, or dynamodb:////data/mlflow.ddb for an absolute path"
         )
-    return Location("file", path=path, options=_options("file", query))
+    # As in SQLite's URIs: a path from the root may begin with several slashes.
+    plain = "/" + path.lstrip("/") if path.startswith("/") else path
+    return Location("file", path=plain, options=_options("file", query))
 
 
 def _endpoint(authority: str, table: str, query: str) -> Location:

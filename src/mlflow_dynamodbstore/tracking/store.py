@@ -74,6 +74,7 @@ from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.tags import TraceTags
 from mlflow_dynamodbstore.traces.time_indexes import TimeIndexes
 from mlflow_dynamodbstore.traces.xray_cache import XRaySpans
+from mlflow_dynamodbstore.tracking.associations import EntityAssociations
 from mlflow_dynamodbstore.tracking.experiment_deletion import ExperimentDeletion
 from mlflow_dynamodbstore.tracking.experiment_search import ExperimentSearch
 from mlflow_dynamodbstore.tracking.experiments import Experiments
@@ -205,6 +206,11 @@ class TableOfContents:
     remove_dataset_from_experiments = answered_by(
         DatasetExperiments.remove_dataset_from_experiments
     )
+
+    # --- associations of entities -----------------------------------------------------------------
+
+    search_entities_by_source = answered_by(EntityAssociations.search_entities_by_source)
+    search_entities_by_destination = answered_by(EntityAssociations.search_entities_by_destination)
 
     # --- scorers ----------------------------------------------------------------------------------
 
@@ -459,6 +465,13 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
             self.scorer_endpoints,
         )
         self.online_scoring = OnlineScoring(context, self.scorer_endpoints, self.scorers)
+        self.associations = EntityAssociations(
+            self.experiment_lookup,
+            self.trace_lookup,
+            self.trace_search,
+            self.dataset_experiments,
+            self.dataset_search,
+        )
         self.issues = Issues(context, self.experiment_lookup, self.run_lookup)
         self.guardrails = Guardrails(context, self.scorers.version_by_id)
         self.guardrail_configs = GuardrailConfigs(
