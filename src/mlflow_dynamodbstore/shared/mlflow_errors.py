@@ -40,8 +40,13 @@ _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
 )
 
 
+_PERMANENT = (table_errors.ItemTooLarge, table_errors.InvalidRequest)
+
+
 def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
     """The exception MLflow's client, server and tests expect for a storage error."""
+    if isinstance(error, IncompleteWrite) and isinstance(error.__cause__, _PERMANENT):
+        error = error.__cause__  # trying again would not help
     for kind, code in _CODES:
         if isinstance(error, kind):
             return MlflowException(str(error), error_code=code)

@@ -12,6 +12,7 @@ from mlflow.tracing.utils import generate_request_id_v2
 
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
+from mlflow_dynamodbstore.shared.plain_values import texts
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
@@ -46,7 +47,7 @@ class TraceInfos:
         experiment = self.trace_experiments.get_active(trace_info.experiment_id)
         place = TracePlace(experiment_id_of(experiment), trace_info.trace_id)
         self.context.events.trace_described(place.experiment_id, trace_info.trace_metadata)
-        tags = {**trace_info.tags, **artifact_tag(experiment, place.trace_id)}
+        tags = {**texts(trace_info.tags, "a tag"), **artifact_tag(experiment, place.trace_id)}
         tags.pop(TraceTagKey.TRACE_NAME, None)
 
         def restart(item: Item) -> Item:

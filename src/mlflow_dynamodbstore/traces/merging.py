@@ -7,7 +7,6 @@ Either may come first. What ``start_trace`` sets is final: later spans only fill
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any
 
 from mlflow.entities import TraceInfo
@@ -24,6 +23,7 @@ from mlflow.store.tracking.utils.trace_analytics import (
 from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.shared.places import trace_place_of
+from mlflow_dynamodbstore.shared.plain_values import optional_text
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import facts
 from mlflow_dynamodbstore.traces.facts import Facts
@@ -68,8 +68,7 @@ def with_metadata(item: Item, metadata: Mapping[str, str]) -> Item:
     _assign_usage(after, columns)
     for key, value in metadata.items():
         if key not in PROMOTED_TRACE_METADATA_KEYS:
-            # MLflow's gateway passes some values as members of a string enumeration.
-            after[METADATA + key] = value.value if isinstance(value, Enum) else value
+            after[METADATA + key] = optional_text(value, "metadata")
     return after
 
 

@@ -14,6 +14,7 @@ from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.shared.plain_values import text
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -35,7 +36,7 @@ class TraceTags:
         self.trace_changes = trace_changes
 
     def set_trace_tag(self, trace_id: str, key: str, value: str) -> None:
-        key, value = _validate_trace_tag(key, value)
+        key, value = _validate_trace_tag(key, text(value, "a tag"))
         if key == TraceTagKey.TRACE_NAME:
             validate_trace_name(value)
             named = {"name": value, "lsi4sk": index_keys.lsi4_trace(trace_id, value)}

@@ -14,6 +14,7 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 from mlflow.utils.validation import _validate_metric, _validate_param
 
+from mlflow_dynamodbstore.shared.plain_values import text
 from mlflow_dynamodbstore.tracking.points import Point
 
 PLAIN_LENGTH = 250
@@ -55,10 +56,11 @@ def checked_params(params: Sequence[Param]) -> dict[str, str]:
         if not (
             type(value) is str
             and len(value) <= PLAIN_LENGTH
+            and value.isascii()
             and type(key) is str
             and _is_param_key(key)
         ):
-            checked = _validate_param(key, value, path=f"params[{index}]")
+            checked = _validate_param(key, text(value, "a param"), path=f"params[{index}]")
             key, value = checked.key, checked.value
         values[key] = value
     return values

@@ -43,6 +43,7 @@ from mlflow_dynamodbstore.shared.experiment_items import (
 from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID, ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.plain_values import optional_text
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, TransactWrite
@@ -91,13 +92,13 @@ class Experiments:
             artifact_location = resolve_uri_if_local(artifact_location)
             _validate_experiment_artifact_location_length(artifact_location)
         for tag in tags or []:
-            _validate_experiment_tag(tag.key, tag.value)
+            _validate_experiment_tag(tag.key, optional_text(tag.value, "a tag"))
         workspace = self.context.workspace()
         # A name that is taken must not use up a number.
         if self.table.get(access_keys.experiment_name_guard(name, workspace)) is not None:
             raise _name_is_taken(name)
         self.workspaces_in_use.note(workspace)
-        values = {tag.key: tag.value for tag in tags or []}
+        values = {tag.key: optional_text(tag.value, "a tag") for tag in tags or []}
         return self._create(name, workspace, artifact_location, values)
 
     def get_or_create_experiment(self, name: str, tags: list[ExperimentTag]) -> str:
@@ -222,6 +223,7 @@ class Experiments:
     # --- tags -----------------------------------------------------------------------------------
 
     def set_experiment_tag(self, experiment_id: str | int, tag: ExperimentTag) -> None:
+        tag = ExperimentTag(tag.key, optional_text(tag.value, "a tag"))
         _validate_experiment_tag(tag.key, tag.value)
 
         def attempt() -> None:

@@ -160,8 +160,15 @@ class RunRecord:
                     Metric(key, value, timestamp, step)
                     for key, (value, timestamp, step) in contents.metrics.items()
                 ],
-                [Param(key, value) for key, value in contents.params.items()],
-                [RunTag(key, value) for key, value in contents.tags.items()],
+                # A release before 0.2 took other values than texts.
+                [
+                    Param(key, value if type(value) is str or value is None else str(value))
+                    for key, value in contents.params.items()
+                ],
+                [
+                    RunTag(key, value if type(value) is str or value is None else str(value))
+                    for key, value in contents.tags.items()
+                ],
             ),
             RunInputs(
                 dataset_inputs=[

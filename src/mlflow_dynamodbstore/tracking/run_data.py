@@ -25,6 +25,7 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
+from mlflow_dynamodbstore.shared.plain_values import optional_text, text
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
@@ -53,7 +54,7 @@ class RunData:
         self.metrics = metrics
 
     def log_param(self, run_id: str, param: Param) -> None:
-        param = _validate_param(param.key, param.value)
+        param = _validate_param(param.key, text(param.value, "a param"))
         run = run_place_of(self.run_admission.admit(run_id))
         written = self.table.write([_param_put(run, param.key, param.value)])
         refused = _other_values({param.key: param.value}, written)
@@ -67,7 +68,7 @@ class RunData:
         self.run_admission.confirm(run)
 
     def set_tag(self, run_id: str, tag: RunTag) -> None:
-        tag = _validate_tag(tag.key, tag.value)
+        tag = _validate_tag(tag.key, optional_text(tag.value, "a tag"))
         item = self.run_admission.admit(run_id)
         if tag.key == MLFLOW_RUN_NAME:
             self.runs.update_run_info(run_id, None, None, tag.value)
@@ -99,6 +100,8 @@ class RunData:
         _validate_run_id(run_id)
         points = checked_points(metrics)
         values = checked_params(params)
+        if tags:
+            tags = [RunTag(tag.key, optional_text(tag.value, "a tag")) for tag in tags]
         _, _, tags = _validate_batch_log_data([], [], tags)
         _validate_batch_log_limits(metrics, params, tags)
         if len(values) < len(params):

@@ -24,6 +24,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
+from mlflow_dynamodbstore.shared.plain_values import optional_text, text, whole_number
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.run_lookup import (
     RunFacts,
@@ -78,8 +79,11 @@ class Runs:
         tags: list[RunTag] | None,
         run_name: str | None,
     ) -> Run:
-        values = {tag.key: tag.value for tag in tags or []}
-        values[MLFLOW_RUN_NAME] = name = _name_of_new_run(tags or [], run_name)
+        values = {tag.key: optional_text(tag.value, "a tag") for tag in tags or []}
+        run_name = optional_text(run_name, "run_name")
+        values[MLFLOW_RUN_NAME] = name = text(_name_of_new_run(tags or [], run_name), "a run name")
+        user_id = user_id if user_id is None else text(user_id, "user_id")
+        start_time = start_time if start_time is None else whole_number(start_time, "start_time")
         experiment = self.experiment_lookup.guess_active(experiment_id)
         while True:  # without the calls of ``optimistically``: a second time is very rare
             item = self._new_run(experiment, user_id, start_time, name)
@@ -157,8 +161,9 @@ class Runs:
     ) -> RunInfo:
         facts = self.run_lookup.facts(run_id)
         changes: Item = {}
+        run_name = optional_text(run_name, "run_name")
         if end_time is not None:
-            changes["end_time"] = end_time
+            changes["end_time"] = whole_number(end_time, "end_time")
         status = None if run_status is None else RunStatus.to_string(run_status)
         if status is not None:
             in_status = index_keys.lsi3_run(run_id, status, facts.start_time)
