@@ -7,6 +7,7 @@ DATA    ?= data
 WORKERS ?= 2
 TABLE   ?=
 TESTS   ?= tests
+RELEASES ?=
 IMAGES  ?= docs/images
 # Two processes by default: most tests wait for a disk or a server rather than for the processor.
 JOBS    ?= 2
@@ -15,7 +16,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test e2e fuzz lint format bench bench-full docs build clean distclean
+.PHONY: help serve test e2e fuzz matrix lint format bench bench-full docs build clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +34,10 @@ e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and 
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
+
+matrix: $(BIN)/python dynoxide ## run the tests on every release of MLflow that we support (RELEASES, TESTS)
+	$(BIN)/python tools/matrix.py $(if $(RELEASES),--releases $(RELEASES)) \
+		$(if $(filter-out tests,$(TESTS)),--tests $(TESTS)) --jobs $(JOBS)
 
 lint: $(VENV)/.dev ## check style, types and layers
 	$(BIN)/ruff check .
@@ -62,7 +67,7 @@ clean: ## remove caches and built files
 	find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove the environments too (never the data)
-	rm -rf $(VENV) .dynoxide
+	rm -rf $(VENV) .matrix .dynoxide
 
 # A second DynamoDB to test against. Where it cannot be had, the script says so and the tests go on.
 .PHONY: dynoxide
