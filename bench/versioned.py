@@ -33,8 +33,8 @@ from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from tests.engines import dynoxide_server, moto_server
-from versioned.dynamodb import Artifact
 from versioned.keys import TABLE
+from versioned.rows import Artifact
 
 PROGRAMS = Path(__file__).parent / "programs"
 VERSIONS = 10_000

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from versioned.aliases import AliasChange, AliasState
 from versioned.collecting import Collection
-from versioned.dynamodb import Alias, Artifact
 from versioned.errors import VersionedError
 from versioned.listing import Page
 from versioned.repository import Repository
+from versioned.rows import Alias, Artifact
 from versioned.verifying import Verification
 
 __all__ = [

@@ -18,7 +18,6 @@ from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from versioned import times
-from versioned.dynamodb import Alias, Artifact
 from versioned.errors import (
     AliasChanged,
     AliasNotFound,
@@ -27,10 +26,11 @@ from versioned.errors import (
     RevisionNotFound,
     VersionDeleted,
 )
-from versioned.home import ABSENT, Home
+from versioned.home import ABSENT, Home, unchanged
 from versioned.keys import changes_of, decode_version_sk, encode_version_sk
 from versioned.listing import DEFAULT_LIMIT, Page, check_limit, read_page
 from versioned.names import LATEST, check_name
+from versioned.rows import Alias, Artifact
 from versioned.versions import show
 
 
@@ -212,22 +212,28 @@ def _writes(
     home: Home, record: AliasChange, current: Alias | None, row: Alias | None
 ) -> list[TransactWrite]:
     key = home.keys.alias(record.name, record.alias)
-    unchanged = Attr("revision").eq(current.revision) if current else ABSENT
-    if current is not None and current.revision == 0:  # a row of the older package has none
-        unchanged = Attr("version").eq(current.version)
+    as_read = _as_read(current) if current else ABSENT
     return [
-        Put(row.to_item(), unchanged) if row else Delete(key, unchanged),
+        Put(row.to_item(), as_read) if row else Delete(key, as_read),
         Put(_item_of(home, record), ABSENT),
         Patch(home.keys.state(record.name), Update(add={"alias_changes": 1})),
         *([_target_check(home, row, sk) for sk in row.points_at] if row else ()),
     ]
 
 
+def _as_read(row: Alias) -> ConditionBase:
+    """Holds while an alias is as it was read. PynamoDB's models leave the revision as it is."""
+    condition = unchanged("revision", row.revision or None)
+    for name in ("version", "secondary_version", "secondary_version_weight"):
+        condition &= unchanged(name, getattr(row, name))
+    return condition
+
+
 def _target_check(home: Home, row: Alias, sk: str) -> Check:
     """A version must be there and not deleted when the alias comes to point at it."""
     condition: ConditionBase = Attr("is_deleted").eq(False)
     if sk in row.targets:
-        condition &= Attr("sha256").eq(row.targets[sk]["sha256"])
+        condition &= unchanged("sha256", row.targets[sk].get("sha256"))
     return Check(home.keys.version(row.name, sk), condition)
 
 

@@ -22,9 +22,9 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from versioned import times
 from versioned.content import Content, Progress
-from versioned.dynamodb import Artifact
 from versioned.errors import ContentMissing
 from versioned.home import ABSENT, Home
+from versioned.rows import Artifact
 
 STORED, CONDEMNED = "stored", "condemned"
 WORTH_LOOKING = 8 * 1024 * 1024

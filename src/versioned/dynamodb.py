@@ -1,179 +1,189 @@
-"""The rows of artifacts and aliases.
+"""The rows of artifacts and aliases as PynamoDB models.
 
-One table, two string keys ``pk`` and ``sk``. A version of an artifact is the row
-``pk=<name>, sk=LATEST | 000001 …``; an alias is the row ``pk=__<name>-alias, sk=<alias>``. A row is
-a plain object: it is written and read through the table contract by the modules around it.
+A model gets its table from a subclass::
+
+    from versioned import dynamodb
+
+    class Artifact(dynamodb.Artifact):
+        class Meta:
+            table_name = "artifacts"
+            region = "us-east-1"
+
+    Artifact.create_table(wait=True)
+    Artifact.new("my-app", 1).save()
+    Artifact.get("my-app", "000001")
+
+A :class:`~versioned.Repository` on the same table reads these rows and lists their names, and the
+models read the rows that it writes. A model writes rows and nothing else: no content, no history,
+and no check that an alias points at a version. Nothing else in this package imports PynamoDB
+(docs/adr/0097).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mlflow_dynamodbstore.table.values import Item, Value
-from versioned import times
-from versioned.errors import InvalidCanary
-from versioned.keys import (
-    artifact_of,
-    decode_alias_pk,
-    decode_version_sk,
-    encode_alias_pk,
-    encode_version_sk,
+from pynamodb.attributes import (
+    Attribute,
+    BooleanAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+    UTCDateTimeAttribute,
 )
-from versioned.names import check_name, check_weight
+from pynamodb.constants import MAP, PAY_PER_REQUEST_BILLING_MODE
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+from pynamodb.models import BatchWrite, Model
+from pynamodb.pagination import ResultIterator
+
+from mlflow_dynamodbstore.table.dynamodb.codec import decode_item, encode_item
+from versioned.errors import InvalidName
+from versioned.keys import Keys, encode_alias_pk, encode_version_sk
+from versioned.names import check_name
+from versioned.rows import AliasRow, ArtifactRow, alias_row
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["Alias", "Artifact", "Base", "encode_alias_pk", "encode_version_sk"]
 
+A = TypeVar("A", bound="Artifact")
 
-class Base:
-    """A row with a partition key and a sort key.
 
-    ``attributes`` are those that the class names, and ``pk`` and ``sk`` as another way to give the
-    keys. Raises ``ValueError`` for an attribute that the class does not have.
-    """
+class DictAttribute(Attribute[dict[str, Any]]):
+    """A map whose value is a plain dict, stored as the repository stores it."""
 
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+    attr_type = MAP
 
-    pk: str | None
-    sk: str | None
+    def serialize(self, value: dict[str, Any]) -> dict[str, Any]:
+        return encode_item(value)
 
-    def __init__(
-        self,
-        hash_key: Any | None = None,
-        range_key: Any | None = None,
-        _user_instantiated: bool = True,
-        **attributes: Any,
-    ):
-        self.pk = attributes.pop("pk", hash_key)
-        self.sk = attributes.pop("sk", range_key)
-        unknown = sorted(set(attributes) - set(self.DEFAULTS))
-        if unknown:
-            raise ValueError(
-                f"{type(self).__name__} has no attribute {', '.join(unknown)}; "
-                f"it has pk, sk, {', '.join(self.DEFAULTS)}"
-            )
-        for name, default in self.DEFAULTS.items():
-            setattr(self, name, attributes.get(name, default() if callable(default) else default))
+    def deserialize(self, value: dict[str, Any]) -> dict[str, Any]:
+        return decode_item(value)
 
-    def to_item(self) -> Item:
-        """The item that the table keeps; attributes without a value are left out."""
-        values = {name: getattr(self, name) for name in ("pk", "sk", *self.DEFAULTS)}
-        return {name: _stored(value) for name, value in values.items() if value is not None}
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+class Base(Model):
+    """A row with a partition key and a sort key. A subclass names the table in its ``Meta``."""
+
+    pk = UnicodeAttribute(hash_key=True)
+    sk = UnicodeAttribute(range_key=True)
 
     @classmethod
-    def from_item(cls, item: Item) -> Self:
-        """The row that an item holds; attributes of later releases are passed over."""
-        known: dict[str, Any] = {name: item[name] for name in cls.DEFAULTS if name in item}
-        if "update_at" in cls.DEFAULTS:
-            known["update_at"] = times.from_text(item.get("update_at"))
-        return cls(item["pk"], item["sk"], **known)
+    def create_table(
+        cls,
+        wait: bool = False,
+        read_capacity_units: int | None = None,
+        write_capacity_units: int | None = None,
+        billing_mode: str | None = None,
+        ignore_update_ttl_errors: bool = False,
+    ) -> Any:
+        """Create the table, paid per request unless ``Meta`` or an argument says otherwise."""
+        in_meta = {"read_capacity_units", "billing_mode"} & set(dir(cls.Meta))
+        if not in_meta and (read_capacity_units, billing_mode) == (None, None):
+            billing_mode = PAY_PER_REQUEST_BILLING_MODE
+        return super().create_table(
+            wait, read_capacity_units, write_capacity_units, billing_mode, ignore_update_ttl_errors
+        )
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.__dict__ == self.__dict__
 
-    __hash__ = None  # type: ignore[assignment]  # a row can be changed
+class _ListingBatch(BatchWrite[A]):
+    """A batch that also lists the names of the artifacts it has written."""
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(pk={self.pk!r}, sk={self.sk!r})"
+    def commit(self) -> None:
+        written = [one["item"] for one in self.pending_operations if one["action"] == "PUT"]
+        super().commit()
+        for row in {row.pk: row for row in written}.values():
+            row.list_name()
 
 
-class Artifact(Base):
-    """A version of an artifact: a row that points at content by its digest.
+class Artifact(ArtifactRow, Base):
+    """A version of an artifact.
 
     - ``update_at``: when the row was last changed, UTC
     - ``is_deleted``: hidden, and can be brought back
-    - ``sha256``, ``size``: the content
-    - ``filename``, ``is_folder``: what the content was called, and whether it is a packed folder
-    - ``generation``: which of the stored copies of the digest it means (:mod:`versioned.blobs`)
-    - ``metadata``: text to text, given when the content was put
-    - ``by``: who put it
+    - ``sha256``: the content
+
+    The other attributes are those that a repository writes (:class:`versioned.rows.Artifact`).
     """
 
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "update_at": lambda: datetime.now(timezone.utc),
-        "is_deleted": False,
-        "sha256": None,
-        "size": None,
-        "filename": None,
-        "is_folder": False,
-        "generation": 0,
-        "metadata": dict,
-        "by": None,
-    }
-
-    update_at: datetime
-    is_deleted: bool
-    sha256: str | None
-    size: int | None
-    filename: str | None
-    is_folder: bool
-    generation: int
-    metadata: dict[str, str]
-    by: str | None
+    update_at = UTCDateTimeAttribute(default_for_new=_now)
+    is_deleted = BooleanAttribute(default=False)
+    sha256 = UnicodeAttribute(null=True)
+    size = NumberAttribute(null=True)
+    filename = UnicodeAttribute(null=True)
+    is_folder = BooleanAttribute(null=True)
+    generation = NumberAttribute(null=True)
+    metadata = DictAttribute(null=True)
+    by = UnicodeAttribute(null=True)
 
     @classmethod
     def new(cls, name: str, version: int | str | None = None) -> Self:
         """A row for a version of an artifact; None is LATEST. Raises ``ValueError``."""
         return cls(check_name(name), encode_version_sk(version))
 
-    @property
-    def name(self) -> str:
-        return artifact_of(self.pk or "")
+    def list_name(self) -> None:
+        """Let the repository list the artifact. Every way of writing a row ends here."""
+        try:
+            name = check_name(self.name)
+        except InvalidName:
+            return  # no repository can show what has no name
+        listed = Keys(self.pk.removesuffix(name)).listed(name)
+        self._get_connection().put_item(listed.pk, range_key=listed.sk, attributes={})
 
-    @property
-    def version(self) -> str:
-        """``LATEST``, or the number without leading zeros."""
-        return decode_version_sk(self.sk or "")
+    def update_local_version_attribute(self) -> None:
+        """PynamoDB calls this after ``save`` and after a transaction has written the row."""
+        super().update_local_version_attribute()  # type: ignore[no-untyped-call]
+        self.list_name()
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether its content is counted as referred to. Rows of the older package are not."""
-        return self.size is not None
+    def update(
+        self,
+        actions: list[Action],
+        condition: Condition | None = None,
+        *,
+        add_version_condition: bool = True,
+    ) -> Any:
+        """Change attributes of the row, which is made if it does not exist."""
+        answer = super().update(actions, condition, add_version_condition=add_version_condition)
+        self.list_name()
+        return answer
 
-    def to_dict(self) -> dict[str, Any]:
-        """Name, version, time and digest, with names for people."""
-        return {
-            "name": self.name,
-            "version": self.version,
-            "update_at": self.update_at,
-            "sha256": self.sha256,
-        }
+    @classmethod
+    def batch_write(cls, auto_commit: bool = True) -> BatchWrite[Self]:
+        """Write and delete rows, 25 in a request."""
+        return _ListingBatch(cls, auto_commit=auto_commit)
+
+    @classmethod
+    def scan(
+        cls, filter_condition: Condition | None = None, *args: Any, **options: Any
+    ) -> ResultIterator[Self]:
+        """The versions of all artifacts, without the other rows of the table."""
+        versions = ~cls.pk.startswith("__") & ~cls.pk.contains(":__")
+        return super().scan(filter_condition & versions, *args, **options)
 
 
-class Alias(Base):
-    """A name for a version, or for two between which keys are divided.
+class Alias(AliasRow, Base):
+    """A name for a version, or for two between which traffic is divided.
 
+    - ``update_at``: when the row was last changed, UTC
     - ``version``, ``secondary_version``: sort keys (``000005``)
-    - ``secondary_version_weight``: percentage of keys that get the secondary version, 0 to 99
-    - ``revision``: number of the change that made it so, from 1
-    - ``update_at``, ``by``, ``reason``: when, who and why
-    - ``targets``: what the rows of its numbered versions say, so that resolving is one read. A
-      version that an alias points at cannot be deleted, and its content never changes.
+    - ``secondary_version_weight``: percentage of traffic for the secondary version, 0 to 99
+
+    The other attributes are those that a repository writes (:class:`versioned.rows.Alias`).
     """
 
-    DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "update_at": lambda: datetime.now(timezone.utc),
-        "version": None,
-        "secondary_version": None,
-        "secondary_version_weight": None,
-        "revision": 0,
-        "by": None,
-        "reason": None,
-        "targets": dict,
-    }
-
-    update_at: datetime
-    version: str
-    secondary_version: str | None
-    secondary_version_weight: int | None
-    revision: int
-    by: str | None
-    reason: str | None
-    targets: dict[str, Item]
+    update_at = UTCDateTimeAttribute(default_for_new=_now)
+    version = UnicodeAttribute()
+    secondary_version = UnicodeAttribute(null=True)
+    secondary_version_weight = NumberAttribute(null=True)
+    revision = NumberAttribute(null=True)
+    by = UnicodeAttribute(null=True)
+    reason = UnicodeAttribute(null=True)
+    targets = DictAttribute(null=True)
 
     @classmethod
     def new(
@@ -189,54 +199,15 @@ class Alias(Base):
         Raises ``ValueError`` for a bad name, version or weight, for two equal versions, and for a
         weight without a secondary version.
         """
-        pk, primary = encode_alias_pk(name), encode_version_sk(version)
-        weight = check_weight(secondary_version_weight)
-        secondary = None
-        if secondary_version is not None:
-            secondary = encode_version_sk(secondary_version)
-            if secondary == primary:
-                raise InvalidCanary(
-                    f"both versions are {decode_version_sk(primary)}: "
-                    "keys can be divided between two different versions only"
-                )
-            weight = weight or 0
-        elif weight is not None:
-            raise InvalidCanary(
-                f"a weight of {weight} needs a secondary version that gets this part of the keys"
-            )
-        return cls(
-            pk,
-            check_name(alias, "an alias"),
-            version=primary,
-            secondary_version=secondary,
-            secondary_version_weight=weight,
+        pk, sk, attributes = alias_row(
+            name, alias, version, secondary_version, secondary_version_weight
         )
+        return cls(pk, sk, **attributes)
 
-    @property
-    def name(self) -> str:
-        return decode_alias_pk(self.pk or "")
-
-    @property
-    def alias(self) -> str:
-        return self.sk or ""
-
-    @property
-    def points_at(self) -> tuple[str, ...]:
-        """The sort keys of its versions."""
-        return (self.version, *((self.secondary_version,) if self.secondary_version else ()))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The alias with versions for people; without a canary its two fields are None."""
-        secondary = self.secondary_version
-        return {
-            "name": self.name,
-            "alias": self.alias,
-            "update_at": self.update_at,
-            "version": decode_version_sk(self.version),
-            "secondary_version": decode_version_sk(secondary) if secondary else None,
-            "secondary_version_weight": self.secondary_version_weight,
-        }
-
-
-def _stored(value: Any) -> Value:
-    return times.to_text(value) if isinstance(value, datetime) else cast("Value", value)
+    @classmethod
+    def scan(
+        cls, filter_condition: Condition | None = None, *args: Any, **options: Any
+    ) -> ResultIterator[Self]:
+        """The aliases of all artifacts, without the other rows of the table."""
+        aliases = cls.version.exists() & cls.update_at.exists()
+        return super().scan(filter_condition & aliases, *args, **options)

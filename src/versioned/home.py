@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
 
-from boto3.dynamodb.conditions import Attr
+from boto3.dynamodb.conditions import Attr, ConditionBase
 
 from mlflow_dynamodbstore.table.contract import Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item, Key, Value
 from versioned import times
 from versioned.errors import Contended
 from versioned.keys import TABLE, Keys, Registration
@@ -68,7 +68,10 @@ class Home:
         if self.namespace is not None:
             return Keys(Registration.prefix_of(Registration.by_namespace(self.namespace)))
         place = self.find()
-        return place.keys if place else _NOBODYS
+        if place is not None:
+            return place.keys
+        # Rows that PynamoDB's models wrote lie where the first repository of the table will be.
+        return Keys() if self.table.get(Registration.FIRST) is None else _NOBODYS
 
     def find(self) -> Place | None:
         """Where this repository is, or None as long as nothing was ever written to it."""
@@ -142,6 +145,11 @@ class Home:
             first = Registration.FIRST
             writes.append(Put({"pk": first.pk, "sk": first.sk, "owner": key.sk}, ABSENT))
         return writes
+
+
+def unchanged(attribute: str, value: Value) -> ConditionBase:
+    """Holds while an attribute has the value that was read, None for none."""
+    return Attr(attribute).not_exists() if value is None else Attr(attribute).eq(value)
 
 
 def _place(item: Item | None) -> Place | None:

@@ -31,11 +31,11 @@ from mlflow.protos.databricks_pb2 import (
 )
 from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
-from versioned.dynamodb import Artifact
 from versioned.errors import InvalidInput, InvalidReference, NotFound, VersionedError
 from versioned.names import LATEST
 from versioned.references import Reference, parse_reference
 from versioned.repository import Repository
+from versioned.rows import Artifact
 
 _READ_ONLY = (
     "a version never changes, so nothing can be logged to a versioned:/ URI: publish new content "

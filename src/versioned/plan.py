@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 
-from mlflow_dynamodbstore.table.contract import Check, Patch, Put, Query, TransactWrite
+from mlflow_dynamodbstore.table.contract import Check, Patch, Put, TransactWrite
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from versioned import blobs
 from versioned.blobs import Blob
-from versioned.dynamodb import Artifact
-from versioned.home import ABSENT, Home
-from versioned.keys import NUMBERED, encode_version_sk
-from versioned.names import parse_version
+from versioned.home import ABSENT, Home, unchanged
+from versioned.keys import encode_version_sk
+from versioned.rows import Artifact
+from versioned.versions import highest_number
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Seen:
     def latest_is_unchanged(self) -> ConditionBase:
         if self.latest is None:
             return ABSENT
-        return Attr("sha256").eq(self.latest.sha256) & Attr("is_deleted").eq(self.latest.is_deleted)
+        same = unchanged("sha256", self.latest.sha256)
+        return same & Attr("is_deleted").eq(self.latest.is_deleted)
 
 
 def look(home: Home, name: str, sha256: str) -> Seen:
@@ -59,9 +60,12 @@ def look(home: Home, name: str, sha256: str) -> Seen:
 
 
 class Plan:
-    """Collects what is to be true, then writes all of it or nothing."""
+    """Collects what is to be true, then writes all of it or nothing.
 
-    def __init__(self, home: Home, seen: Seen, latest: Artifact):
+    ``again``: an earlier plan was refused, perhaps for a number that another program has used.
+    """
+
+    def __init__(self, home: Home, seen: Seen, latest: Artifact, *, again: bool):
         self.home = home
         self.seen = seen
         self.latest = latest
@@ -69,6 +73,7 @@ class Plan:
         self._number: int | None = None
         self._revives = False
         self._publishes = False
+        self._again = again
 
     def publish(self) -> None:
         """Let the content have a version: the one that has it, brought back if it was deleted."""
@@ -100,14 +105,11 @@ class Plan:
         return before is None or before.sha256 != self.latest.sha256
 
     def _last_version(self) -> int:
-        """The highest number used. Tables that others have filled hold no count of it."""
-        if self.seen.last_version is not None:
-            return self.seen.last_version
-        query = Query(
-            self.home.keys.versions(self.seen.name), where=NUMBERED, descending=True, limit=1
-        )
-        highest = self.home.table.query(query).items
-        return parse_version(highest[0]["sk"]) or 0 if highest else 0
+        """The highest number used. Rows that other programs have written are not counted."""
+        counted = self.seen.last_version
+        if counted is not None and not self._again:
+            return counted
+        return max(counted or 0, highest_number(self.home, self.seen.name))
 
     def _state_write(self) -> TransactWrite:
         """Count the version, and hold off a purge of the whole artifact meanwhile."""
@@ -117,9 +119,7 @@ class Plan:
             condition = listed.not_exists() | listed.eq(False)
         changes: Item = {} if self.seen.listed else {"listed": True}
         if self._number is not None:
-            before = Attr("last_version")
-            last = self.seen.last_version
-            condition &= before.not_exists() if last is None else before.eq(last)
+            condition &= unchanged("last_version", self.seen.last_version)
             changes["last_version"] = self._number
         return Patch(key, Update(set=changes), condition) if changes else Check(key, condition)
 

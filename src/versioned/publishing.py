@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager
 
 from versioned import blobs
 from versioned.content import Content, Progress, Source, staged
-from versioned.dynamodb import Artifact
 from versioned.errors import ArtifactNotFound, ContentChanged, ContentMissing, VersionDeleted
 from versioned.home import Home
 from versioned.keys import encode_version_sk
 from versioned.names import LATEST, check_metadata, check_name
 from versioned.plan import Plan, Seen, look
+from versioned.rows import Artifact
 
 
 def put(
@@ -51,12 +51,12 @@ def publish(
 def publish_latest(home: Home, name: str, expected_sha256: str | None) -> Artifact:
     """Make LATEST a version: the one that has its content, or else the next."""
     check_name(name)
-    for _ in home.attempts():
+    for attempt in home.attempts():
         latest = _latest_to_publish(home, name, expected_sha256)
         seen = look(home, name, str(latest.sha256))
         if seen.latest != latest:
             continue
-        plan = Plan(home, seen, latest)
+        plan = Plan(home, seen, latest, again=attempt > 0)
         plan.publish()
         if plan.carry_out():
             return plan.version
@@ -83,13 +83,14 @@ def _bring_in(
 ) -> Plan:
     home.claim()
     stored: set[int] = set()  # what we have stored stays, unless its row says otherwise
-    for _ in home.attempts():
+    for attempt in home.attempts():
         seen = look(home, name, content.sha256)
         generation = blobs.next_generation(seen.blob)
         if generation not in stored:
             blobs.ensure_stored(home, content, seen.blob, progress)
             stored.add(generation)
-        plan = Plan(home, seen, _latest(home, name, content, metadata, generation, seen))
+        latest = _latest(home, name, content, metadata, generation, seen)
+        plan = Plan(home, seen, latest, again=attempt > 0)
         if publishing:
             plan.publish()
         if plan.carry_out():

@@ -20,7 +20,6 @@ from versioned import aliases, blobs, collecting, publishing, resolving, verifyi
 from versioned.aliases import AliasChange, Note
 from versioned.collecting import DEFAULT_GRACE, Collection
 from versioned.content import Progress, Reader, Source, no_progress, save, verified
-from versioned.dynamodb import Alias, Artifact
 from versioned.errors import InvalidMetadata, Unusable, speaks_ours
 from versioned.folders import unpack
 from versioned.home import Home
@@ -28,6 +27,7 @@ from versioned.keys import TABLE
 from versioned.listing import DEFAULT_LIMIT, Page
 from versioned.names import check_name
 from versioned.references import parse_reference
+from versioned.rows import Alias, Artifact
 from versioned.storage import Storage, open_storage
 from versioned.verifying import Verification
 
@@ -386,7 +386,7 @@ class Repository:
     # --- plumbing ---------------------------------------------------------------------------------
 
     def _found(self, artifact: str | Artifact, version: int | str | None) -> Artifact:
-        if isinstance(artifact, Artifact):
+        if not isinstance(artifact, str):  # a row of ours, or a PynamoDB model of one
             return artifact
         return versions.show(self._home, artifact, version)
 

@@ -6,9 +6,9 @@ import hashlib
 
 from mlflow_dynamodbstore.table.values import Item
 from versioned.aliases import get_alias
-from versioned.dynamodb import Alias, Artifact
 from versioned.home import Home
 from versioned.keys import decode_version_sk
+from versioned.rows import Alias, Artifact
 from versioned.versions import show
 
 

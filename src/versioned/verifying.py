@@ -10,11 +10,11 @@ from mlflow_dynamodbstore.table.contract import Query
 from versioned import blobs, times
 from versioned.blobs import Blob
 from versioned.content import Progress, no_progress, verified
-from versioned.dynamodb import Alias, Artifact
 from versioned.errors import Corrupt
 from versioned.home import Home
 from versioned.keys import decode_version_sk
 from versioned.names import LATEST, check_name
+from versioned.rows import Alias, Artifact
 
 PAGE = 100
 

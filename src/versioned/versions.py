@@ -8,7 +8,6 @@ from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Query, Tra
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from versioned import blobs, times
-from versioned.dynamodb import Alias, Artifact
 from versioned.errors import (
     ArtifactNotFound,
     NotDeleted,
@@ -17,10 +16,11 @@ from versioned.errors import (
     VersionInUse,
     VersionNotFound,
 )
-from versioned.home import ABSENT, Home
+from versioned.home import ABSENT, Home, unchanged
 from versioned.keys import NUMBERED
 from versioned.listing import DEFAULT_LIMIT, Page, check_limit, read_page
 from versioned.names import LATEST, check_name, parse_version
+from versioned.rows import Alias, Artifact
 
 _AFTER_LATEST = "-"
 """Cursor of a listing from the oldest version on, of which only LATEST was given yet."""
@@ -204,35 +204,48 @@ def _deletion(home: Home, found: Artifact, *, deleted: bool) -> Patch:
     return Patch(
         home.keys.version(found.name, found.version),
         Update(set={"is_deleted": deleted, "update_at": times.to_text(home.now)}),
-        Attr("sha256").eq(found.sha256) & Attr("is_deleted").eq(not deleted),
+        unchanged("sha256", found.sha256) & Attr("is_deleted").eq(not deleted),
     )
 
 
 def _no_alias_since(home: Home, name: str, state: Item) -> Check:
-    changes = Attr("alias_changes")
-    seen = state.get("alias_changes")
-    return Check(home.keys.state(name), changes.not_exists() if seen is None else changes.eq(seen))
+    return Check(home.keys.state(name), unchanged("alias_changes", state.get("alias_changes")))
 
 
 def _removal(home: Home, found: Artifact) -> list[TransactWrite]:
     # No alias can point at a deleted version, and none can be made to.
-    still = Attr("sha256").eq(found.sha256) & Attr("is_deleted").eq(True)
+    still = unchanged("sha256", found.sha256) & Attr("is_deleted").eq(True)
     writes: list[TransactWrite] = [Delete(home.keys.version(found.name, found.version), still)]
     if found.is_counted:
         writes.append(blobs.release(home, str(found.sha256)))
         if found.version != LATEST:
             digest = home.keys.digest(found.name, str(found.sha256))
             writes.append(Delete(digest, Attr("version").eq(found.sk)))
+    elif found.version != LATEST:
+        writes.append(_counting(home, found))
     return writes
+
+
+def _counting(home: Home, found: Artifact) -> TransactWrite:
+    """Count a number that a program other than this one has used."""
+    key = home.keys.state(found.name)
+    last = (home.table.get(key) or {}).get("last_version")
+    highest = max(highest_number(home, found.name), last if isinstance(last, int) else 0)
+    return Patch(key, Update(set={"last_version": highest}), unchanged("last_version", last))
+
+
+def highest_number(home: Home, name: str) -> int:
+    """The highest number among the versions of an artifact, 0 if there is none."""
+    query = Query(home.keys.versions(name), where=NUMBERED, descending=True, limit=1)
+    highest = home.table.query(query).items
+    return parse_version(highest[0]["sk"]) or 0 if highest else 0
 
 
 def _unlisting(home: Home, name: str, state: Item) -> list[TransactWrite]:
     """Take the name out of the listing, unless something was put or published meanwhile."""
-    last = state.get("last_version")
-    number = Attr("last_version")
-    unchanged = number.not_exists() if last is None else number.eq(last)
+    as_read = unchanged("last_version", state.get("last_version"))
     return [
-        Patch(home.keys.state(name), Update(set={"listed": False}), unchanged),
+        Patch(home.keys.state(name), Update(set={"listed": False}), as_read),
         Check(home.keys.version(name, LATEST), ABSENT),
         Delete(home.keys.listed(name)),
     ]

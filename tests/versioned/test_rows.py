@@ -1,15 +1,15 @@
-"""`versioned.dynamodb`: names, signatures and behaviour of the rows."""
+"""The plain rows, `versioned.rows`. The models have tests/specification/test_document_004.py."""
 
 from __future__ import annotations
 
-import inspect
 from datetime import datetime, timezone
 
 import pytest
 
 from mlflow_dynamodbstore.table.values import Key
 from tests.versioned.conftest import Backing
-from versioned.dynamodb import Alias, Artifact, Base, encode_alias_pk, encode_version_sk
+from versioned.keys import encode_alias_pk, encode_version_sk
+from versioned.rows import Alias, Artifact
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -33,16 +33,6 @@ def test_the_sort_key_of_a_version(version, key):
 @pytest.mark.parametrize("name", ["my-app", "frontend", "api-v2"])
 def test_the_partition_of_aliases(name):
     assert encode_alias_pk(name) == f"__{name}-alias"
-
-
-def test_the_signatures_are_those_that_were_promised():
-    assert list(inspect.signature(Base).parameters) == [
-        "hash_key", "range_key", "_user_instantiated", "attributes",
-    ]  # fmt: skip
-    assert list(inspect.signature(Artifact.new).parameters) == ["name", "version"]
-    assert list(inspect.signature(Alias.new).parameters) == [
-        "name", "alias", "version", "secondary_version", "secondary_version_weight",
-    ]  # fmt: skip
 
 
 def test_a_new_artifact_is_latest_unless_a_version_is_given():

@@ -9,7 +9,7 @@ import click
 from versioned.aliases import AliasChange
 from versioned.cli.context import Settings, command, help_text, paged, recorded
 from versioned.cli.output import alias_json, change_json, print_json, print_one, print_page
-from versioned.dynamodb import Alias
+from versioned.rows import Alias
 
 
 @click.group("alias")

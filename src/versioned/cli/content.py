@@ -10,8 +10,8 @@ import click
 
 from versioned.cli.context import Settings, command
 from versioned.cli.output import artifact_json, human_size, print_json, print_one, transfer
-from versioned.dynamodb import Artifact
 from versioned.errors import InvalidMetadata
+from versioned.rows import Artifact
 
 _SOURCE = click.Path(exists=True, path_type=Path, allow_dash=True)
 _METADATA = click.option(

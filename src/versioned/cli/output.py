@@ -26,8 +26,8 @@ from versioned.aliases import AliasChange
 from versioned.cli.context import Settings
 from versioned.content import Progress as Told
 from versioned.content import no_progress
-from versioned.dynamodb import Alias, Artifact
 from versioned.listing import Page
+from versioned.rows import Alias, Artifact
 
 T = TypeVar("T")
 SHORT_DIGEST = 12

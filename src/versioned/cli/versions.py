@@ -12,9 +12,9 @@ from versioned.cli.output import (
     print_json,
     print_page,
 )
-from versioned.dynamodb import Artifact
 from versioned.errors import InvalidReference
 from versioned.references import Reference, parse_reference
+from versioned.rows import Artifact
 
 
 @command
