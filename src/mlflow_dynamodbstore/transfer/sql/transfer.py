@@ -32,7 +32,10 @@ class Transfer:
     def to_database(cls, table: Table, uri: str, *, create: bool) -> Transfer:
         """An export; only counting needs no tables and does not ``create`` them."""
         database = Database.to_write(uri) if create else Database(uri)
-        return cls(database, kinds.exporting(table, database), lambda: not_exported(table))
+        moved = kinds.exporting(table, database)
+        if create and kinds.has_access(moved):
+            database.make_auth_tables()
+        return cls(database, moved, lambda: not_exported(table))
 
     def count(self, progress: Callable[[str], None] = lambda _: None) -> dict[str, int]:
         """How many entities of each kind the source has."""
