@@ -183,7 +183,8 @@ def _open_from_environment() -> Repository:
             "a versioned:/ URI needs the environment variables VERSIONED_TABLE and "
             "VERSIONED_STORAGE, for example dynamodb://us-east-1/artifacts and s3://bucket/prefix"
         )
-    return Repository(table, storage, namespace=os.environ.get("VERSIONED_NAMESPACE") or None)
+    namespace = os.environ.get("VERSIONED_NAMESPACE") or None
+    return Repository(table, storage, namespace=namespace, create=False)
 
 
 def _joined(path: str | None, name: str) -> str:

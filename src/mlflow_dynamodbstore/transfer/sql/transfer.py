@@ -11,6 +11,7 @@ from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.move import Kind, Move, Progress, Verification
 from mlflow_dynamodbstore.transfer.sql.not_exported import not_exported
+from mlflow_dynamodbstore.upkeep.import_state import ImportState
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,14 @@ class Transfer:
     database: Database
     kinds: list[Kind]
     other_data: Callable[[], Mapping[str, int]]
+    state: ImportState | None = None
 
     @classmethod
-    def from_database(cls, uri: str, table: Table) -> Transfer:
+    def from_database(cls, database: Database, table: Table) -> Transfer:
         """An import."""
-        database = Database.to_read(uri)
         moved = kinds.importing(database, table)
-        return cls(database, moved, lambda: kinds.not_imported(database))
+        state = ImportState(table, database.address)
+        return cls(database, moved, lambda: kinds.not_imported(database), state)
 
     @classmethod
     def to_database(cls, table: Table, uri: str, *, create: bool) -> Transfer:
@@ -46,9 +48,14 @@ class Transfer:
         return counts
 
     def move(self, progress: Progress) -> Move:
+        """Move all entities. An import is noted in the table from its first write to its last."""
         move = Move(progress)
+        if self.state is not None:
+            self.state.begin()
         for kind in self.kinds:
             move.move(kind)
+        if self.state is not None:
+            self.state.finish()
         return move
 
     def verify(self, progress: Progress) -> Verification:
