@@ -22,12 +22,13 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from versioned import times
 from versioned.content import Content, Progress
-from versioned.errors import ContentMissing
+from versioned.errors import ContentMissing, Corrupt
 from versioned.home import ABSENT, Home
 from versioned.rows import Artifact
 
 STORED, CONDEMNED = "stored", "condemned"
 WORTH_LOOKING = 8 * 1024 * 1024
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"([0-9a-f]{64})(?:\.([0-9]+))?")
 
 
@@ -117,7 +118,23 @@ def key_of(home: Home, artifact: Artifact) -> str:
     place = home.find()
     if place is None or not artifact.sha256:
         raise ContentMissing(f"no content of {artifact.name} was ever stored in this repository")
+    _check(artifact)
     return storage_key(place.folder, artifact.sha256, artifact.generation)
+
+
+def _check(artifact: Artifact) -> None:
+    """Raises ``Corrupt`` for a row whose content would be looked for outside the storage."""
+    row = f"the row of version {artifact.version} of {artifact.name!r} is damaged"
+    if not (isinstance(artifact.sha256, str) and _DIGEST.fullmatch(artifact.sha256)):
+        raise Corrupt(f"{row}: {artifact.sha256!r:.100} is not a sha256")
+    if not _is_count(artifact.generation):
+        raise Corrupt(f"{row}: {artifact.generation!r:.100} is not a generation")
+    if artifact.size is not None and not _is_count(artifact.size):
+        raise Corrupt(f"{row}: {artifact.size!r:.100} is not a number of bytes")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def condemn(home: Home, sha256: str, generation: int, blob: Blob | None) -> bool:

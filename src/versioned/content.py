@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias, Union
 
 from versioned.errors import ContentChanged, DigestMismatch, InvalidSource
-from versioned.folders import pack
+from versioned.folders import new_parents, pack
+from versioned.names import check_filename
 
 CHUNK = 1024 * 1024
 
@@ -95,17 +96,18 @@ def staged(source: Source) -> Iterator[Content]:
 
 @contextmanager
 def _from_path(path: Path) -> Iterator[Content]:
+    filename = check_filename(path.resolve().name if path.is_dir() else path.name)
     if path.is_dir():
         with tempfile.TemporaryFile() as spool:
             pack(path, spool)
-            yield _spooled(spool, path.resolve().name, is_folder=True)
+            yield _spooled(spool, filename, is_folder=True)
         return
     try:
         with path.open("rb") as stream:
             sha256, size = _hash(stream)
     except OSError as error:
         raise InvalidSource(f"{path} cannot be read ({error.strerror})") from error
-    yield Content(sha256, size, lambda: path.open("rb"), path.name)
+    yield Content(sha256, size, lambda: path.open("rb"), filename)
 
 
 def _spooled(spool: BinaryIO, filename: str | None = None, *, is_folder: bool = False) -> Content:
@@ -145,12 +147,20 @@ def _bytes(chunk: object) -> bytes:
 # --- on its way out ------------------------------------------------------------------------------
 
 
-def verified(chunks: Iterator[bytes], sha256: str, where: str) -> Iterator[bytes]:
-    """The same pieces. Raises ``DigestMismatch`` at the end when they do not have the digest."""
-    digest = hashlib.sha256()
+def verified(chunks: Iterator[bytes], sha256: str, size: int | None, where: str) -> Iterator[bytes]:
+    """The same pieces. Raises ``DigestMismatch`` when they do not have the digest or the size.
+
+    Pieces beyond the size are not given. A row of the older package has no size.
+    """
+    digest, given = hashlib.sha256(), 0
     for chunk in chunks:
+        given += len(chunk)
+        if size is not None and given > size:
+            raise DigestMismatch(f"{where} has more than the {size:,} bytes that its row says")
         digest.update(chunk)
         yield chunk
+    if size is not None and given != size:
+        raise DigestMismatch(f"{where} has {given:,} bytes instead of the {size:,} of its row")
     if digest.hexdigest() != sha256:
         raise DigestMismatch(
             f"{where} is damaged: its sha256 is {digest.hexdigest()} instead of {sha256}; remove "
@@ -160,16 +170,16 @@ def verified(chunks: Iterator[bytes], sha256: str, where: str) -> Iterator[bytes
 
 def save(chunks: Iterator[bytes], target: Path) -> None:
     """Write a file whole or not at all: until the last piece is there, nothing has its name."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex[:12]}.part")
-    try:
-        with part.open("xb") as stream:
-            for chunk in chunks:
-                stream.write(chunk)
-        part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with new_parents(target):
+        try:
+            with part.open("xb") as stream:
+                for chunk in chunks:
+                    stream.write(chunk)
+            part.replace(target)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
 
 
 class Reader(io.RawIOBase):

@@ -181,10 +181,15 @@ def from_table(error: table_errors.TableError) -> VersionedError:
         return ours(str(error))
     if isinstance(error, table_errors.TableMissing):
         return ours(
-            "the table could not be used: it does not exist. Create it with `versioned init`, or "
-            "with Repository(..., create=True)"
+            f"the table could not be used: {_first(error)}. Check where it is, or create it with "
+            "`versioned init` or Repository(..., create=True)"
         )
     return ours(f"the table could not be used: {error}")
+
+
+def _first(error: table_errors.TableError) -> str:
+    """What is wrong, without the advice for MLflow's table that follows."""
+    return str(error).partition(";")[0]
 
 
 def speaks_ours(function: Callable[P, R]) -> Callable[P, R]:

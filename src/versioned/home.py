@@ -23,8 +23,9 @@ from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from versioned import times
-from versioned.errors import Contended
+from versioned.errors import Contended, Corrupt, InvalidName
 from versioned.keys import TABLE, Keys, Registration
+from versioned.names import check_filename
 from versioned.storage import Storage
 
 ATTEMPTS = 200
@@ -153,4 +154,9 @@ def unchanged(attribute: str, value: Value) -> ConditionBase:
 
 
 def _place(item: Item | None) -> Place | None:
-    return Place(Keys(str(item["prefix"])), str(item["folder"])) if item else None
+    if item is None:
+        return None
+    try:
+        return Place(Keys(str(item["prefix"])), check_filename(item["folder"]))
+    except InvalidName as error:
+        raise Corrupt(f"the row of this repository's folder is damaged: {error}") from error

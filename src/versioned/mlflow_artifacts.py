@@ -18,7 +18,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -73,7 +73,7 @@ class VersionedArtifactRepository(ArtifactRepository):
             row = self._artifact(reference)
             if not row.is_folder:
                 self._check_filename(reference, inner)
-                whole = FileInfo(_joined(path, _filename(row)), is_dir=False, file_size=row.size)
+                whole = FileInfo(_joined(path, row.file_name), is_dir=False, file_size=row.size)
                 return [] if inner else [whole]
             here = self._local(reference, inner)
             if here.is_file():
@@ -156,10 +156,10 @@ class VersionedArtifactRepository(ArtifactRepository):
     def _download_whole(self, reference: Reference, inner: str, target: Path) -> Path:
         row = self._artifact(reference)
         self._check_filename(reference, inner)
-        return self._repository.get(row, to=target / _filename(row))
+        return self._repository.get(row, to=target / row.file_name)
 
     def _check_filename(self, reference: Reference, inner: str) -> None:
-        filename = _filename(self._artifact(reference))
+        filename = self._artifact(reference).file_name
         if inner not in ("", filename):
             raise NotFound(f"{reference} holds {filename!r} and no {inner!r}")
 
@@ -183,11 +183,8 @@ def _open_from_environment() -> Repository:
             "a versioned:/ URI needs the environment variables VERSIONED_TABLE and "
             "VERSIONED_STORAGE, for example dynamodb://us-east-1/artifacts and s3://bucket/prefix"
         )
-    return Repository(table, storage, namespace=os.environ.get("VERSIONED_NAMESPACE") or None)
-
-
-def _filename(row: Artifact) -> str:
-    return PurePosixPath(row.filename or row.name).name
+    namespace = os.environ.get("VERSIONED_NAMESPACE") or None
+    return Repository(table, storage, namespace=namespace, create=False)
 
 
 def _joined(path: str | None, name: str) -> str:

@@ -14,12 +14,17 @@ NAME_RULE = (
     "1 to 128 letters (a-z, A-Z), digits, '.', '_' or '-', beginning with a letter or a digit"
 )
 VERSION_RULE = "a whole number from 1, or LATEST"
+FILENAME_RULE = (
+    "one part of a path: text without '/', '\\' and NUL that is not empty, '.' or '..', and does "
+    "not begin like a drive ('C:')"
+)
 WEIGHT_RULE = "a whole number from 0 to 99"
 MAX_NUMBER = 10**17 - 1
 """The highest version whose sort key still stands before ``LATEST``."""
 MAX_METADATA_BYTES = 4096
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}")
+_FILENAME = re.compile(r"(?!\.{1,2}\Z)(?![a-zA-Z]:)[^/\\\0\ud800-\udfff]+")
 _DIGITS = re.compile(r"[0-9]{1,32}")
 _LONG = re.compile(r"[A-K]([1-9][0-9]{6,16})")
 
@@ -28,6 +33,13 @@ def check_name(name: object, what: str = "an artifact") -> str:
     """The name itself when it follows the rule. Raises ``InvalidName``."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidName(f"{_shown(name)} cannot name {what}: a name is {NAME_RULE}")
+    return name
+
+
+def check_filename(name: object) -> str:
+    """The name itself when it can name a file in any folder. Raises ``InvalidName``."""
+    if not isinstance(name, str) or not _FILENAME.fullmatch(name):
+        raise InvalidName(f"{_shown(name)} cannot name a file: a name is {FILENAME_RULE}")
     return name
 
 

@@ -149,7 +149,8 @@ class Repository:
 
         ``to`` is the file or, for a packed folder, the folder to make; in a folder that exists, the
         content gets the name it was put with. The file appears only when all of it is there and its
-        digest is right. Raises ``DigestMismatch`` and ``ContentMissing``.
+        digest is right; nothing is left behind otherwise. Raises ``DigestMismatch``,
+        ``ContentMissing``, and ``Corrupt`` for a name or an archive that leads out of ``to``.
         """
         found = self._found(artifact, version)
         target = _target(Path(to), found)
@@ -393,7 +394,7 @@ class Repository:
     def _chunks(self, artifact: Artifact) -> Iterator[bytes]:
         key = blobs.key_of(self._home, artifact)
         where = f"{key} in {self._home.storage.uri}"
-        return verified(self._home.storage.read(key), str(artifact.sha256), where)
+        return verified(self._home.storage.read(key), str(artifact.sha256), artifact.size, where)
 
 
 def _open_table(uri: str, session: Any, create: bool | None) -> Table:
@@ -412,7 +413,7 @@ def _this_user() -> str:
 
 
 def _target(to: Path, artifact: Artifact) -> Path:
-    return to / (artifact.filename or artifact.name) if to.is_dir() else to
+    return to / artifact.file_name if to.is_dir() else to
 
 
 def _arrive(chunks: Iterator[bytes], target: Path, artifact: Artifact) -> None:

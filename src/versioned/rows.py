@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mlflow_dynamodbstore.table.values import Item, Value
 from versioned import times
-from versioned.errors import InvalidCanary
+from versioned.errors import Corrupt, InvalidCanary, InvalidName
 from versioned.keys import (
     artifact_of,
     decode_alias_pk,
@@ -24,7 +24,7 @@ from versioned.keys import (
     encode_alias_pk,
     encode_version_sk,
 )
-from versioned.names import check_name, check_weight
+from versioned.names import check_filename, check_name, check_weight
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -38,6 +38,7 @@ class ArtifactRow:
     update_at: Any
     sha256: Any
     size: Any
+    filename: Any
 
     @property
     def name(self) -> str:
@@ -47,6 +48,17 @@ class ArtifactRow:
     def version(self) -> str:
         """``LATEST``, or the number without leading zeros."""
         return decode_version_sk(self.sk or "")
+
+    @property
+    def file_name(self) -> str:
+        """The name of its content in a folder. Raises ``Corrupt`` for one that leads elsewhere."""
+        try:
+            return check_filename(self.name if self.filename is None else self.filename)
+        except InvalidName as error:
+            raise Corrupt(
+                f"the row of version {self.version} of {self.name!r} is damaged: {error}; to get "
+                "its content, give the path of a file instead of a folder"
+            ) from error
 
     @property
     def is_counted(self) -> bool:

@@ -85,14 +85,18 @@ def _check_content(
     home: Home, row: Artifact, report: Verification, read_content: bool, progress: Progress
 ) -> None:
     report.contents += 1
-    key = blobs.key_of(home, row)
+    try:
+        key = blobs.key_of(home, row)
+    except Corrupt as error:
+        report.problems.append(Problem(row.name, row.version, str(error)))
+        return
     size = home.storage.size(key)
     if size != row.size:
         found = "is not there" if size is None else f"has {size} bytes instead of {row.size}"
         report.problems.append(Problem(row.name, row.version, f"{key} {found}"))
     elif read_content:
         try:
-            for chunk in verified(home.storage.read(key), str(row.sha256), key):
+            for chunk in verified(home.storage.read(key), str(row.sha256), row.size, key):
                 report.bytes += len(chunk)
                 progress(len(chunk))
         except Corrupt as error:

@@ -60,6 +60,8 @@ def uri(tmp_path: Path) -> str:
 
 @pytest.fixture
 def run(uri: str) -> CommandLine:
+    """The command line on an empty table."""
+    open_engine(uri).close()
     return CommandLine(uri)
 
 

@@ -10,6 +10,7 @@ from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, USAGE
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.policies import ENVIRONMENT
+from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep import backfill, cleanup, doctor
 from tests.engines import moto_server
@@ -187,6 +188,7 @@ def test_doctor_examines_a_table_behind_an_endpoint(anywhere, monkeypatch):
     monkeypatch.setattr(doctor, "SLOW_SECONDS", float("inf"))
     with moto_server() as host:
         # All of moto in a process has the same tables: this one is nobody else's.
+        open_engine(f"dynamodb://{host}/examined").close()
         findings = anywhere.json("--name", "examined", "--endpoint-url", f"http://{host}", "doctor")
     found = {finding["check"]: finding for finding in findings}
     assert found["expiry"]["text"] == "time to live is on"

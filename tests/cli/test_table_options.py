@@ -48,7 +48,8 @@ def test_name_and_region_are_all_it_takes(anywhere, monkeypatch):
     assert shown["soft_deleted_retention_days"] == {"days": 180, "source": "table"}
 
 
-def test_mlflows_own_variable_is_understood(anywhere, uri, monkeypatch):
+def test_mlflows_own_variable_is_understood(anywhere, run, uri, monkeypatch):
+    assert run.uri == uri
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     assert "90" in anywhere("ttl", "show").stdout
 

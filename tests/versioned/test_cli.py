@@ -325,3 +325,49 @@ def test_a_long_transfer_shows_a_bar_to_those_who_watch(
     assert b"large/1 published: 12.0 MB" in done.stdout
     assert "publishing large" in shown
     assert "12.0/12.0 MB" in shown
+
+
+# --- a repository that is not there --------------------------------------------------------------
+
+ARGUMENTS = {
+    "alias abort": ["my-app", "prod"],
+    "alias canary": ["my-app", "prod", "2", "--weight", "10"],
+    "alias delete": ["my-app", "prod"],
+    "alias get": ["my-app", "prod"],
+    "alias history": ["my-app", "prod"],
+    "alias list": ["my-app"],
+    "alias promote": ["my-app", "prod"],
+    "alias put": ["my-app", "prod", "1"],
+    "alias rollback": ["my-app", "prod"],
+    "delete": ["my-app/1"],
+    "gc": [],
+    "get": ["my-app/1"],
+    "names": [],
+    "purge": ["my-app/1", "--yes"],
+    "resolve": ["my-app", "prod"],
+    "show": ["my-app"],
+    "undelete": ["my-app/1"],
+    "verify": [],
+    "versions": ["my-app"],
+}
+"""Every command but those that create a table, with arguments that would do on one."""
+
+
+def test_every_command_is_named_here():
+    named: list[str] = []
+    for name, command in main.commands.items():
+        below = command.commands if isinstance(command, click.Group) else None
+        named += [name] if below is None else [f"{name} {one}" for one in below]
+    assert sorted(named) == sorted([*ARGUMENTS, "init", "put", "publish"])
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_a_mistyped_path_creates_neither_a_file_nor_a_folder(
+    command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    where = ["--table", "dynamodb:///folder/mistyped.ddb", "--storage", "mistyped"]
+    said = CliRunner().invoke(main, [*where, *command.split(), *ARGUMENTS[command]])
+    assert said.exit_code == 3, said.output
+    assert "folder/mistyped.ddb. Check where it is" in said.output
+    assert list(tmp_path.iterdir()) == []

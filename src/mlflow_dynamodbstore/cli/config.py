@@ -64,7 +64,7 @@ def set_(options: TableOptions, name: str, value: str, json: bool) -> None:
         read = chosen.read(value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-    policies = options.policies()
+    policies = options.policies(may_create=True)
     renewed = None
     if name == TRACE_RETENTION:
         renewed = change_trace_retention(options, policies, int(read), wait=True, json=json)

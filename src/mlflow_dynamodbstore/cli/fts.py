@@ -44,7 +44,7 @@ def add(options: TableOptions, field: str, levels: tuple[str, ...], json: bool) 
 
     FIELD is run.name, run.tags.KEY, experiment.name or registered_model.name.
     """
-    index = TextIndex(options.table())
+    index = TextIndex(options.table(may_create=True))
     index.add(field, levels)
     _show(index, json=json)
 

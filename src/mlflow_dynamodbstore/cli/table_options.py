@@ -52,10 +52,10 @@ class TableOptions:
     def location(self) -> Location:
         return parse(self.uri)
 
-    def table(self) -> Table:
-        """The table. On AWS it must exist."""
+    def table(self, *, may_create: bool = False) -> Table:
+        """The table. It must exist, unless the command ``may_create`` it; on AWS none may."""
         if self._table is None:
-            self._table = Table(open_engine(self.uri))
+            self._table = Table(open_engine(self.uri, create=None if may_create else False))
             click.get_current_context().call_on_close(self._table.close)
         return self._table
 
@@ -68,8 +68,8 @@ class TableOptions:
         """How many segments of the table to read at once; more than one only over a network."""
         return 4 if self.table().engine.capabilities.waits_on_network else 1
 
-    def policies(self) -> Policies:
-        return Policies(self.table())
+    def policies(self, *, may_create: bool = False) -> Policies:
+        return Policies(self.table(may_create=may_create))
 
     def _named(self, name: str) -> str:
         if self.endpoint_url:

@@ -30,7 +30,7 @@ def list_(options: TableOptions, json: bool) -> None:
 @pass_table_options
 def add(options: TableOptions, pattern: str, json: bool) -> None:
     """Repeat tags that match a pattern from now on; `tag backfill` repeats existing ones."""
-    index = TagIndex(options.table())
+    index = TagIndex(options.table(may_create=True))
     index.add(pattern)
     _show(index, json=json)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,6 +21,10 @@ from mlflow_dynamodbstore.shared.policies import (
     TRACE_RETENTION,
     Policies,
 )
+from mlflow_dynamodbstore.table.errors import TableMissing
+from mlflow_dynamodbstore.table.location import SCHEME
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
 
 if TYPE_CHECKING:
     from mlflow_dynamodbstore.transfer.sql.move import Findings, Move, Verification
@@ -72,10 +77,14 @@ def import_database(
     write to it meanwhile. What the table already holds stays as it is. After an interruption, run
     the same command again to finish.
     """
-    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer  # noqa: PLC0415 - half a second
+    # Importing these takes half a second.
+    from mlflow_dynamodbstore.transfer.sql.database import Database  # noqa: PLC0415
+    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer  # noqa: PLC0415
 
-    transfer = Transfer.from_database(source, options.table())
-    job = Job("Import", transfer, json, _expiry(options.policies()))
+    database = Database.to_read(source)
+    table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
+    transfer = Transfer.from_database(database, table)
+    job = Job("Import", transfer, json, _expiry(Policies(table)))
     _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
@@ -97,6 +106,19 @@ def export_database(
 
     transfer = Transfer.to_database(options.table(), target, create=not dry_run)
     _run(ctx, Job("Export", transfer, json), verify=verify, dry_run=dry_run)
+
+
+def _table_to_count(ctx: click.Context, options: TableOptions) -> Table:
+    """The table, or an empty one for the moment if it is only created by the import itself."""
+    try:
+        return options.table()
+    except TableMissing:
+        if not options.location.creates_itself:
+            raise
+    folder = ctx.with_resource(TemporaryDirectory())
+    table = Table(open_engine(f"{SCHEME}/{folder}/empty.ddb"))
+    ctx.call_on_close(table.close)
+    return table
 
 
 def _run(ctx: click.Context, job: Job, *, verify: bool, dry_run: bool) -> None:

@@ -69,7 +69,7 @@ def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None
     chosen = {name: value for name, value in days.items() if value is not None}
     if not chosen:
         raise click.UsageError("give at least one policy, such as --trace-retention-days 60")
-    policies = options.policies()
+    policies = options.policies(may_create=True)
     days_of_traces = chosen.pop(TRACE_RETENTION, None)
     for name, value in chosen.items():
         policies.set(name, value)

@@ -47,7 +47,7 @@ def create(
 ) -> None:
     """Create a workspace."""
     new = Workspace(name, description, default_artifact_root)
-    made = _store(options).create_workspace(new)
+    made = _store(options, may_create=True).create_workspace(new)
     if json:
         output.as_json(_facts(made))
     else:
@@ -76,8 +76,8 @@ def delete(options: TableOptions, name: str, mode: str, yes: bool, json: bool) -
         output.say(f"Workspace [bold]{escape(name)}[/] deleted.")
 
 
-def _store(options: TableOptions) -> DynamoDBWorkspaceStore:
-    return DynamoDBWorkspaceStore("", table=options.table())
+def _store(options: TableOptions, *, may_create: bool = False) -> DynamoDBWorkspaceStore:
+    return DynamoDBWorkspaceStore("", table=options.table(may_create=may_create))
 
 
 def _facts(one: Workspace) -> dict[str, str | None]:

@@ -154,6 +154,11 @@ def setting_of(sk: str) -> str | None:
     return key_text(pieces_of(sk, "CFG")[0])
 
 
+def settings_starting(text: str) -> Range:
+    """The settings whose names begin with a text."""
+    return starting_text("CFG", text, KEY)
+
+
 def key_check(kind: str) -> str:
     """The digest of the key that encrypts secrets of a kind, to check a process's key against."""
     return join("KEY", bounded(kind, KEY))

@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.table.errors import AccessDenied, NewerItem, TableErro
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
+from mlflow_dynamodbstore.upkeep.import_state import unfinished_imports
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
 from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
 from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT, TableStats, readable
@@ -132,6 +133,12 @@ class Doctor:
             text = (
                 f"a transfer from {state.source} was stopped after {state.progress.items:,} items: "
                 "run the same command again to finish it"
+            )
+            yield Finding("completeness", Level.FAILURE, text)
+        for source, began in unfinished_imports(self._table):
+            text = (
+                f"an import from {source} began on {began} and has not finished: unless it is "
+                "still running, run the same command again to finish it"
             )
             yield Finding("completeness", Level.FAILURE, text)
 

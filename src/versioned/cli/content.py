@@ -33,7 +33,7 @@ def put(settings: Settings, name: str, source: Path, metadata: tuple[str, ...]) 
       tar c src | versioned put sources -
     """
     with (
-        settings.repository() as repo,
+        settings.repository(create=None) as repo,
         transfer(settings, f"putting {name}", _size_of(source)) as progress,
     ):
         content = sys.stdin.buffer if str(source) == "-" else source
@@ -62,7 +62,7 @@ def publish(
       versioned publish my-app        (what was put last)
     """
     with (
-        settings.repository() as repo,
+        settings.repository(create=None) as repo,
         transfer(settings, f"publishing {name}", _size_of(source)) as progress,
     ):
         content = sys.stdin.buffer if str(source) == "-" else source

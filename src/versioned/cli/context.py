@@ -27,8 +27,11 @@ class Settings:
     actor: str | None
     as_json: bool = False
 
-    def repository(self, *, create: bool | None = None) -> Repository:
-        """The repository that the options name. Raises ``InvalidInput`` when they do not."""
+    def repository(self, *, create: bool | None = False) -> Repository:
+        """The repository that the options name. Raises ``InvalidInput`` when they do not.
+
+        Only ``init``, and commands that store content, create an absent table.
+        """
         if not self.table or not self.storage:
             missing = "--table (or VERSIONED_TABLE)"
             if self.table:

@@ -8,12 +8,21 @@ from typing import Any, NoReturn
 
 import click
 
-from versioned.errors import Conflict, Corrupt, InvalidInput, NotFound, Unusable, VersionedError
+from versioned.errors import (
+    Conflict,
+    Corrupt,
+    InvalidInput,
+    LocationMissing,
+    NotFound,
+    Unusable,
+    VersionedError,
+)
 
+NOTHING_THERE = 3
 EXIT_CODES: tuple[tuple[int, type[VersionedError], str], ...] = (
     (1, VersionedError, "anything else"),
     (2, InvalidInput, "the command or an argument is wrong"),
-    (3, NotFound, "there is no such artifact, version, alias or revision"),
+    (NOTHING_THERE, NotFound, "there is no such artifact, version, alias, revision or table"),
     (4, Conflict, "it is protected, or somebody else has changed it"),
     (5, Corrupt, "stored content is damaged or missing"),
     (6, Unusable, "the table or the storage cannot be used"),
@@ -22,6 +31,8 @@ EXIT_CODES: tuple[tuple[int, type[VersionedError], str], ...] = (
 
 def exit_code(error: VersionedError) -> int:
     """The code for an error: that of its most particular class."""
+    if isinstance(error, LocationMissing):
+        return NOTHING_THERE
     return next(code for code, kind, _ in reversed(EXIT_CODES) if isinstance(error, kind))
 
 

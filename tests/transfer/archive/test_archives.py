@@ -251,7 +251,7 @@ class Long:
 
     def pages(self, place=None):
         for n in range(20):
-            yield [{"PK": "EXP#0", "SK": f"R#{n}#{k}", "v": str(k) * 2_000} for k in range(100)], n
+            yield [{"PK": "EXP#0", "SK": f"R#{n}#{k}", "a": str(k) * 2_000} for k in range(100)], n
 
 
 def test_no_more_is_in_memory_than_a_few_pages(source, tmp_path):

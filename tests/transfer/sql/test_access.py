@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from tests.transfer.sql.helpers import imported, moved, verified
@@ -83,6 +86,29 @@ def test_users_and_roles_come_over_and_go_back(theirs: str, table, tmp_path: Pat
     assert moved([users, roles]).findings.first == []
     assert verified([users, roles]).findings.first == []
     assert answers(opened(back)) == answers(ours)
+
+
+def test_users_are_exported_to_a_new_database(theirs: str, table, tmp_path: Path):
+    """The tables of the auth app are made in it, as those of the tracking server are."""
+    imported(theirs, table)
+    target = f"sqlite:///{tmp_path}/new.db"
+    counted = CliRunner().invoke(
+        main, ["--uri", table.engine.uri, "export", target, "--dry-run", "--json"]
+    )
+    assert json.loads(counted.stdout)["found"]["users"] == 2
+    assert not (tmp_path / "new.db").exists()
+    for _ in range(2):
+        done = CliRunner().invoke(main, ["--uri", table.engine.uri, "export", target, "--json"])
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["verified"]["users"]["same"] == 2
+    assert answers(opened(target)) == answers(DynamoDBAuthStore("", table=table))
+
+
+def test_without_users_no_tables_of_the_auth_app_are_made(table, tmp_path: Path):
+    target = f"sqlite:///{tmp_path}/new.db"
+    done = CliRunner().invoke(main, ["--uri", table.engine.uri, "export", target])
+    assert done.exit_code == 0, done.output
+    assert not Database.to_read(target).has_auth
 
 
 def test_numbers_are_not_given_again(theirs: str, table):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
 from mlflow.entities import RunTag, ViewType
 
 from mlflow_dynamodbstore.cli import main
-from mlflow_dynamodbstore.cli.exits import FINDINGS, USAGE
+from mlflow_dynamodbstore.cli.exits import FINDINGS, INTERRUPTED, USAGE
 from mlflow_dynamodbstore.transfer.sql.database import Database
+from mlflow_dynamodbstore.transfer.sql.move import Kind, Move
 from tests.reviews.making import ask
 from tests.sql import empty_database
 from tests.transfer.sql.helpers import stores
@@ -49,6 +52,50 @@ def test_a_dry_export_makes_nothing(source: Theirs, table, tmp_path):
     counted = run(table, "export", f"sqlite:///{tmp_path}/none.db", "--dry-run").output
     assert "dry run" in counted
     assert not (tmp_path / "none.db").exists()
+
+
+def test_a_dry_import_makes_nothing(source: Theirs, tmp_path):
+    target = tmp_path / "new" / "mlflow.ddb"
+    arguments = ["--uri", f"dynamodb:///{target}", "import", source.uri, "--dry-run", "--json"]
+    counted = CliRunner().invoke(main, arguments)
+    assert counted.exit_code == 0, counted.output
+    assert json.loads(counted.stdout)["found"]["runs"] == 8
+    assert not target.parent.exists()
+
+
+def test_a_half_done_import_shows_in_doctor_until_it_is_finished(
+    source: Theirs, table, monkeypatch
+):
+    with monkeypatch.context() as patched:
+        patched.setattr(Move, "move", stopped_at("runs", Move.move))
+        run(table, "import", source.uri, code=INTERRUPTED)
+    (found,) = completeness(table, code=FINDINGS)
+    assert found["level"] == "failure"
+    assert f"an import from {source.uri} began on 20" in found["text"]
+    assert "run the same command again" in found["text"]
+    assert not any(one.startswith("state.") for one in json_of(table, "config", "list"))
+    run(table, "import", source.uri, "--dry-run")
+    assert completeness(table, code=FINDINGS)
+    run(table, "import", source.uri)
+    assert completeness(table) == []
+
+
+def stopped_at(name: str, move: Callable[[Move, Kind], None]) -> Callable[[Move, Kind], None]:
+    def stopping(self: Move, kind: Kind) -> None:
+        if kind.name == name:
+            raise KeyboardInterrupt
+        move(self, kind)
+
+    return stopping
+
+
+def completeness(table, code: int = 0) -> list[dict[str, str]]:
+    findings = json_of(table, "doctor", "--quick", code=code)
+    return [one for one in findings if one["check"] == "completeness"]
+
+
+def json_of(table, *arguments: str, code: int = 0) -> Any:
+    return json.loads(run(table, *arguments, "--json", code=code).stdout)
 
 
 def test_what_is_no_database_is_said(table):

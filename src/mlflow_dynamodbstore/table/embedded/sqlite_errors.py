@@ -45,4 +45,7 @@ def translate(error: sqlite3.Error, path: Path) -> TableError:
 
 def table_missing(path: Path) -> TableMissing:
     """The error for a file without a table."""
-    return TableMissing(f"there is no table at {path}; opening dynamodb:///{path} creates it")
+    return TableMissing(
+        f"there is no table at {path}; check the path, or start a server on dynamodb:///{path}, "
+        "which creates it"
+    )

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from mlflow_dynamodbstore import __version__
+from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE, Schema
-from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.transfer.archive.digests import DigestSums
 from mlflow_dynamodbstore.transfer.archive.errors import BadArchive, Refused
+from mlflow_dynamodbstore.transfer.archive.item_checks import check_item
 from mlflow_dynamodbstore.transfer.archive.lines import content_of, item_of, line_of
 from mlflow_dynamodbstore.transfer.archive.sources import ItemFilter, Source
 
@@ -141,7 +143,7 @@ class Archive:
         return f"archive {self.trailer['sha256']}"
 
     def check(self, progress: Progress = lambda _: None) -> None:
-        """Read all of it. Raises ``BadArchive`` unless it is a complete archive."""
+        """Read all of it. Raises ``BadArchive`` unless it is complete and fits into a table."""
         sums = DigestSums()
         for items, _ in self.pages():
             for item in items:
@@ -153,22 +155,29 @@ class Archive:
     def pages(self, position: Value = None) -> Iterator[tuple[list[Item], Value]]:
         """Pages of items; a position is the number of items before it."""
         done = position or 0
-        items: list[Item] = []
+        items: dict[Key, Item] = {}
         used = 0
         for number, line in enumerate(self._item_lines()):
             if number < done:
                 continue
-            try:
-                items.append(item_of(line))
-            except ValueError as error:
-                raise self._bad(f"line {number + 2} is not an item: {error}") from error
+            key, item = self._read_item(number + 2, line)
+            if key in items:
+                raise self._bad(f"line {number + 2} has a key that is in another line: {key}")
+            items[key] = item
             used += len(line)
             if len(items) >= PAGE_ITEMS or used >= PAGE_BYTES:
                 done += len(items)
-                yield items, done
-                items, used = [], 0
+                yield list(items.values()), done
+                items, used = {}, 0
         if items:
-            yield items, done + len(items)
+            yield list(items.values()), done + len(items)
+
+    def _read_item(self, number: int, line: bytes) -> tuple[Key, Item]:
+        try:
+            item = item_of(line)
+            return check_item(item, MLFLOW_TABLE), item
+        except (ValueError, InvalidRequest) as error:
+            raise self._bad(f"line {number} is not an item: {error}") from error
 
     def _item_lines(self) -> Iterator[bytes]:
         """The lines of the items. Reading them all also sets the header and the trailer."""

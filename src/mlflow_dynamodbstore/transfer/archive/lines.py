@@ -12,6 +12,7 @@ import json
 import math
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
+from struct import error as struct_error
 from struct import pack, unpack
 from typing import Any
 
@@ -36,7 +37,10 @@ def item_line(item: Item) -> bytes:
 
 def content_of(line: bytes, kind: str) -> Any:
     """The content of a line. Raises ``ValueError`` for a line of another kind."""
-    read = json.loads(line)
+    try:
+        read = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
     if not isinstance(read, dict) or list(read) != [kind]:
         raise ValueError(f"it is not a line of kind {kind}")
     return read[kind]
@@ -46,8 +50,10 @@ def item_of(line: bytes) -> Item:
     """The item of a line. Raises ``ValueError`` for any other line."""
     try:
         return _map(content_of(line, ITEM))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"it has a value that cannot be read: {error!r}") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    except (KeyError, TypeError, AttributeError, struct_error) as error:
+        raise ValueError(f"it has a value that cannot be read: {error!r:.200}") from error
 
 
 # --- to text ------------------------------------------------------------------------------------
@@ -95,14 +101,25 @@ def _map(typed: Mapping[str, Typed]) -> Item:
 
 def _text(raw: str) -> str:
     if type(raw) is not str:
-        raise TypeError(f"{raw!r} is not text")
+        raise TypeError(f"{raw!r:.100} is not text")
     return raw
 
 
 def _flag(raw: bool) -> bool:
     if type(raw) is not bool:
-        raise TypeError(f"{raw!r} is neither true nor false")
+        raise TypeError(f"{raw!r:.100} is neither true nor false")
     return raw
+
+
+def _nothing(raw: bool) -> None:
+    if raw is not True:
+        raise TypeError(f"{raw!r:.100} is not true")
+
+
+def _list(raw: list[Typed]) -> list[Value]:
+    if type(raw) is not list:
+        raise TypeError(f"{raw!r:.100} is not a list")
+    return [_value(element) for element in raw]
 
 
 def double_of(text: str) -> float:
@@ -120,7 +137,7 @@ _VALUES: dict[str, Callable[[Any], Value]] = {
     "F": lambda raw: double_of(_text(raw)),
     "B": lambda raw: b64decode(_text(raw), validate=True),
     "BOOL": _flag,
-    "NULL": lambda _raw: None,
-    "L": lambda raw: [_value(element) for element in raw],
+    "NULL": _nothing,
+    "L": _list,
     "M": _map,
 }

@@ -131,7 +131,8 @@ class Database:
         """Create the tables of MLflow's auth app if they are missing."""
         from mlflow.server.auth.db.utils import migrate_if_needed  # noqa: PLC0415 - loads the app
 
-        migrate_if_needed(self.engine, "head")
+        with self._reporting():
+            migrate_if_needed(self.engine, "head")
         self.__dict__.pop("names", None)
 
     def table(self, name: str) -> sa.TableClause:

@@ -35,6 +35,7 @@ from mlflow_dynamodbstore.transfer.sql.trace_rows import TraceRows
 from mlflow_dynamodbstore.transfer.sql.webhooks import WebhookItems, WebhookRows
 from mlflow_dynamodbstore.transfer.sql.workspaces import WorkspaceItems, WorkspaceRows
 
+USERS = "users"
 Stores = tuple[str, type[RowStore], type[ItemStore]]
 
 STORES: tuple[Stores, ...] = (
@@ -73,11 +74,16 @@ def _kinds(stores: Iterable[Stores], database: Database, table: Table) -> list[K
     return [Kind(name, rows(database), items(transfer_table)) for name, rows, items in stores]
 
 
+def has_access(kinds: Iterable[Kind]) -> bool:
+    """Whether users and roles are moved, which lie in the tables of MLflow's auth app."""
+    return any(kind.name == USERS for kind in kinds)
+
+
 def _access() -> tuple[Stores, ...]:
     """The stores of users and roles, which need MLflow's auth app: the extra ``auth``."""
     access = import_module("mlflow_dynamodbstore.transfer.sql.access")
     return (
-        ("users", access.UserRows, access.UserItems),
+        (USERS, access.UserRows, access.UserItems),
         ("roles", access.RoleRows, access.RoleItems),
     )
 

@@ -11,6 +11,7 @@ from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.move import Kind, Move, Progress, Verification
 from mlflow_dynamodbstore.transfer.sql.not_exported import not_exported
+from mlflow_dynamodbstore.upkeep.import_state import ImportState
 
 
 @dataclass(frozen=True)
@@ -20,19 +21,23 @@ class Transfer:
     database: Database
     kinds: list[Kind]
     other_data: Callable[[], Mapping[str, int]]
+    state: ImportState | None = None
 
     @classmethod
-    def from_database(cls, uri: str, table: Table) -> Transfer:
+    def from_database(cls, database: Database, table: Table) -> Transfer:
         """An import."""
-        database = Database.to_read(uri)
         moved = kinds.importing(database, table)
-        return cls(database, moved, lambda: kinds.not_imported(database))
+        state = ImportState(table, database.address)
+        return cls(database, moved, lambda: kinds.not_imported(database), state)
 
     @classmethod
     def to_database(cls, table: Table, uri: str, *, create: bool) -> Transfer:
         """An export; only counting needs no tables and does not ``create`` them."""
         database = Database.to_write(uri) if create else Database(uri)
-        return cls(database, kinds.exporting(table, database), lambda: not_exported(table))
+        moved = kinds.exporting(table, database)
+        if create and kinds.has_access(moved):
+            database.make_auth_tables()
+        return cls(database, moved, lambda: not_exported(table))
 
     def count(self, progress: Callable[[str], None] = lambda _: None) -> dict[str, int]:
         """How many entities of each kind the source has."""
@@ -43,9 +48,14 @@ class Transfer:
         return counts
 
     def move(self, progress: Progress) -> Move:
+        """Move all entities. An import is noted in the table from its first write to its last."""
         move = Move(progress)
+        if self.state is not None:
+            self.state.begin()
         for kind in self.kinds:
             move.move(kind)
+        if self.state is not None:
+            self.state.finish()
         return move
 
     def verify(self, progress: Progress) -> Verification:
