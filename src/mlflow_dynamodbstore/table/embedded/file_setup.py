@@ -33,6 +33,8 @@ def prepare(path: Path, layout: Layout, *, create: bool) -> None:
     Raises ``TableMissing``, ``SchemaMismatch`` and ``BadTableURI``.
     """
     _check_path(path, create=create)
+    if create:
+        _create_private(path)
     try:
         connection = connect(path, "rwc" if create else "rw", _NEW_FILE)
         try:
@@ -69,6 +71,21 @@ def _check_path(path: Path, *, create: bool) -> None:
                 "folder you may write to, for example dynamodb:///mlflow.ddb"
             ) from error
     _check_writable(path)
+
+
+def _create_private(path: Path) -> None:
+    """Create an absent file that only its owner may read; SQLite gives its logs the same mode."""
+    try:
+        # Behind a link, the file that the link names. An existing one is not even opened: closing
+        # it would release the locks of this process on it.
+        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise BadTableURI(
+            f"the file {path} cannot be created ({error.strerror}); name a file in a folder you "
+            "may write to, for example dynamodb:///mlflow.ddb"
+        ) from error
 
 
 def _check_writable(path: Path) -> None:
