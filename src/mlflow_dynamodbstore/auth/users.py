@@ -7,7 +7,7 @@ from mlflow.server.auth.entities import Role, User
 from mlflow.utils.validation import _validate_password, _validate_username
 from werkzeug.security import generate_password_hash
 
-from mlflow_dynamodbstore.auth.checks import already_exists, check_text, is_text, no_such_user
+from mlflow_dynamodbstore.auth.checks import already_exists, is_text, no_such_user
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.failed_logins import FailedLogins
 from mlflow_dynamodbstore.auth.grant_writer import GrantWriter
@@ -16,6 +16,7 @@ from mlflow_dynamodbstore.auth.passwords import MOST_FAILURES, Passwords
 from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import UserRecord
 from mlflow_dynamodbstore.auth.roles import Roles
+from mlflow_dynamodbstore.auth.usernames import check_username
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT
@@ -61,7 +62,7 @@ class Users:
 
     def create_user(self, username: str, password: str, is_admin: bool = False) -> User:
         _validate_username(username)
-        check_text(username, "Username")
+        check_username(username)
         _validate_password(password)
         user = UserRecord(
             self.context.next_number("user"),

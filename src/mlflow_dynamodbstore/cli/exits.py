@@ -22,6 +22,7 @@ NO_TABLE = 3
 DENIED = 4
 UNAVAILABLE = 5
 FINDINGS = 6
+DAMAGED = 7
 INTERRUPTED = 130
 
 MEANINGS = {
@@ -31,13 +32,16 @@ MEANINGS = {
     NO_TABLE: "the table does not exist, or is not a table of this package",
     DENIED: "the credentials are missing, expired, or do not allow this",
     UNAVAILABLE: "the table did not answer, or was throttled too long",
-    FINDINGS: "`doctor` found something that needs attention, or a comparison found differences",
+    FINDINGS: "`doctor` found something that needs attention, a comparison found differences, or "
+    "`dump --skip-damaged` left items out",
+    DAMAGED: "something in the table is damaged; the message names it",
     INTERRUPTED: "stopped with Ctrl-C; finished work is kept",
 }
 
 _CODES: tuple[tuple[tuple[type[errors.TableError], ...], int], ...] = (
     ((errors.TableMissing, errors.SchemaMismatch), NO_TABLE),
     ((errors.AccessDenied,), DENIED),
+    ((errors.Damaged,), DAMAGED),
     ((errors.Throttled, errors.Unavailable, IncompleteWrite), UNAVAILABLE),
     ((errors.BadTableURI, errors.InvalidRequest), USAGE),
 )

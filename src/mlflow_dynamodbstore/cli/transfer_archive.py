@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.cli.transfer_report import End, Report
-from mlflow_dynamodbstore.table.errors import AccessDenied, TableMissing, Unavailable
+from mlflow_dynamodbstore.table.errors import AccessDenied, Damaged, TableMissing, Unavailable
 from mlflow_dynamodbstore.table.location import SCHEME, parse
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
@@ -25,7 +26,7 @@ from mlflow_dynamodbstore.transfer.archive.comparison import Comparison
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate, estimate
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
 from mlflow_dynamodbstore.transfer.archive.fill import TableFill, require_complete, require_fillable
-from mlflow_dynamodbstore.transfer.archive.sources import Source, TableSource
+from mlflow_dynamodbstore.transfer.archive.sources import CheckedTableSource, Source, TableSource
 from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,15 +80,29 @@ def copy(
 @segments_option
 @verify_option
 @dry_run_option
+@click.option(
+    "--skip-damaged", is_flag=True, help="Leave out damaged items, and list them at the end."
+)
 @pass_table_options
 def dump(
-    options: TableOptions, file: Path, segments: int | None, verify: bool, dry_run: bool, json: bool
+    options: TableOptions,
+    file: Path,
+    segments: int | None,
+    verify: bool,
+    dry_run: bool,
+    skip_damaged: bool,
+    json: bool,
 ) -> None:
     """Write the whole table to a file of JSON lines, compressed with gzip.
 
-    The file gets its name when it is complete.
+    The file gets its name when it is complete. The items of a table in a file are checked: the
+    first damaged one ends the command with code 7. With --skip-damaged everything else is saved,
+    and the command ends with code 6 if something was left out.
     """
-    source = _source(options.uri, segments)
+    table = _opened(options.uri, create=False)
+    with suppress(Damaged) if skip_damaged else nullcontext():
+        require_complete(table)
+    source = CheckedTableSource(table, segments, skip_damaged=skip_damaged)
     report = Report(End.of(options.uri), End(str(file)), json=json)
     if dry_run:
         report.cost(_estimate(source, json=json), verify=verify)
@@ -97,7 +112,7 @@ def dump(
             file, source, MLFLOW_TABLE, time.time(), lambda items: _count(shown, items)
         )
     compared = _compare(source, _checked(file, json=json), json=json) if verify else None
-    report.dumped(dumped, compared)
+    report.dumped(dumped, compared, source.left_out)
 
 
 @click.command(cls=Command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.exits import FINDINGS
+from mlflow_dynamodbstore.table.contract import Damage
 from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.transfer.archive.comparison import Comparison, Difference
 from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
@@ -85,17 +87,23 @@ class Report:
             self._show(compared)
         _end(compared)
 
-    def dumped(self, dumped: Dumped, compared: Comparison | None) -> None:
-        """What a dump wrote."""
+    def dumped(
+        self, dumped: Dumped, compared: Comparison | None, left_out: Sequence[Damage]
+    ) -> None:
+        """What a dump wrote, and the damaged items that it left out."""
         if self.json:
-            self._say_json(**asdict(dumped), **_verdict(compared))
+            damaged = [_damage(one) for one in left_out]
+            self._say_json(**asdict(dumped), damaged=damaged, **_verdict(compared))
         else:
             output.say(
                 f"[bold]{dumped.items:,}[/] items in {escape(self.target.name)}, "
                 f"{readable(dumped.bytes)}.{_left_out(dumped.expired)}"
             )
             self._show(compared)
+            self._show_damage(left_out)
         _end(compared)
+        if left_out:
+            click.get_current_context().exit(FINDINGS)
 
     def compared(self, compared: Comparison) -> None:
         """The result of a comparison."""
@@ -104,6 +112,12 @@ class Report:
         else:
             self._show(compared)
         _end(compared)
+
+    def _show_damage(self, left_out: Sequence[Damage]) -> None:
+        if left_out:
+            output.say(f"[red]Left out: {len(left_out):,} damaged[/]. Take them from a backup:")
+        for damage in left_out:
+            output.say(f"  {escape(str(damage))}")
 
     def _steps(self, estimate: Estimate, *, verify: bool) -> list[tuple[str, float, float]]:
         """The steps of a transfer, with the units that each reads and writes."""
@@ -161,6 +175,11 @@ def _verdict(compared: Comparison | None) -> dict[str, Any]:
             for difference in compared.differences
         ],
     }
+
+
+def _damage(damage: Damage) -> dict[str, Any]:
+    key = damage.key
+    return {"PK": key and key.pk, "SK": key and key.sk, "why": damage.why}
 
 
 def _key(difference: Difference) -> str:

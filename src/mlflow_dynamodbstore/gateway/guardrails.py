@@ -156,7 +156,7 @@ def _scorer_of(item: Item) -> ScorerVersion:
         experiment_id=item["scorer_experiment_id"],
         scorer_name=item["scorer_name"],
         scorer_version=item["scorer_version"],
-        serialized_scorer=str(large_values.unpack(item["scorer"])),
+        serialized_scorer=str(large_values.unpack(item["scorer"], item, "scorer")),
         creation_time=item["scorer_created"],
         scorer_id=item["scorer_id"],
     )

@@ -121,6 +121,11 @@ def value_part(sk: str, generation: str, number: int) -> str:
     return join(sk, "PART", bounded(generation, WORD), f"{number:0{_PART_DIGITS}d}")
 
 
+def is_value_part(sk: str) -> bool:
+    """Whether a sort key is one that :func:`value_part` makes."""
+    return sk.split("#")[-3:-2] == ["PART"]
+
+
 def value_parts(sk: str) -> Range:
     """The parts of the large values of an item, of every generation."""
     return children(join(sk, "PART"))

@@ -57,7 +57,7 @@ def content_of(table: Table, version: Item, parts: dict[Key, Item]) -> Content:
     """The content of a version, read from the table unless ``parts`` has all its parts."""
     wanted = part_keys(version)
     if wanted and all(key in parts for key in wanted):
-        text = large_values.unpack(b"".join(parts[key]["data"] for key in wanted))
+        text = large_values.unpack(b"".join(parts[key]["data"] for key in wanted), version, CONTENT)
     else:
         text = large_values.load(table, version, CONTENT)
     content: Content = json.loads(str(text))

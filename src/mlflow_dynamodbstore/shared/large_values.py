@@ -20,7 +20,7 @@ import msgpack
 
 from mlflow_dynamodbstore.keys.base import value_part
 from mlflow_dynamodbstore.table.contract import Delete, Put
-from mlflow_dynamodbstore.table.errors import TableError
+from mlflow_dynamodbstore.table.errors import Damaged, damaged_item
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 
@@ -30,8 +30,11 @@ PART_SIZE = 380 * 1024
 
 _RAW, _ZLIB = b"\x00", b"\x01"
 
+UNREADABLE = (zlib.error, ValueError, TypeError, LookupError)
+"""What :func:`decompress` and :func:`decode` raise for damaged bytes."""
 
-class LargeValueLost(TableError):
+
+class LargeValueLost(Damaged):
     """Parts of a large value are missing although its head names them."""
 
 
@@ -53,9 +56,12 @@ def pack(value: Value) -> bytes:
     return _RAW + raw
 
 
-def unpack(data: bytes) -> Value:
-    """The inverse of :func:`pack`."""
-    return decode(decompress(data))
+def unpack(data: bytes, head: Item, name: str) -> Value:
+    """The value that :func:`pack` packed for an item's attribute. Raises ``Damaged``."""
+    try:
+        return decode(decompress(data))
+    except UNREADABLE as error:
+        raise damaged_item(head["PK"], head["SK"], name) from error
 
 
 def decompress(data: bytes) -> bytes:
@@ -115,11 +121,11 @@ def load(table: Table, head: Item, name: str) -> Value:
     if value is None:
         return None
     if isinstance(value, bytes):
-        return unpack(value)
+        return unpack(value, head, name)
     wanted = part_keys(head, name)
     found = table.get_many(wanted)
     if len(found) == len(wanted):
-        return unpack(b"".join(found[key]["data"] for key in wanted))
+        return unpack(b"".join(found[key]["data"] for key in wanted), head, name)
     fresh = table.get(table.schema.key_of(head))
     if fresh is not None and fresh.get(name) != value:
         return load(table, fresh, name)
@@ -135,7 +141,7 @@ def load_many(table: Table, heads: Sequence[Item], name: str) -> list[Value]:
     values: list[Value] = []
     for head, some in zip(heads, wanted, strict=True):
         if some and all(key in found for key in some):
-            values.append(unpack(b"".join(found[key]["data"] for key in some)))
+            values.append(unpack(b"".join(found[key]["data"] for key in some), head, name))
         else:
             values.append(load(table, head, name))
     return values

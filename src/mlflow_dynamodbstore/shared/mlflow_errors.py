@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import (
+    DATA_LOSS,
     INTERNAL_ERROR,
     INVALID_PARAMETER_VALUE,
     INVALID_STATE,
@@ -36,6 +37,7 @@ _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
     (table_errors.TableMissing, INVALID_STATE),
     (table_errors.SchemaMismatch, INVALID_STATE),
     (table_errors.NewerItem, INVALID_STATE),
+    (table_errors.Damaged, DATA_LOSS),
     (table_errors.AccessDenied, PERMISSION_DENIED),
 )
 

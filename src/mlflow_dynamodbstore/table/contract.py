@@ -10,7 +10,7 @@ Conditions are ``boto3.dynamodb.conditions`` objects: ``Attr(...)`` for conditio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Union
 
@@ -238,6 +238,30 @@ class LocalEngine(Protocol):
         """
 
 
+class Damage(NamedTuple):
+    """Something in a table that cannot be read, or not be found by an index."""
+
+    key: Key | None  # of the item, if it is known
+    why: str
+    is_lost: bool = True  # False: the item itself can be read
+
+    def __str__(self) -> str:
+        return self.why if self.key is None else f"{self.key.sk} in {self.key.pk}: {self.why}"
+
+
+OnDamage: TypeAlias = Callable[[Damage], None]
+
+
+class Inspectable(Protocol):
+    """An engine whose storage can be damaged under it."""
+
+    def check_file(self) -> list[str]:
+        """What is wrong with the file, a sentence each; nothing in a sound one."""
+
+    def readable_items(self, on_damage: OnDamage) -> Iterator[Item]:
+        """All items that can be read and pass their checks; ``on_damage`` gets the others."""
+
+
 Redate: TypeAlias = Callable[[str, Sequence[tuple[str, str]], int | None], None]
 """Sets or removes the ``ttl`` of a partition's items in some ranges, without reading the items."""
 
@@ -271,4 +295,5 @@ class Capabilities:
     local: LocalEngine | None = None
     redate: Redate | None = None
     observable: Observable | None = None
+    inspectable: Inspectable | None = None
     state: Callable[[], TableState] | None = None

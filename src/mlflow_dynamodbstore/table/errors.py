@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, Key
 
 
 class TableError(Exception):
@@ -126,6 +126,26 @@ class SchemaMismatch(TableError):
 
 class NewerItem(TableError):
     """An item was written by a newer release, in a form that this one does not know."""
+
+
+class Damaged(TableError):
+    """What is stored cannot be read; ``key`` is that of the damaged item, where it is known."""
+
+    def __init__(self, message: str, key: Key | None = None):
+        super().__init__(message)
+        self.key = key
+
+
+RESCUE = (
+    "take it from a backup, or save everything else with `dump --skip-damaged` and load that into "
+    "a new table"
+)
+
+
+def damaged_item(pk: str, sk: str, part: str = "") -> Damaged:
+    """The error for an item that cannot be read, or for a part of it."""
+    what = f"{part} in the item" if part else "the item"
+    return Damaged(f"{what} {sk!r} in {pk!r} is damaged: {RESCUE}", Key(pk, sk))
 
 
 class AccessDenied(TableError):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
+from itertools import islice
 from threading import Lock
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ from mlflow_dynamodbstore.table.contract import (
     Delete,
     Engine,
     IncompleteWrite,
+    OnDamage,
     Outcome,
     Page,
     Patch,
@@ -49,6 +51,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MAX_FAN_OUT = 8
+CHECKED_ITEMS = 1_000  # in a page of readable_pages
 _FINAL = frozenset({"applied", "refused"})
 
 _side_by_side: ContextVar[bool] = ContextVar("side_by_side", default=False)
@@ -130,6 +133,15 @@ class Table:
         """One page of the whole table. For upkeep and export only."""
         page = self._sender.scan(scan)
         return Page(self._visible_only(page.items, whole=True), page.cursor)
+
+    def readable_pages(self, on_damage: OnDamage) -> Iterator[list[Item]] | None:
+        """All items, checked for damage, in pages; None if the engine cannot check them."""
+        inspectable = self.engine.capabilities.inspectable
+        if inspectable is None:
+            return None
+        items = inspectable.readable_items(on_damage)
+        pages = iter(lambda: list(islice(items, CHECKED_ITEMS)), [])
+        return (self._visible_only(page, whole=True) for page in pages)
 
     def map(self, function: Callable[[T], R], arguments: Sequence[T]) -> list[R]:
         """Call a reading function for each argument, in parallel where that is faster.

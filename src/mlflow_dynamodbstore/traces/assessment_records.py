@@ -100,9 +100,9 @@ class AssessmentRecord:
 _FLAGS = frozenset({"valid", "long"})
 
 
-def unpacked(data: bytes) -> AssessmentRecord:
-    """The record that :meth:`AssessmentRecord.packed` packed."""
-    return AssessmentRecord(**large_values.unpack(data))
+def unpacked(data: bytes, item: Item) -> AssessmentRecord:
+    """The record that :meth:`AssessmentRecord.packed` packed; ``item`` is where it was found."""
+    return AssessmentRecord(**large_values.unpack(data, item, "an assessment"))
 
 
 @dataclass(frozen=True)

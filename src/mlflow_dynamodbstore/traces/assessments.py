@@ -110,7 +110,7 @@ class Assessments:
             name = ASSESSMENT + assessment_id
             if name not in item:
                 return None
-            gone = unpacked(item[name])
+            gone = unpacked(item[name], item)
             after = {key: value for key, value in item.items() if key != name}
             if gone.overrides:
                 after = _with_validity(after, gone.overrides, valid=True)
@@ -123,7 +123,7 @@ class Assessments:
 
     def _removal(self, item: Item, assessment_id: str) -> Change:
         """How to remove the items of an assessment beside its trace, which only a long one has."""
-        if not unpacked(item[ASSESSMENT + assessment_id]).long:
+        if not unpacked(item[ASSESSMENT + assessment_id], item).long:
             return Change(item)
         own = trace_place_of(item).assessment(assessment_id)
         parts = keys_in(self.table, own.pk, value_parts(own.sk))
@@ -178,7 +178,7 @@ def _with_validity(item: Item, assessment_id: str, *, valid: bool) -> Item:
     name = ASSESSMENT + assessment_id
     if name not in item:
         return item
-    return {**item, name: replace(unpacked(item[name]), valid=valid).packed()}
+    return {**item, name: replace(unpacked(item[name], item), valid=valid).packed()}
 
 
 def _check_update(

@@ -79,7 +79,7 @@ class TraceRecord:
         """All assessments, the oldest first."""
         if self._assessments is None:
             found = [
-                self._long_assessments.get(name) or assessment_records.unpacked(data)
+                self._long_assessments.get(name) or assessment_records.unpacked(data, self.item)
                 for name, data in self._of_kind(items.ASSESSMENT).items()
             ]
             found.sort(key=lambda record: (record.created, record.assessment_id))
@@ -214,8 +214,8 @@ def records(table: Table, found: Iterable[Item]) -> list[TraceRecord]:
             tags[n][name] = str(outside[key]["value"])
         else:
             whole = large_values.load(table, outside[key], assessment_records.WHOLE)
-            head = assessment_records.unpacked(traces[n][items.ASSESSMENT + name])
-            full = assessment_records.unpacked(whole)
+            head = assessment_records.unpacked(traces[n][items.ASSESSMENT + name], traces[n])
+            full = assessment_records.unpacked(whole, outside[key])
             assessments[n][name] = replace(full, valid=head.valid)
     return [TraceRecord(table, item, tags[n], assessments[n]) for n, item in enumerate(traces)]
 
@@ -233,7 +233,7 @@ def _outside(item: Item) -> Iterable[tuple[str, str, Key]]:
             place = place or trace_place_of(item)
             key = name[len(items.TAG) :]
             yield items.TAG, key, place.tag(key)
-        elif name.startswith(items.ASSESSMENT) and assessment_records.unpacked(value).long:
+        elif name.startswith(items.ASSESSMENT) and assessment_records.unpacked(value, item).long:
             place = place or trace_place_of(item)
             key = name[len(items.ASSESSMENT) :]
             yield items.ASSESSMENT, key, place.assessment(key)
@@ -272,7 +272,9 @@ def merged_spans(
 def _rows(table: Table, head: Item, nearby: Mapping[Key, Item]) -> Value:
     parts = large_values.part_keys(head, span_batches.SPANS)
     if parts and all(key in nearby for key in parts):
-        return large_values.unpack(b"".join(nearby[key]["data"] for key in parts))
+        return large_values.unpack(
+            b"".join(nearby[key]["data"] for key in parts), head, span_batches.SPANS
+        )
     return large_values.load(table, head, span_batches.SPANS)
 
 

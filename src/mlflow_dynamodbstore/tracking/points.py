@@ -22,6 +22,7 @@ from typing import NamedTuple
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.encoding import int_of, ordered_float, ordered_int
 from mlflow_dynamodbstore.shared.places import RunPlace
+from mlflow_dynamodbstore.table.errors import damaged_item
 from mlflow_dynamodbstore.table.values import TTL, Item
 
 _FORMAT = b"\x01"
@@ -95,7 +96,12 @@ def latest_point(item: Item) -> Point:
 
 def points_of(item: Item, span: Span) -> list[Point]:
     """The points of a history item, in order."""
-    return [Point(*span.first, item["value"])] if span.size == 1 else unpack(item["points"])
+    if span.size == 1:
+        return [Point(*span.first, item["value"])]
+    try:
+        return unpack(item["points"])
+    except (zlib.error, struct.error, ValueError, TypeError) as error:
+        raise damaged_item(item["PK"], item["SK"], "points") from error
 
 
 def pack(points: Sequence[Point]) -> bytes:

@@ -34,7 +34,7 @@ from mlflow_dynamodbstore.shared.places import run_id_of
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search import fulltext
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError, damaged_item
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -127,9 +127,13 @@ def read_all(
         if not known:
             records.append(next(further))
             continue
-        raw = large_values.decompress(item[SUMMARY])
-        if all(prefilter(raw) for prefilter in prefilters):
-            records.append(RunRecord(item, RunContents.from_summary(large_values.decode(raw))))
+        try:
+            raw = large_values.decompress(item[SUMMARY])
+            if all(prefilter(raw) for prefilter in prefilters):
+                contents = RunContents.from_summary(large_values.decode(raw))
+                records.append(RunRecord(item, contents))
+        except large_values.UNREADABLE as error:
+            raise damaged_item(item["PK"], item["SK"], SUMMARY) from error
     for item in rest:
         if should_seal(table, item):
             _try_to_seal(table, item, rules)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.policies import Policies
-from mlflow_dynamodbstore.table.contract import Delete, Put, Query, Scan
-from mlflow_dynamodbstore.table.errors import AccessDenied, NewerItem, TableError
+from mlflow_dynamodbstore.table.contract import Damage, Delete, OnDamage, Put, Query, Scan
+from mlflow_dynamodbstore.table.errors import (
+    RESCUE,
+    AccessDenied,
+    Damaged,
+    NewerItem,
+    TableError,
+)
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.upkeep.damaged_values import damaged_value
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
 from mlflow_dynamodbstore.upkeep.import_state import unfinished_imports
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
@@ -26,6 +35,7 @@ SLOW_SECONDS = 1.0
 MOST_SKEW = 5.0
 """The most seconds a clock may be off; AWS refuses signed requests from five minutes on."""
 MANY_ORPHANS = 0.1
+EXAMPLES = 5
 LARGE = 0.5
 VERY_LARGE = 0.9
 
@@ -73,13 +83,15 @@ class Doctor:
 
     def examine(self, *, deep: bool = True) -> Iterator[Finding]:
         """The findings, one by one; those of ``deep`` checks read the whole table."""
-        yield from self._connection()
-        yield self._permissions()
-        yield self._schema()
-        yield from self._completeness()
-        yield from self._setup()
+        checks = [self._connection, self._permissions, self._schema]
+        checks += [self._completeness, self._setup]
         if deep:
-            yield from self._contents()
+            checks += [self._file, self._contents]
+        for check in checks:
+            try:
+                yield from check()
+            except Damaged as error:
+                yield Finding("damage", Level.FAILURE, str(error))
 
     # --- the connection to the table ------------------------------------------------------------
 
@@ -98,13 +110,14 @@ class Doctor:
         self._table.get(access_keys.setting_key(PROBE))
         return self._monotonic() - begun
 
-    def _permissions(self) -> Finding:
+    def _permissions(self) -> Iterator[Finding]:
         """What the credentials allow, tried on an item that nobody reads."""
         denied = [what for what, call in self._calls() if not _is_allowed(call)]
         if not denied:
-            return Finding("permissions", Level.OK, "reading, writing and scanning are allowed")
+            yield Finding("permissions", Level.OK, "reading, writing and scanning are allowed")
+            return
         text = f"denied: {', '.join(denied)}; `iam-policy` prints what each role needs"
-        return Finding("permissions", Level.WARNING, text)
+        yield Finding("permissions", Level.WARNING, text)
 
     def _calls(self) -> Iterator[tuple[str, Callable[[], object]]]:
         table, key = self._table, access_keys.setting_key(PROBE)
@@ -120,12 +133,13 @@ class Doctor:
         yield "TransactWriteItems", lambda: table.transact([Put(item)])
         yield "DeleteItem", lambda: table.write([Delete(key, condition=PRESENT)])
 
-    def _schema(self) -> Finding:
+    def _schema(self) -> Iterator[Finding]:
         try:
             self._table.engine.prepare(create=False)
         except TableError as error:
-            return Finding("schema", Level.FAILURE, str(error))
-        return Finding("schema", Level.OK, "keys and indexes are as they should be")
+            yield Finding("schema", Level.FAILURE, str(error))
+            return
+        yield Finding("schema", Level.OK, "keys and indexes are as they should be")
 
     def _completeness(self) -> Iterator[Finding]:
         state = FillState.read(self._table)
@@ -185,12 +199,27 @@ class Doctor:
 
     # --- what is in the table -------------------------------------------------------------------
 
+    def _file(self) -> Iterator[Finding]:
+        """Whether pages and indexes of a file are sound."""
+        inspectable = self._table.engine.capabilities.inspectable
+        if inspectable is None:
+            return
+        complaints = inspectable.check_file()
+        if not complaints:
+            yield Finding("file", Level.OK, "pages and indexes are sound")
+            return
+        some = "; ".join(complaints[:EXAMPLES])
+        text = f"the file is damaged ({some}): {RESCUE}"
+        yield Finding("file", Level.FAILURE, text)
+
     def _contents(self) -> Iterator[Finding]:
+        damage: list[Damage] = []
         try:
-            stats, orphans = self._scan()
+            stats, orphans = self._scan(damage)
         except NewerItem as error:
             yield Finding("versions", Level.FAILURE, str(error))
             return
+        yield self._damage(damage)
         yield self._versions(stats)
         yield self._partitions(stats)
         yield self._orphans(stats.total.items, orphans)
@@ -199,17 +228,33 @@ class Doctor:
             text = f"{stats.unknown:,} items of kinds that this release does not know"
             yield Finding("unknown items", Level.NOTE, text)
 
-    def _scan(self) -> tuple[TableStats, int]:
+    def _scan(self, damage: list[Damage]) -> tuple[TableStats, int]:
         stats = TableStats(self._table.schema, self._table.clock())
         finder, policies, orphans = OrphanFinder(self._table), Policies(self._table), 0
-        scan = SegmentedScan.start(self._table, self._segments)
-        while not scan.is_done:
-            items = scan.next_items()
+        for items in self._pages(damage.append):
+            damage += filter(None, map(damaged_value, items))
             stats.add(items)
-            policies.all()  # to be read after the items
-            orphans += len(finder.find(items, policies.sealing_rules()))
+            with suppress(Damaged):  # of something that belongs to these items
+                policies.all()  # to be read after the items
+                orphans += len(finder.find(items, policies.sealing_rules()))
             self._progress(stats)
         return stats, orphans
+
+    def _pages(self, on_damage: OnDamage) -> Iterator[list[Item]]:
+        checked = self._table.readable_pages(on_damage)
+        if checked is not None:
+            yield from checked
+            return
+        scan = SegmentedScan.start(self._table, self._segments)
+        while not scan.is_done:
+            yield scan.next_items()
+
+    def _damage(self, damage: list[Damage]) -> Finding:
+        if not damage:
+            return Finding("damage", Level.OK, "every item can be read")
+        some = "; ".join(map(str, damage[:EXAMPLES]))
+        text = f"damaged: {len(damage):,}, such as {some}; {RESCUE}"
+        return Finding("damage", Level.FAILURE, text)
 
     def _versions(self, stats: TableStats) -> Finding:
         if not stats.outdated:

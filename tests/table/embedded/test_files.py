@@ -12,10 +12,10 @@ from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.embedded import EmbeddedEngine
 from mlflow_dynamodbstore.table.errors import (
     BadTableURI,
+    Damaged,
     InvalidRequest,
     SchemaMismatch,
     TableMissing,
-    Unavailable,
 )
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE, Index, Schema
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -88,6 +88,46 @@ def test_an_empty_file_is_taken(path):
         prepare(path, create=False)
     prepare(path)
     prepare(path, create=False)
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request):
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def modes(path: Path) -> dict[str, int]:
+    """The permissions of the files of a table, by the ends of their names."""
+    return {
+        p.name[len(path.name) :]: p.stat().st_mode & 0o777
+        for p in path.parent.glob(f"{path.name}*")
+    }
+
+
+def test_only_its_owner_may_read_a_new_file(path, umask):
+    """So are the logs beside it, whatever the process would allow."""
+    engine = open_file(path)
+    engine.apply(Put(item(a=1)))
+    assert modes(path) == {"": 0o600, "-wal": 0o600, "-shm": 0o600}
+    engine.close()
+
+
+def test_an_existing_file_keeps_its_mode(path, umask):
+    """Those whom its owner lets read it also read the logs."""
+    prepare(path)
+    path.chmod(0o664)
+    engine = open_file(path)
+    engine.apply(Put(item(a=1)))
+    assert modes(path) == {"": 0o664, "-wal": 0o664, "-shm": 0o664}
+    engine.close()
+
+
+def test_a_link_to_a_file_that_is_not_there_creates_it_for_its_owner_alone(path, umask):
+    target = path.with_name("target.ddb")
+    path.symlink_to(target)
+    prepare(path)
+    assert modes(target) == {"": 0o600}
 
 
 def test_a_folder_is_refused(tmp_path):
@@ -175,7 +215,7 @@ def test_a_damaged_file_is_told_from_an_empty_answer(embedded, path):
         file.seek(8192)
         file.write(b"\xff" * (size - 8192))
     engine = EmbeddedEngine(path, MLFLOW_TABLE)
-    with pytest.raises(Unavailable, match="damaged"):
+    with pytest.raises(Damaged, match=r"a page of .* is damaged; .*dump --skip-damaged"):
         engine.get(KEY)
     engine.close()
 

@@ -23,6 +23,7 @@ from mlflow_dynamodbstore.table.embedded.batch_writer import BatchWriter
 from mlflow_dynamodbstore.table.embedded.expiry import remove_expired, remove_old_tokens
 from mlflow_dynamodbstore.table.embedded.file import File, Synchronous
 from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
+from mlflow_dynamodbstore.table.embedded.inspection import Inspector
 from mlflow_dynamodbstore.table.embedded.layout import Layout
 from mlflow_dynamodbstore.table.embedded.reads import Reader
 from mlflow_dynamodbstore.table.embedded.sweeper import sweeper
@@ -64,7 +65,9 @@ class EmbeddedEngine:
         self._writer = Writer(self._file, self._layout, self._lag, collection_limit, clock)
         self._batch_writer = BatchWriter(self._file, self._layout, self._writer)
         self.capabilities = Capabilities(
-            local=self, redate=None if self._writer.always_reads else self.redate
+            local=self,
+            redate=None if self._writer.always_reads else self.redate,
+            inspectable=Inspector(self.path, self._layout),
         )
 
     @property

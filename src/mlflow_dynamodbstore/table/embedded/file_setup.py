@@ -16,7 +16,7 @@ from typing import TypeVar
 from mlflow_dynamodbstore.table.embedded.expiry import note_all
 from mlflow_dynamodbstore.table.embedded.file import connect, in_transaction, retry_while_busy
 from mlflow_dynamodbstore.table.embedded.layout import APPLICATION_ID, EXPIRIES, FORMAT, Layout
-from mlflow_dynamodbstore.table.embedded.sqlite_errors import table_missing, translate
+from mlflow_dynamodbstore.table.embedded.sqlite_errors import damaged_file, table_missing, translate
 from mlflow_dynamodbstore.table.errors import BadTableURI, SchemaMismatch
 
 T = TypeVar("T")
@@ -25,6 +25,8 @@ T = TypeVar("T")
 # hold items of up to 2 KB in one piece and make files a quarter smaller, but log_batch of ten
 # metrics would take 6 % longer and write 130 KB instead of 80.
 _NEW_FILE = ("PRAGMA page_size = 4096",)
+_WITHOUT_CHECKSUMS = "1"
+_FORMATS = (_WITHOUT_CHECKSUMS, str(FORMAT))
 
 
 def prepare(path: Path, layout: Layout, *, create: bool) -> None:
@@ -33,6 +35,8 @@ def prepare(path: Path, layout: Layout, *, create: bool) -> None:
     Raises ``TableMissing``, ``SchemaMismatch`` and ``BadTableURI``.
     """
     _check_path(path, create=create)
+    if create:
+        _create_private(path)
     try:
         connection = connect(path, "rwc" if create else "rw", _NEW_FILE)
         try:
@@ -42,6 +46,7 @@ def prepare(path: Path, layout: Layout, *, create: bool) -> None:
                     raise table_missing(path)
                 _transaction(connection, "BEGIN IMMEDIATE", lambda c: _make(c, path, layout))
             _use_write_ahead_log(connection, path)
+            _add_checksums(connection)
             _replace_expiry_index(connection)
         finally:
             connection.close()
@@ -69,6 +74,21 @@ def _check_path(path: Path, *, create: bool) -> None:
                 "folder you may write to, for example dynamodb:///mlflow.ddb"
             ) from error
     _check_writable(path)
+
+
+def _create_private(path: Path) -> None:
+    """Create an absent file that only its owner may read; SQLite gives its logs the same mode."""
+    try:
+        # Behind a link, the file that the link names. An existing one is not even opened: closing
+        # it would release the locks of this process on it.
+        os.close(os.open(path.resolve(), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise BadTableURI(
+            f"the file {path} cannot be created ({error.strerror}); name a file in a folder you "
+            "may write to, for example dynamodb:///mlflow.ddb"
+        ) from error
 
 
 def _check_writable(path: Path) -> None:
@@ -101,12 +121,14 @@ def _is_ours(connection: sqlite3.Connection, path: Path, layout: Layout) -> bool
 
 def _check_meta(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
     meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+    if not {"kind", "format", "indexes"} <= meta.keys():
+        raise damaged_file(path)
     if meta["kind"] != layout.schema.kind:
         raise SchemaMismatch(
             f"{path} holds a table of kind {meta['kind']!r}, not {layout.schema.kind!r}; "
             "name another file"
         )
-    if meta["format"] != str(FORMAT):
+    if meta["format"] not in _FORMATS:
         raise SchemaMismatch(
             f"{path} has format {meta['format']}, but this version reads format {FORMAT}; "
             "use the version of mlflow-dynamodbstore that wrote it"
@@ -135,6 +157,19 @@ def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
             f"the file system of {path} has no shared memory, which several processes need; "
             "name a file on a local disk"
         )
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Make room for checksums in a file of the first format; a row gets one when it is written."""
+    find = "SELECT 1 FROM meta WHERE name = 'format' AND value = ?"
+
+    def change(connection: sqlite3.Connection) -> None:
+        if connection.execute(find, _WITHOUT_CHECKSUMS).fetchone():
+            connection.execute("ALTER TABLE items ADD COLUMN checksum INTEGER")
+            connection.execute("UPDATE meta SET value = ? WHERE name = 'format'", (str(FORMAT),))
+
+    if retry_while_busy(lambda: connection.execute(find, _WITHOUT_CHECKSUMS).fetchone()):
+        _transaction(connection, "BEGIN IMMEDIATE", change)
 
 
 def _replace_expiry_index(connection: sqlite3.Connection) -> None:

@@ -2,8 +2,9 @@
 
 An item is one row. Its key, its expiry and the keys of indexes have columns; ``body`` holds all
 attributes but key and expiry. SQLite's BINARY collation orders text by its UTF-8 bytes, as DynamoDB
-does. The rows are clustered by key (WITHOUT ROWID), so a range of a partition is read from
-neighbouring pages, about twice as fast as through an index.
+does. A checksum of key and body tells when one of them was damaged; rows of early files have none.
+The rows are clustered by key (WITHOUT ROWID), so a range of a partition is read from neighbouring
+pages, about twice as fast as through an index.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
+from zlib import crc32
 
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
-from mlflow_dynamodbstore.table.errors import ItemTooLarge
+from mlflow_dynamodbstore.table.errors import ItemTooLarge, damaged_item
 from mlflow_dynamodbstore.table.request_checks import check_key, check_text
 from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size, number_size, text_size
@@ -26,22 +28,23 @@ SIZED_COLUMNS = "size, pk, sk, ttl, body"
 """The columns that make the whole item and its size."""
 
 APPLICATION_ID = 0x6D6C6464
-FORMAT = 1
+FORMAT = 2
 
 RowKey = tuple[str, str]
 """The partition key and sort key of a row; a :class:`Key` is one."""
 
 Row = tuple[str | int | bytearray | None, ...]
-"""The key of an item, the keys of indexes if it is in any, its expiry if it has one, size and body.
+"""The key of an item, the keys of indexes if it is in any, its expiry if it has one, size, checksum
+and body.
 
 The body is a bytearray: for bytes and None, Python's sqlite3 spends a microsecond on looking for an
 adapter.
 """
 
-_LASTING = ("pk", "sk", "size", "body")
-_EXPIRING = ("pk", "sk", "ttl", "size", "body")
+_LASTING = ("pk", "sk", "size", "checksum", "body")
+_EXPIRING = ("pk", "sk", "ttl", "size", "checksum", "body")
 LASTING_COLUMNS, EXPIRING_COLUMNS = len(_LASTING), len(_EXPIRING)
-TTL_COLUMN, SIZE_COLUMN, BODY_COLUMN = -3, -2, -1
+TTL_COLUMN, SIZE_COLUMN, BODY_COLUMN = -4, -3, -1
 
 # The notes of expiry.py.
 EXPIRIES = (
@@ -112,7 +115,7 @@ class Layout:
         self.columns = {schema.pk: "pk", schema.sk: "sk"} | {
             name: f"k{n}" for n, name in enumerate(self._attributes)
         }
-        names = [*self.columns.values(), "ttl", "size", "body"]
+        names = [*self.columns.values(), "ttl", "size", "checksum", "body"]
         changes = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
         # An upsert changes the row in place; REPLACE would first remove it from every index.
         self.put = InsertStatement(
@@ -123,7 +126,7 @@ class Layout:
         self.put_lasting = InsertStatement("INSERT OR REPLACE", _LASTING)
         self.insert_lasting = InsertStatement("INSERT", _LASTING)
         # A statement that sets no indexed column touches no index.
-        self.rewrite = "UPDATE items SET size = ?, body = ? WHERE pk = ? AND sk = ?"
+        self.rewrite = "UPDATE items SET size = ?, checksum = ?, body = ? WHERE pk = ? AND sk = ?"
         self.swap = f"{self.rewrite} AND body = ? AND ttl IS NULL"
         self.get = "SELECT ttl, body FROM items WHERE pk = ? AND sk = ?"
         self.redate = (
@@ -154,14 +157,20 @@ class Layout:
         if ttl is not None:
             ttl = rest.pop(TTL) if is_expiry(ttl) else None
         body = bytearray(pack(rest))
+        checksum = crc32(body, crc32(f"{pk}{sk}".encode()))
         if not self._names.isdisjoint(rest):
-            return (pk, sk, *self._index_keys(rest), ttl, size, body)
-        return (pk, sk, size, body) if ttl is None else (pk, sk, ttl, size, body)
+            return (pk, sk, *self._index_keys(rest), ttl, size, checksum, body)
+        if ttl is None:
+            return (pk, sk, size, checksum, body)
+        return (pk, sk, ttl, size, checksum, body)
 
     def item(self, pk: str, sk: str, ttl: int | None, body: bytes) -> Item:
-        """The item of a row."""
-        item = unpack(body)
-        item[self._pk], item[self._sk] = pk, sk
+        """The item of a row. Raises ``Damaged`` for a body that cannot be read."""
+        try:
+            item = unpack(body)
+            item[self._pk], item[self._sk] = pk, sk
+        except (ValueError, TypeError) as error:
+            raise damaged_item(pk, sk) from error
         if ttl is not None:
             item[TTL] = ttl
         elif TTL in item and is_expiry(item[TTL]):
@@ -183,8 +192,8 @@ class Layout:
         """The values of ``rewrite``; None if the old or the new item is in an index or expires."""
         if len(row) > LASTING_COLUMNS or TTL in old or not self._names.isdisjoint(old):
             return None
-        pk, sk, size, body = row
-        return size, body, pk, sk
+        pk, sk, size, checksum, body = row
+        return size, checksum, body, pk, sk
 
     def _index_keys(self, item: Item) -> Row:
         for name in self._names & item.keys():
@@ -216,7 +225,8 @@ class Layout:
         keys = "".join(f", k{n} TEXT" for n in range(len(self._attributes)))
         yield (
             f"CREATE TABLE items (pk TEXT NOT NULL, sk TEXT NOT NULL{keys}, ttl INTEGER, "
-            "size INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (pk, sk)) WITHOUT ROWID"
+            "size INTEGER NOT NULL, checksum INTEGER, body BLOB NOT NULL, "
+            "PRIMARY KEY (pk, sk)) WITHOUT ROWID"
         )
         for index in self.schema.indexes:
             yield self._index_definition(index)

@@ -99,8 +99,8 @@ class RowChanges:
 
     def swap(self, row: Row, old: bytearray) -> None:
         """Put a lasting row over one that is guessed to have this body."""
-        pk, sk, size, body = row
-        self.swaps.append((size, body, pk, sk, old))
+        pk, sk, size, checksum, body = row
+        self.swaps.append((size, checksum, body, pk, sk, old))
 
     def run(self, connection: sqlite3.Connection, notes: ExpiryNotes) -> None:
         """Execute everything. Raises ``WrongGuess``."""

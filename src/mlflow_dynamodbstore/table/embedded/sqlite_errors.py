@@ -6,7 +6,9 @@ import sqlite3
 from pathlib import Path
 
 from mlflow_dynamodbstore.table.errors import (
+    RESCUE,
     AccessDenied,
+    Damaged,
     SchemaMismatch,
     TableError,
     TableMissing,
@@ -38,9 +40,16 @@ def translate(error: sqlite3.Error, path: Path) -> TableError:
     if "is full" in words:
         return Unavailable(f"the disk that holds {path} is full; make room and try again")
     if "malformed" in words:
-        return Unavailable(f"{path} is damaged; restore it from a copy")
+        return damaged_file(path)
+    if words.startswith("Could not decode to UTF-8"):
+        return Damaged(f"a key in {path} is damaged ({words}): {RESCUE}")
     # After a failed write to disk it is unknown how much was written.
     return Unavailable(f"{path} cannot be used: {words}", maybe_applied="disk I/O" in words)
+
+
+def damaged_file(path: Path) -> Damaged:
+    """The error for a file whose structure is damaged."""
+    return Damaged(f"a page of {path} is damaged; `doctor` says what it held: {RESCUE}")
 
 
 def table_missing(path: Path) -> TableMissing:

@@ -16,6 +16,8 @@ class AsStoredEngine(WrappedEngine):
     def __init__(self, inner: Engine) -> None:
         super().__init__(inner)
         self.schema = replace(inner.schema, versions=_Untouched())
+        inspectable = inner.capabilities.inspectable
+        self.capabilities = replace(self.capabilities, inspectable=inspectable)
 
 
 class _Untouched(Versions):

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.table.contract import Damage
+from mlflow_dynamodbstore.table.errors import RESCUE, Damaged
 from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value, is_expired
@@ -69,6 +71,33 @@ class TableSource:
         while not scan.is_done:
             items = scan.next_items()
             yield items, list(scan.cursors)
+
+
+class CheckedTableSource(TableSource):
+    """A whole table whose items are checked for damage as they are read, where the engine can.
+
+    The first damaged item raises ``Damaged``, or all are left out and listed in ``left_out``.
+    """
+
+    def __init__(self, table: Table, segments: int | None = None, *, skip_damaged: bool = False):
+        super().__init__(table, segments)
+        self._skips = skip_damaged
+        self.left_out: list[Damage] = []
+
+    def pages(self, position: Value = None) -> Iterator[tuple[list[Item], Value]]:
+        """Pages of intact items. A file is read in one go, so its pages have no positions."""
+        self.left_out = []
+        checked = self._table.readable_pages(self._note)
+        if checked is None:
+            return super().pages(position)
+        return ((items, None) for items in checked)
+
+    def _note(self, damage: Damage) -> None:
+        if not damage.is_lost:
+            return
+        if not self._skips:
+            raise Damaged(f"{damage}; {RESCUE}", damage.key)
+        self.left_out.append(damage)
 
 
 class ItemFilter:
