@@ -26,7 +26,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 from tests.engines import ROOT, dynoxide_server, find_dynoxide, moto_server
 from versioned import Repository, dynamodb
 from versioned.dynamodb import encode_alias_pk, encode_version_sk
-from versioned.errors import ArtifactNotFound, ContentMissing, VersionInUse
+from versioned.errors import ArtifactNotFound, Corrupt, VersionInUse
 from versioned.keys import TABLE
 
 NOON = datetime(2024, 1, 1, 12, 0, 0, tzinfo=timezone.utc)
@@ -396,7 +396,7 @@ class TestIntegration:
             repo.delete("my-app", 5)
         repo.put("other", b"x")  # the repository takes its place in the table
         assert repo.show("my-app", 5).sha256 == "abc123"
-        with pytest.raises(ContentMissing):
+        with pytest.raises(Corrupt, match="not a sha256"):
             repo.read("my-app", 5)
 
     def test_names_lists_artifacts_of_the_repository_and_of_the_models(self, place: Place):
