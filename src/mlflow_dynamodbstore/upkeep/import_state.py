@@ -34,4 +34,4 @@ def unfinished_imports(table: Table) -> Iterator[str]:
     """The source of each import that has not finished."""
     notes = access_keys.settings_starting(NOTES)
     for item in table.items(Query(access_keys.CONFIG_PK, where=notes.on())):
-        yield str(item["value"])
+        yield str(item.get("value"))
