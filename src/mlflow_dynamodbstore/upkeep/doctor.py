@@ -149,10 +149,10 @@ class Doctor:
                 "run the same command again to finish it"
             )
             yield Finding("completeness", Level.FAILURE, text)
-        for source, began in unfinished_imports(self._table):
+        for source in unfinished_imports(self._table):
             text = (
-                f"an import from {source} began on {began} and has not finished: unless it is "
-                "still running, run the same command again to finish it"
+                f"an import from {source} has not finished: unless it is still running, run the "
+                "same command again to finish it"
             )
             yield Finding("completeness", Level.FAILURE, text)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from hashlib import sha256
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 
@@ -20,21 +20,18 @@ class ImportState:
     def __init__(self, table: Table, source: str):
         self._table = table
         self._source = source
-        self._key = access_keys.setting_key(NOTES + sha256(source.encode()).hexdigest()[:16])
+        self._setting = NOTES + sha256(source.encode()).hexdigest()[:16]
 
     def begin(self) -> None:
         """Note that the import has begun; it may have been stopped before."""
-        value = {"source": self._source, "began": int(self._table.clock())}
-        self._table.put({"PK": self._key.pk, "SK": self._key.sk, "value": value})
+        Policies(self._table).set(self._setting, self._source)
 
     def finish(self) -> None:
-        self._table.delete(self._key)
+        self._table.delete(access_keys.setting_key(self._setting))
 
 
-def unfinished_imports(table: Table) -> Iterator[tuple[str, str]]:
-    """The source of each import that has not finished, and when it was begun last."""
+def unfinished_imports(table: Table) -> Iterator[str]:
+    """The source of each import that has not finished."""
     notes = access_keys.settings_starting(NOTES)
     for item in table.items(Query(access_keys.CONFIG_PK, where=notes.on())):
-        value = item["value"]
-        began = datetime.fromtimestamp(value["began"], timezone.utc)
-        yield str(value["source"]), began.strftime("%Y-%m-%d %H:%M UTC")
+        yield str(item.get("value"))
