@@ -12,7 +12,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "layers.svg"
 
-WIDTH, LEFT, TOP, ROW, BOX = 940, 190, 16, 62, 34
+WIDTH, LEFT, TOP, ROW, BOX = 980, 190, 16, 62, 34
 GAP, NOTE = 8, 22
 
 
@@ -36,7 +36,7 @@ def layers(contracts: str) -> list[Layer]:
     """The layers, the highest first, each with the comment that stands above it."""
     block = contracts.split("layers = [", 1)[1].split("\n]", 1)[0]
     rows = re.findall(r"# (.+?): (.+)\n\s+\"(.+)\"", block)
-    return [Layer(title, reason, packages.split(" : ")) for title, reason, packages in rows]
+    return [Layer(title, reason, re.split(" [:|] ", packages)) for title, reason, packages in rows]
 
 
 def exceptions(contracts: str) -> list[AllowedImport]:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 def tracking_store(store_uri: str, artifact_uri: str | None = None) -> DynamoDBTrackingStore:
     """The tracking store at a URI; new experiments keep their artifacts under ``artifact_uri``."""
-    from mlflow_dynamodbstore.tracking.gateway_routes import serve_gateway_calls
+    from mlflow_dynamodbstore.mlflow_compat.gateway_routes import serve_gateway_calls
     from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
-    serve_gateway_calls()
+    serve_gateway_calls(DynamoDBTrackingStore)
     return DynamoDBTrackingStore(store_uri, artifact_uri)
 
 

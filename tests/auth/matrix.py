@@ -14,6 +14,7 @@ from typing import Any
 import requests
 
 from tests.auth.server import Caller
+from tests.releases import has
 
 LEVELS: dict[str | None, set[str]] = {
     None: set(),
@@ -21,7 +22,7 @@ LEVELS: dict[str | None, set[str]] = {
     "USE": {"read", "use"},
     "EDIT": {"read", "use", "update"},
     "MANAGE": {"read", "use", "update", "delete", "manage"},
-    "DENY": set(),
+    **({"DENY": set()} if has("denials") else {}),
 }
 """What each level allows. Without a grant the configured default holds, NO_PERMISSIONS."""
 UNGRANTABLE = "NO_PERMISSIONS"

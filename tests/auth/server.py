@@ -18,6 +18,7 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from tests.engines import free_port
+from tests.releases import has
 
 ADMIN, ADMIN_PASSWORD = "root", "the admin's password"
 USER_PASSWORD = "the user's password"
@@ -29,6 +30,15 @@ default_permission = NO_PERMISSIONS
 database_uri = sqlite:///unused.db
 admin_username = {ADMIN}
 """
+
+
+SHIPPED_PASSWORD = "password1234"
+"""What is configured in releases that do not know the variable for it."""
+
+
+def _password_line(password: str | None) -> str:
+    known = has("admin password variable")
+    return "" if known else f"admin_password = {password or SHIPPED_PASSWORD}\n"
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ def _session() -> requests.Session:
 def auth_server(folder: Path, *, password: str | None = ADMIN_PASSWORD) -> Iterator[str]:
     """A server on a file in a folder; gives its address. Its output is in ``log`` there."""
     url = f"http://127.0.0.1:{(port := free_port())}"
-    (folder / "auth.ini").write_text(CONFIGURATION)
+    (folder / "auth.ini").write_text(CONFIGURATION + _password_line(password))
     environment = {name: value for name, value in os.environ.items() if "MLFLOW" not in name}
     environment |= {
         "MLFLOW_DISABLE_TELEMETRY": "true",

@@ -6,10 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from mlflow.server.auth.permissions import TYPE, PatternKind
 
 from tests.auth import matrix
 from tests.auth.matrix import KINDS, LEVELS, NEW, OLD, delete, get, new_name, patch, post
+from tests.releases import needs
+
+CHECKED_LATER = {"run", "dataset", "issue"}
+"""Kinds that MLflow 3.15 checks in part or not at all."""
+CHECKED_KINDS = [
+    pytest.param(
+        kind,
+        id=kind.name,
+        marks=[needs("checks of datasets and issues")] if kind.name in CHECKED_LATER else [],
+    )
+    for kind in KINDS
+]
 
 
 def grant(admin, user, kind, things, level):
@@ -37,14 +48,14 @@ def problems(admin, caller, kind, level):
     return found
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", CHECKED_KINDS)
 def test_each_level_allows_its_calls_and_no_others(admin, ada, kind):
     with ThreadPoolExecutor(len(LEVELS)) as pool:
         found = pool.map(lambda level: problems(admin, ada, kind, level), LEVELS)
     assert [problem for each in found for problem in each] == []
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", CHECKED_KINDS)
 def test_nothing_of_one_workspace_is_reached_from_another(admin, ada, bob, kind):
     """Neither by a user of the other workspace, nor from there by the admin."""
     things = kind.make(admin)
@@ -104,6 +115,7 @@ def administered(admin):
     return {"role": role, "user": user, "new": new_name(), "workspace": f"w-{new_name()[:20]}"}
 
 
+@needs("checks of datasets and issues")
 @pytest.mark.parametrize("who", [MEMBER, MANAGER, ADMIN])
 def test_members_managers_and_admins_may_do_what_is_theirs(admin, ada, mia, who):
     caller = {MEMBER: ada, MANAGER: mia, ADMIN: admin}[who]
@@ -127,6 +139,9 @@ def test_a_manager_of_one_workspace_manages_no_other(admin, mia):
             assert call.by(mia, things).status_code == 403, call.path
 
 
+@needs("denials")
 def test_the_matrix_has_every_type_of_thing_that_grants_can_be_for():
+    from mlflow.server.auth.permissions import TYPE, PatternKind
+
     by_id = {name for name, grains in TYPE.items() if PatternKind.ID in grains}
     assert {kind.granted for kind in KINDS} == by_id

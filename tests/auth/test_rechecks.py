@@ -8,7 +8,7 @@ import pytest
 from flask import Flask, Response
 
 from mlflow_dynamodbstore.auth import cache
-from mlflow_dynamodbstore.auth.mlflow_patch import _with_omissions_rechecked
+from mlflow_dynamodbstore.auth.rechecks import with_omissions_rechecked
 
 WHOLE = '{"run": 1, "model": 2}'
 CUT = '{"run": 1}'
@@ -33,7 +33,7 @@ class AfterRequest:
 def answered(hook, method="GET", path="/runs/get", *, response=None):
     with Flask("app").test_request_context(path, method=method):
         given = response or Response(WHOLE, mimetype="application/json")
-        return _with_omissions_rechecked(AUTH, hook)(given)
+        return with_omissions_rechecked(AUTH, hook)(given)
 
 
 def test_an_answer_that_stays_whole_is_looked_at_once_by_memory():

@@ -14,6 +14,7 @@ import requests
 from mlflow_dynamodbstore.auth.cache import SECONDS
 from mlflow_dynamodbstore.auth.passwords import MOST_FAILURES
 from tests.auth.server import USER_PASSWORD, Caller
+from tests.releases import needs
 
 
 def make_experiment(admin):
@@ -75,6 +76,7 @@ def all_pages(search, size):
     return [row for page in pages for row in page]
 
 
+@needs("denials")
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_searches_show_what_a_caller_may_read_at_once_and_nothing_else(admin, cleo, size):
     """Pages are filled from the next ones, as if the other rows did not exist."""

@@ -18,6 +18,7 @@ from mlflow.entities.trace_state import TraceState
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from tests.gateway.making import an_endpoint
+from tests.releases import needs
 from tests.stores import refused
 
 INVALID = "INVALID_PARAMETER_VALUE"
@@ -39,6 +40,7 @@ def test_a_policy_comes_back_as_it_was_made(store, other):
     assert list(other.list_budget_policies()) == [made]
 
 
+@needs("budgets of users")
 def test_a_scope_with_a_target_needs_one_that_exists(store):
     for scope in (SCOPE.ENDPOINT, SCOPE.USER):
         with refused(INVALID, f"target_value is required when target_scope is {scope.value}"):
@@ -49,6 +51,7 @@ def test_a_scope_with_a_target_needs_one_that_exists(store):
     assert a_policy(store, SCOPE.WORKSPACE, "stray").target_value is None
 
 
+@needs("budgets of users")
 def test_a_new_scope_never_adopts_the_old_target(store):
     endpoint_id = an_endpoint(store).endpoint_id
     policy_id = a_policy(store, SCOPE.ENDPOINT, endpoint_id).budget_policy_id

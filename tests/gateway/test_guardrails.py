@@ -7,6 +7,7 @@ import json
 from mlflow.entities.gateway_guardrail import GuardrailAction, GuardrailStage
 
 from tests.gateway.making import a_scorer, an_endpoint
+from tests.releases import needs
 from tests.stores import refused
 
 MISSING = "RESOURCE_DOES_NOT_EXIST"
@@ -40,12 +41,17 @@ def test_a_guardrail_judges_on_when_its_scorer_is_deleted(store, other):
     assert kept._serialized_scorer == made.scorer._serialized_scorer
 
 
-def test_a_guardrail_takes_no_code_and_no_endpoint_that_is_not_there(store):
+@needs("refusal of code in guardrails")
+def test_a_guardrail_takes_no_code(store):
     experiment_id = store.create_experiment("code")
     code = json.dumps({"name": "mine", "call_source": "return True", "original_func_name": "f"})
     scorer = store.register_scorer(experiment_id, "mine", code)
     with refused("INVALID_PARAMETER_VALUE", "do not support custom scorers"):
         a_guardrail(store, scorer)
+    assert store.list_gateway_guardrails() == []
+
+
+def test_a_guardrail_takes_no_endpoint_that_is_not_there(store):
     with refused(MISSING, r"GatewayEndpoint not found \(endpoint_id='e-none'\)"):
         a_guardrail(store, action_endpoint_id="e-none")
     assert store.list_gateway_guardrails() == []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from mlflow.utils.crypto import KEKManager, _decrypt_secret
+from mlflow.utils.crypto import KEKManager
 
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
+from mlflow_dynamodbstore.mlflow_compat.crypto import decrypt_secret
 from tests.gateway.making import a_definition, a_secret
 from tests.stores import everything_in, refused
 
@@ -21,7 +22,7 @@ def test_nothing_in_the_table_shows_a_secret(store):
 def test_mlflow_itself_can_decrypt_what_is_stored(store):
     secret_id = a_secret(store, "key", "sk-1")
     item = store.table.get(gateway_keys.secret_key(secret_id))
-    assert _decrypt_secret(
+    assert decrypt_secret(
         item["encrypted_value"], item["wrapped_dek"], KEKManager(), secret_id, "key"
     ) == {"api_key": "sk-1"}
 

@@ -15,8 +15,13 @@ from mlflow.gateway.schemas import chat
 from mlflow.server import gateway_api, handlers
 from mlflow.store.tracking.gateway import config_resolver
 
+from mlflow_dynamodbstore.mlflow_compat.gateway_routes import (
+    RESOLVER,
+    ROUTES,
+    serve_gateway_calls,
+)
 from mlflow_dynamodbstore.plugin import tracking_store
-from mlflow_dynamodbstore.tracking.gateway_routes import RESOLVER, ROUTES, serve_gateway_calls
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.gateway.making import an_endpoint
 
 routes: Any = gateway_api
@@ -121,19 +126,20 @@ def test_other_stores_are_refused_as_before(ours):
 
 def test_functions_are_replaced_once_and_a_server_without_them_is_told(ours, monkeypatch, caplog):
     before = routes.get_endpoint_config
-    serve_gateway_calls()
+    serve_gateway_calls(DynamoDBTrackingStore)
     assert routes.get_endpoint_config is before
     assert not caplog.records
     monkeypatch.setitem(sys.modules, ROUTES, ModuleType(ROUTES))
     monkeypatch.delitem(sys.modules, RESOLVER)
-    serve_gateway_calls()
+    serve_gateway_calls(DynamoDBTrackingStore)
     assert "has no mlflow.server.gateway_api._validate_store()" in caplog.text
+    assert len(caplog.records) == 1
 
 
 def test_a_program_that_serves_nothing_is_left_alone(monkeypatch):
     monkeypatch.delitem(sys.modules, ROUTES)
     monkeypatch.delitem(sys.modules, RESOLVER)
     before = [getattr(module, name) for module, names in REPLACED.items() for name in names]
-    serve_gateway_calls()
+    serve_gateway_calls(DynamoDBTrackingStore)
     assert not {ROUTES, RESOLVER} & set(sys.modules)
     assert before == [getattr(module, name) for module, names in REPLACED.items() for name in names]

@@ -14,6 +14,7 @@ from mlflow_dynamodbstore.shared.search.filters import Comparison
 from mlflow_dynamodbstore.traces.filters import parse_filter
 from mlflow_dynamodbstore.traces.paths import usable_paths
 from mlflow_dynamodbstore.traces.search import parse_order
+from tests.releases import needs
 from tests.sql import empty_database
 from tests.traces.making import NOON, feedback, make_info, make_prompt, make_span, trace_id, usage
 
@@ -244,9 +245,26 @@ def test_metrics_are_what_mlflows_store_computes(both):
         (MetricViewType.TRACES, "session_count", [count], [], None),
         (MetricViewType.SPANS, "span_count", [count], ["span_name", "span_status"], None),
         (MetricViewType.SPANS, "latency", [avg, p90], ["span_name"], ['span.type = "LLM"']),
+    ]
+    compare_metrics(both, asked)
+
+
+@needs("sums of traces")
+def test_metrics_of_assessments_are_what_mlflows_store_computes(both):
+    """Up to 3.16 MLflow counts them at the time they were given, and not at that of the trace."""
+    from mlflow.entities.trace_metrics import AggregationType, MetricAggregation, MetricViewType
+
+    avg = MetricAggregation(AggregationType.AVG)
+    p90 = MetricAggregation(AggregationType.PERCENTILE, 90)
+    count = MetricAggregation(AggregationType.COUNT)
+    asked = [
         (MetricViewType.ASSESSMENTS, "assessment_value", [avg, p90], ["assessment_name"], None),
         (MetricViewType.ASSESSMENTS, "assessment_count", [count], ["assessment_value"], None),
     ]
+    compare_metrics(both, asked)
+
+
+def compare_metrics(both, asked):
     for view, metric, aggregations, dimensions, filters in asked:
         for bounds in ({}, {"start_time_ms": NOON + 3, "end_time_ms": NOON + 9}):
             interval = {"time_interval_seconds": 60} if bounds else {}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
-from mlflow.utils.validation import _validate_batch_log_data, _validate_metric
 
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_batch_log_data, validate_metric
 from mlflow_dynamodbstore.tracking.checks import checked_params, checked_points
 
 NAMES: list[Any] = [
@@ -53,7 +53,7 @@ def said(check):
 def test_metrics_are_judged_as_mlflow_does(metric):
     for _ in range(2):  # asked, and remembered
         ours = said(lambda: checked_points([Metric("ok", 1.0, 1, 1), metric]))
-        theirs = said(lambda: _validate_batch_log_data([Metric("ok", 1.0, 1, 1), metric], [], []))
+        theirs = said(lambda: validate_batch_log_data([Metric("ok", 1.0, 1, 1), metric], [], []))
         if isinstance(theirs[0], type):
             assert ours == theirs
         else:
@@ -62,7 +62,7 @@ def test_metrics_are_judged_as_mlflow_does(metric):
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda m: f"{m.key!s:.9} {m.value}")
 def test_a_lone_metric_is_judged_as_mlflow_does(metric):
-    theirs = said(lambda: _validate_metric(metric.key, metric.value, metric.timestamp, metric.step))
+    theirs = said(lambda: validate_metric(metric.key, metric.value, metric.timestamp, metric.step))
     ours = said(lambda: checked_points([metric], alone=True))
     assert ours == theirs if theirs else list(ours) == [metric.key]
 
@@ -71,7 +71,5 @@ def test_a_lone_metric_is_judged_as_mlflow_does(metric):
 def test_params_are_judged_as_mlflow_does(param):
     for _ in range(2):
         ours = said(lambda: checked_params([param]))
-        theirs = said(
-            lambda: {p.key: p.value for p in _validate_batch_log_data([], [param], [])[1]}
-        )
+        theirs = said(lambda: {p.key: p.value for p in validate_batch_log_data([], [param], [])[1]})
         assert ours == theirs

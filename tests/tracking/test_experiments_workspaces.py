@@ -13,6 +13,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+from tests.releases import needs
 from tests.stores import ARTIFACTS, open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
@@ -51,8 +52,6 @@ def test_each_workspace_sees_its_own(store):
             assert [e.experiment_id for e in store.search_experiments(ViewType.ALL)] == [ids[team]]
             assert store.experiment_lookup.ids() == [ids[team]]
             assert store.filter_active_experiment_ids([*ids.values(), "0"]) == [ids[team]]
-            by_id = f"experiment_id IN ('{ids[team]}', '{ids[other]}')"
-            assert len(store.search_experiments(filter_string=by_id)) == 1
             for call in (
                 store.get_experiment,
                 store.delete_experiment,
@@ -185,11 +184,23 @@ def archival(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MLFLOW_TRACE_ARCHIVAL_CONFIG.name, str(config))
 
 
+@needs("filters by experiment id")
+def test_a_filter_by_id_finds_nothing_in_another_workspace(store):
+    ids = []
+    for team in ("team-a", "team-b"):
+        with WorkspaceContext(team):
+            ids.append(store.create_experiment("shared name"))
+    by_id = f"experiment_id IN ('{ids[0]}', '{ids[1]}')"
+    for team in ("team-a", "team-b"):
+        with WorkspaceContext(team):
+            assert len(store.search_experiments(filter_string=by_id)) == 1
+
+
 def retention(store: DynamoDBTrackingStore, experiment_id: str) -> str | None:
-    found = store.get_experiment(experiment_id).effective_trace_archival_retention
-    searched = store.search_experiments(filter_string=f"experiment_id = '{experiment_id}'")[0]
-    assert searched.effective_trace_archival_retention == found
-    return found
+    found = store.get_experiment(experiment_id)
+    (searched,) = store.search_experiments(filter_string=f"name = '{found.name}'")
+    assert searched.effective_trace_archival_retention == found.effective_trace_archival_retention
+    return found.effective_trace_archival_retention
 
 
 def test_an_experiment_inherits_the_retention_of_its_workspace(store, workspaces, archival):

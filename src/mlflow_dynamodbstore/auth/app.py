@@ -14,26 +14,38 @@ from typing import Any
 from mlflow.environment_variables import MLFLOW_FLASK_SERVER_SECRET_KEY
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, ErrorCode
-from mlflow.server import auth
-from mlflow.server.constants import BACKEND_STORE_URI_ENV_VAR
 
-from mlflow_dynamodbstore.auth.mlflow_patch import check_mlflow, install_store
+from mlflow_dynamodbstore.auth.filtered_lists import FILTERS
+from mlflow_dynamodbstore.auth.rechecks import with_denials_rechecked, with_omissions_rechecked
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
+from mlflow_dynamodbstore.auth.tracking_lookups import CachedTrackingStore, fill_mcp_page
+from mlflow_dynamodbstore.mlflow_compat.auth_app import Replacements, load_auth_app
+from mlflow_dynamodbstore.mlflow_compat.server import BACKEND_STORE_URI_ENV_VAR
 from mlflow_dynamodbstore.table.location import SCHEME
 
 DEFAULT_ADMIN = "admin"
 _TAKEN = ErrorCode.Name(RESOURCE_ALREADY_EXISTS)
 
+REPLACEMENTS = Replacements(
+    store_class=DynamoDBAuthStore,
+    wrap_tracking_store=lambda theirs, store: CachedTrackingStore(theirs, store.answers),
+    fill_mcp_page=fill_mcp_page,
+    before_request=with_denials_rechecked,
+    after_request=with_omissions_rechecked,
+    filters=FILTERS,
+)
+
 # `mlflow server` imports this module before it starts its processes, so an error is reported once.
 # A process that fails at its start would be started again and again.
-check_mlflow(auth)
+auth: Any = load_auth_app()
+REPLACEMENTS.check(auth)
 
 
 def create_app(*arguments: Any) -> Any:
     """MLflow's auth app with our store. MLflow's server calls it once in each of its processes."""
     uri = table_uri(auth.auth_config.database_uri)
     store = DynamoDBAuthStore(uri)
-    install_store(auth, store)
+    REPLACEMENTS.install(auth, store)
     admin = auth.auth_config.admin_username or DEFAULT_ADMIN
     auth.auth_config = auth.auth_config._replace(database_uri=uri, admin_username=admin)
     ensure_admin(store, admin)

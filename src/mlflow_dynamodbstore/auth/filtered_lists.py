@@ -17,12 +17,14 @@ from typing import Any
 from flask import Response
 from mlflow.protos.model_registry_pb2 import SearchRegisteredModels
 from mlflow.protos.service_pb2 import SearchExperiments, SearchLoggedModels
-from mlflow.server.handlers import (
-    _get_model_registry_store,
-    _get_request_message,
-    _get_tracking_store,
-)
 from mlflow.utils.proto_json_utils import message_to_json
+
+from mlflow_dynamodbstore.mlflow_compat.auth_app import is_filtered_by
+from mlflow_dynamodbstore.mlflow_compat.server import (
+    get_model_registry_store,
+    get_request_message,
+    get_tracking_store,
+)
 
 Filter = Callable[[Response], Any]
 Row = dict[str, Any]
@@ -40,7 +42,7 @@ class Listing:
 
 
 def _experiments(request: Any, size: int, token: str) -> Any:
-    return _get_tracking_store().search_experiments(
+    return get_tracking_store().search_experiments(
         view_type=request.view_type,
         max_results=size,
         order_by=request.order_by,
@@ -50,7 +52,7 @@ def _experiments(request: Any, size: int, token: str) -> Any:
 
 
 def _models(request: Any, size: int, token: str) -> Any:
-    return _get_model_registry_store().search_registered_models(
+    return get_model_registry_store().search_registered_models(
         filter_string=request.filter,
         max_results=size,
         order_by=request.order_by,
@@ -68,7 +70,7 @@ def _logged_models(request: Any, size: int, token: str) -> Any:
         }
         for order in request.order_by
     ]
-    return _get_tracking_store().search_logged_models(
+    return get_tracking_store().search_logged_models(
         experiment_ids=list(request.experiment_ids),
         filter_string=request.filter or None,
         max_results=size,
@@ -102,21 +104,13 @@ LISTINGS = (
 )
 
 
+FILTERS = tuple(listing.filter for listing in LISTINGS)
+
+
 def listing_of(auth: ModuleType, path: str, method: str) -> Listing | None:
     """The search that a request asks for, if it is one of those whose pages we fill."""
-    handler = vars(auth)["AFTER_REQUEST_HANDLERS"].get((path, method))
-    found = (listing for listing in LISTINGS if vars(auth)[listing.filter] is handler)
-    return None if handler is None else next(found, None)
-
-
-def missing_filters(auth: ModuleType) -> list[str]:
-    """The filters that are not among the app's handlers."""
-    handlers = list(getattr(auth, "AFTER_REQUEST_HANDLERS", {}).values())
-    return [
-        listing.filter
-        for listing in LISTINGS
-        if not any(handler is vars(auth).get(listing.filter) for handler in handlers)
-    ]
+    asked = (one for one in LISTINGS if is_filtered_by(auth, one.filter, path, method))
+    return next(asked, None)
 
 
 def fill_page(listing: Listing, filter_page: Filter, response: Response) -> None:
@@ -124,7 +118,7 @@ def fill_page(listing: Listing, filter_page: Filter, response: Response) -> None
     body = _body(response)
     token = str(body.pop("next_page_token", ""))
     readable = _readable(listing, filter_page, body.get(listing.rows, []))
-    request = _get_request_message(listing.message())
+    request = get_request_message(listing.message())
     size = int(request.max_results)
     while token and len(readable) < size:
         page = listing.fetch(request, size, token)

@@ -6,15 +6,14 @@ of the resource that it is for.
 
 from __future__ import annotations
 
-from mlflow.server.auth.permissions import (
-    RESOURCE_TYPE_EXPERIMENT,
-    RESOURCE_TYPE_REGISTERED_MODEL,
-)
-
 from mlflow_dynamodbstore.auth.records import RoleRecord
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.mlflow_compat.auth import (
+    RESOURCE_TYPE_EXPERIMENT,
+    RESOURCE_TYPE_REGISTERED_MODEL,
+)
 from mlflow_dynamodbstore.table.values import Item, Key
 
 GRANTS_OF_A_ROLE = 1 << 24

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import reduce
 
-from mlflow.server.auth.permissions import (
+from mlflow_dynamodbstore.auth.context import AuthContext
+from mlflow_dynamodbstore.auth.reader import AuthReader
+from mlflow_dynamodbstore.auth.records import ALL
+from mlflow_dynamodbstore.mlflow_compat.auth import (
     DENY,
     MANAGE,
     RESOURCE_TYPE_WORKSPACE,
     Permission,
-    _validate_resource_type,
+    RoleGrantRow,
+    check_denials_hold,
     get_permission,
     max_permission,
+    validate_resource_type,
 )
-from mlflow.server.auth.sqlalchemy_store import RoleGrantRow
-
-from mlflow_dynamodbstore.auth.context import AuthContext
-from mlflow_dynamodbstore.auth.reader import AuthReader
-from mlflow_dynamodbstore.auth.records import ALL
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -46,6 +46,7 @@ class PermissionChecks:
             and row.resource_pattern in (ALL, resource_id)
         ]
         if DENY.name in exact and not is_admin:
+            check_denials_hold()
             return DENY
         return best_permission([*wide, *(name for name in exact if name != DENY.name)])
 
@@ -57,7 +58,7 @@ class PermissionChecks:
     ) -> list[RoleGrantRow]:
         types = frozenset(resource_types)
         for resource_type in types:
-            _validate_resource_type(resource_type)
+            validate_resource_type(resource_type)
         rows = self.answers.answer(
             ("grants", user_id, workspace, types),
             lambda: tuple(self._rows(user_id, workspace, types | {RESOURCE_TYPE_WORKSPACE})),
@@ -67,9 +68,12 @@ class PermissionChecks:
     def list_role_grants_for_user_in_workspace(
         self, user_id: int, workspace: str, resource_type: str
     ) -> list[tuple[str, str]]:
+        rows = self.list_grants(user_id, workspace, [resource_type])
+        if any(row.permission == DENY.name for row in rows):
+            check_denials_hold()
         return [
             (row.resource_pattern, row.permission)
-            for row in self.list_grants(user_id, workspace, [resource_type])
+            for row in rows
             if row.resource_type == resource_type or row.resource_pattern == ALL
         ]
 
@@ -111,7 +115,10 @@ class PermissionChecks:
 
 def best_permission(names: Collection[str]) -> Permission | None:
     """The permission that allows most; None if there is none."""
-    return get_permission(reduce(max_permission, names)) if names else None
+    if not names:
+        return None
+    best: Permission = get_permission(reduce(max_permission, names))
+    return best
 
 
 def _row(grant: Item) -> RoleGrantRow:

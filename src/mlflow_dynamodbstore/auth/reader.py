@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mlflow.server.auth.entities import Role
-
 from mlflow_dynamodbstore.auth.checks import (
     check_text,
     is_number,
@@ -21,6 +19,7 @@ from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord, own_role_name
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.mlflow_compat.auth import Role
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 

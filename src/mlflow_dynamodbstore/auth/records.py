@@ -9,10 +9,9 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from mlflow.server.auth.entities import Role, RolePermission, User
-
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.mlflow_compat.auth import Role, RolePermission, User
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ALL = "*"

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from mlflow.server.auth import entities
-from mlflow.server.auth import permissions as mlflow_permissions
-from mlflow.server.auth.permissions import _validate_permission_for_resource_type
-
 from mlflow_dynamodbstore.auth.checks import already_exists, not_found
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
 from mlflow_dynamodbstore.auth.own_roles import OwnRoles
 from mlflow_dynamodbstore.auth.reader import AuthReader, by_number
 from mlflow_dynamodbstore.auth.records import UserRecord
+from mlflow_dynamodbstore.mlflow_compat import auth as mlflow_auth
+from mlflow_dynamodbstore.mlflow_compat.auth import validate_permission_for_resource_type
 from mlflow_dynamodbstore.shared.mlflow_errors import translated
 from mlflow_dynamodbstore.table.values import Item
 
@@ -48,13 +46,13 @@ def _shown_as(entity: Callable[[str, int, str], Any]) -> Callable[[Item, int], A
     return lambda grant, user_id: entity(grant["resource_pattern"], user_id, grant["permission"])
 
 
-def _scorer_permission(grant: Item, user_id: int) -> entities.ScorerPermission:
+def _scorer_permission(grant: Item, user_id: int) -> mlflow_auth.ScorerPermission:
     experiment_id, _, name = str(grant["resource_pattern"]).partition("/")
-    return entities.ScorerPermission(experiment_id, unquote(name), user_id, grant["permission"])
+    return mlflow_auth.ScorerPermission(experiment_id, unquote(name), user_id, grant["permission"])
 
 
-def _model_permission(grant: Item, user_id: int) -> entities.RegisteredModelPermission:
-    return entities.RegisteredModelPermission(
+def _model_permission(grant: Item, user_id: int) -> mlflow_auth.RegisteredModelPermission:
+    return mlflow_auth.RegisteredModelPermission(
         grant["resource_pattern"], user_id, grant["permission"], grant["workspace"]
     )
 
@@ -62,13 +60,13 @@ def _model_permission(grant: Item, user_id: int) -> entities.RegisteredModelPerm
 _MODEL = "{label} permission with workspace={workspace}, {resource} and username={username}"
 
 EXPERIMENT = ResourceType(
-    mlflow_permissions.RESOURCE_TYPE_EXPERIMENT,
+    mlflow_auth.RESOURCE_TYPE_EXPERIMENT,
     "Experiment",
     ("experiment_id",),
-    _shown_as(entities.ExperimentPermission),
+    _shown_as(mlflow_auth.ExperimentPermission),
 )
 REGISTERED_MODEL = ResourceType(
-    mlflow_permissions.RESOURCE_TYPE_REGISTERED_MODEL,
+    mlflow_auth.RESOURCE_TYPE_REGISTERED_MODEL,
     "Registered model",
     ("name",),
     _model_permission,
@@ -76,7 +74,7 @@ REGISTERED_MODEL = ResourceType(
     missing=f"{_MODEL} not found",
 )
 SCORER = ResourceType(
-    mlflow_permissions.RESOURCE_TYPE_SCORER,
+    mlflow_auth.RESOURCE_TYPE_SCORER,
     "Scorer",
     ("experiment_id", "scorer_name"),
     _scorer_permission,
@@ -84,28 +82,28 @@ SCORER = ResourceType(
     missing="{label} permission with {resource}, and username={username} not found",
 )
 GATEWAY_SECRET = ResourceType(
-    mlflow_permissions.RESOURCE_TYPE_GATEWAY_SECRET,
+    mlflow_auth.RESOURCE_TYPE_GATEWAY_SECRET,
     "Gateway secret",
     ("secret_id",),
-    _shown_as(entities.GatewaySecretPermission),
+    _shown_as(mlflow_auth.GatewaySecretPermission),
 )
 GATEWAY_ENDPOINT = ResourceType(
-    mlflow_permissions.RESOURCE_TYPE_GATEWAY_ENDPOINT,
+    mlflow_auth.RESOURCE_TYPE_GATEWAY_ENDPOINT,
     "Gateway endpoint",
     ("endpoint_id",),
-    _shown_as(entities.GatewayEndpointPermission),
+    _shown_as(mlflow_auth.GatewayEndpointPermission),
 )
 GATEWAY_MODEL_DEFINITION = ResourceType(
-    mlflow_permissions.RESOURCE_TYPE_GATEWAY_MODEL_DEFINITION,
+    mlflow_auth.RESOURCE_TYPE_GATEWAY_MODEL_DEFINITION,
     "Gateway model definition",
     ("model_definition_id",),
-    _shown_as(entities.GatewayModelDefinitionPermission),
+    _shown_as(mlflow_auth.GatewayModelDefinitionPermission),
 )
 MCP_SERVER = ResourceType(
-    mlflow_permissions.RESOURCE_TYPE_MCP_SERVER,
+    mlflow_auth.RESOURCE_TYPE_MCP_SERVER,
     "MCP server",
     ("name",),
-    _shown_as(entities.MCPServerPermission),
+    _shown_as(mlflow_auth.MCPServerPermission),
 )
 
 
@@ -121,7 +119,7 @@ class ResourcePermissions:
         self.own_roles = own_roles
 
     def create(self, kind: ResourceType, ids: Sequence[str], username: str, permission: str) -> Any:
-        _validate_permission_for_resource_type(permission, kind.name)
+        validate_permission_for_resource_type(permission, kind.name)
         user = self.reader.existing_user(username)
         role = self.own_roles.own_role(user, self.context.workspace())
         try:
@@ -141,7 +139,7 @@ class ResourcePermissions:
         return self._list(kind, username, None)
 
     def update(self, kind: ResourceType, ids: Sequence[str], username: str, permission: str) -> Any:
-        _validate_permission_for_resource_type(permission, kind.name)
+        validate_permission_for_resource_type(permission, kind.name)
         user, grant = self._existing_grant(kind, ids, username)
         changed = self.grants.set_permission(grant, permission)
         if changed is None:

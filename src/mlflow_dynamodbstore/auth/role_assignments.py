@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.server.auth.entities import Role, UserRoleAssignment
 
 from mlflow_dynamodbstore.auth.checks import already_exists, is_number, no_such_role, not_found
 from mlflow_dynamodbstore.auth.context import AuthContext
@@ -12,6 +11,7 @@ from mlflow_dynamodbstore.auth.reader import AuthReader, by_number
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.mlflow_compat.auth import Role, UserRoleAssignment
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.table.contract import Check, Delete, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled

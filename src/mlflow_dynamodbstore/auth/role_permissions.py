@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from mlflow.server.auth.entities import RolePermission
-from mlflow.server.auth.permissions import (
-    _validate_permission_for_resource_type,
-    _validate_resource_pattern,
-)
-
 from mlflow_dynamodbstore.auth.checks import already_exists, not_found
 from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
 from mlflow_dynamodbstore.auth.items import GRANTS_OF_A_ROLE
 from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import permission_entity
+from mlflow_dynamodbstore.mlflow_compat.auth import (
+    RolePermission,
+    validate_permission_for_resource_type,
+    validate_resource_pattern,
+)
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -26,8 +25,8 @@ class RolePermissions:
     def add_role_permission(
         self, role_id: int, resource_type: str, resource_pattern: str, permission: str
     ) -> RolePermission:
-        _validate_permission_for_resource_type(permission, resource_type)
-        _validate_resource_pattern(resource_pattern, resource_type)
+        validate_permission_for_resource_type(permission, resource_type)
+        validate_resource_pattern(resource_pattern, resource_type)
         role = self.reader.existing_role(role_id)
         try:
             grant = self.grants.add_grant(role, resource_type, resource_pattern, permission)
@@ -51,7 +50,7 @@ class RolePermissions:
 
     def update_role_permission(self, role_permission_id: int, permission: str) -> RolePermission:
         grant = self._grant_by_number(role_permission_id)
-        _validate_permission_for_resource_type(permission, str(grant["resource_type"]))
+        validate_permission_for_resource_type(permission, str(grant["resource_type"]))
         changed = self.grants.set_permission(grant, permission)
         return permission_entity(changed or _no_such_grant(role_permission_id))
 

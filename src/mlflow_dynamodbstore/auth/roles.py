@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
-from mlflow.server.auth.entities import Role
 
 from mlflow_dynamodbstore.auth.checks import already_exists, check_text, not_found
 from mlflow_dynamodbstore.auth.context import AuthContext
@@ -16,6 +15,7 @@ from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import OWN_ROLE_PREFIX, RoleRecord
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.mlflow_compat.auth import Role
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_workspaces
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite

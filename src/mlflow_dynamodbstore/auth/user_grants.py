@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from mlflow.exceptions import MlflowException
-from mlflow.server.auth.permissions import (
-    RESOURCE_TYPE_WORKSPACE,
-    _validate_permission_for_resource_type,
-    _validate_resource_pattern,
-    _validate_resource_type,
-)
 
 from mlflow_dynamodbstore.auth.checks import already_exists, not_found
 from mlflow_dynamodbstore.auth.context import AuthContext
@@ -16,6 +10,12 @@ from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
 from mlflow_dynamodbstore.auth.own_roles import OwnRoles
 from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import RoleRecord
+from mlflow_dynamodbstore.mlflow_compat.auth import (
+    RESOURCE_TYPE_WORKSPACE,
+    validate_permission_for_resource_type,
+    validate_resource_pattern,
+    validate_resource_type,
+)
 
 
 class UserGrants:
@@ -32,16 +32,16 @@ class UserGrants:
     def grant_user_permission(
         self, username: str, resource_type: str, resource_pattern: str, permission: str
     ) -> None:
-        _validate_resource_pattern(resource_pattern, resource_type)
-        _validate_permission_for_resource_type(permission, resource_type)
+        validate_resource_pattern(resource_pattern, resource_type)
+        validate_permission_for_resource_type(permission, resource_type)
         self.grants.put_grant(self._own_role(username), resource_type, resource_pattern, permission)
 
     def grant_user_resource_permission(
         self, username: str, resource_type: str, resource_pattern: str, permission: str
     ) -> None:
         _refuse_workspaces(resource_type)
-        _validate_resource_pattern(resource_pattern, resource_type)
-        _validate_permission_for_resource_type(permission, resource_type)
+        validate_resource_pattern(resource_pattern, resource_type)
+        validate_permission_for_resource_type(permission, resource_type)
         role = self._own_role(username)
         try:
             self.grants.add_grant(role, resource_type, resource_pattern, permission)
@@ -55,7 +55,7 @@ class UserGrants:
         self, username: str, resource_type: str, resource_pattern: str
     ) -> None:
         _refuse_workspaces(resource_type)
-        _validate_resource_type(resource_type)
+        validate_resource_type(resource_type)
         grant = self.reader.find_own_grant(
             self.reader.existing_user(username),
             self.context.workspace(),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.server.auth.entities import Role, User
-from mlflow.utils.validation import _validate_password, _validate_username
 from werkzeug.security import generate_password_hash
 
 from mlflow_dynamodbstore.auth.checks import already_exists, is_text, no_such_user
@@ -19,6 +17,8 @@ from mlflow_dynamodbstore.auth.roles import Roles
 from mlflow_dynamodbstore.auth.usernames import check_username
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
+from mlflow_dynamodbstore.mlflow_compat.auth import Role, User
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_password, validate_username
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
@@ -61,9 +61,9 @@ class Users:
         return True
 
     def create_user(self, username: str, password: str, is_admin: bool = False) -> User:
-        _validate_username(username)
+        validate_username(username)
         check_username(username)
-        _validate_password(password)
+        validate_password(password)
         user = UserRecord(
             self.context.next_number("user"),
             username,
@@ -102,7 +102,7 @@ class Users:
         user = self.reader.existing_user(username)
         changes: dict[str, Value] = {}
         if password is not None:
-            _validate_password(password)
+            validate_password(password)
             changes["password_hash"] = generate_password_hash(password)
         if is_admin is not None:
             changes["is_admin"] = bool(is_admin)

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from mlflow.server.auth.entities import WorkspacePermission
-from mlflow.server.auth.permissions import (
-    RESOURCE_TYPE_WORKSPACE,
-    Permission,
-    _validate_permission_for_resource_type,
-    get_permission,
-)
-
 from mlflow_dynamodbstore.auth.checks import not_found
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantWriter
@@ -17,6 +9,13 @@ from mlflow_dynamodbstore.auth.own_roles import OwnRoles
 from mlflow_dynamodbstore.auth.permission_checks import best_permission
 from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import ALL, RoleRecord, UserRecord
+from mlflow_dynamodbstore.mlflow_compat.auth import (
+    RESOURCE_TYPE_WORKSPACE,
+    Permission,
+    WorkspacePermission,
+    get_permission,
+    validate_permission_for_resource_type,
+)
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -51,7 +50,7 @@ class WorkspacePermissions:
     def set_workspace_permission(
         self, workspace_name: str, username: str, permission: str
     ) -> WorkspacePermission:
-        _validate_permission_for_resource_type(permission, RESOURCE_TYPE_WORKSPACE)
+        validate_permission_for_resource_type(permission, RESOURCE_TYPE_WORKSPACE)
         user = self.reader.existing_user(username)
         role = self.own_roles.own_role(user, workspace_name)
         self.grants.put_grant(role, RESOURCE_TYPE_WORKSPACE, ALL, permission)

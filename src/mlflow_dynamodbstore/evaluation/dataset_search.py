@@ -16,7 +16,6 @@ from mlflow.entities import EvaluationDataset
 from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.search_utils import SearchEvaluationDatasetsUtils as Utils
-from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.evaluation.dataset_items import TaggedDataset
 from mlflow_dynamodbstore.evaluation.dataset_reader import DatasetReader
@@ -24,6 +23,8 @@ from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.mlflow_compat.search import parse_search_filter
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
@@ -79,7 +80,7 @@ class DatasetSearch:
             entries = dataset_keys.dataset_entries_before(str(after[-1][1]))
         if not experiment_ids:
             return self._listed_in(workspace_pk(self.context.workspace()), entries)
-        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
+        numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
         streams = [
             self._listed_in(experiment_pk(str(number)), entries)
             for number in numbers
@@ -100,7 +101,7 @@ class DatasetSearch:
 
 def _comparisons(filter_string: str | None) -> list[Comparison]:
     """The comparisons of a filter, read by MLflow's own parser with its errors."""
-    terms = Utils.parse_search_filter(filter_string) if filter_string else []
+    terms = parse_search_filter(Utils, filter_string) if filter_string else []
     return [_comparison(**term) for term in terms]
 
 

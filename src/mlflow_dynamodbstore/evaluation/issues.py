@@ -17,7 +17,6 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_ISSUES_DEFAULT_MAX_RESULTS
 from mlflow.utils.search_utils import SearchIssuesUtils
 from mlflow.utils.time import get_current_time_millis
-from mlflow.utils.validation import _parse_experiment_id
 
 from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
@@ -33,6 +32,8 @@ from mlflow_dynamodbstore.evaluation.issue_items import (
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import issues as issue_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
+from mlflow_dynamodbstore.mlflow_compat.search import parse_search_filter
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -169,7 +170,7 @@ class Issues:
     def _experiments_with_issues(self, experiment_id: str | None) -> list[str]:
         """This experiment, or all that have issues; only those of the active workspace."""
         if experiment_id is not None:
-            wanted: Iterable[str] = [str(_parse_experiment_id(experiment_id))]
+            wanted: Iterable[str] = [str(parse_experiment_id(experiment_id))]
         else:
             wanted = listed_experiments(self.table, issue_keys.EXPERIMENTS_WITH_ISSUES_PK)
         metas = {experiment_key(one): one for one in wanted}
@@ -245,7 +246,7 @@ def _source(item: Item) -> str | None:
 
 def _comparisons(filter_string: str | None) -> list[Comparison]:
     """The comparisons of a filter, read by MLflow's own parser with its errors."""
-    terms = SearchIssuesUtils.parse_search_filter(filter_string) if filter_string else []
+    terms = parse_search_filter(SearchIssuesUtils, filter_string) if filter_string else []
     return [Comparison(t["type"], t["key"], t["comparator"], t["value"]) for t in terms]
 
 

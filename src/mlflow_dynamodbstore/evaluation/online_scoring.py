@@ -35,6 +35,7 @@ from mlflow_dynamodbstore.evaluation.scorer_items import (
 )
 from mlflow_dynamodbstore.evaluation.scorers import Scorers
 from mlflow_dynamodbstore.keys import scorers as scorer_keys
+from mlflow_dynamodbstore.mlflow_compat.scorers import online_scorer
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
@@ -103,7 +104,7 @@ class OnlineScoring:
             endpoint = endpoint_ref(str(text))
             if endpoint is not None:
                 active.append(
-                    OnlineScorer(
+                    online_scorer(
                         name=scorer["name"],
                         serialized_scorer=with_endpoint(str(text), name_of(endpoint) or endpoint),
                         online_config=_config(scorer),

@@ -23,6 +23,8 @@ from mlflow.genai.scorers.scorer_utils import (
     update_model_in_serialized_scorer,
 )
 
+from mlflow_dynamodbstore.mlflow_compat.scorers import serialized_scorer
+
 SCORER = GatewayResourceType.SCORER.value
 
 
@@ -60,7 +62,7 @@ class ScorerEndpoints:
         return str(self.directory.get_gateway_endpoint(name=name).endpoint_id)
 
     def resolve_endpoint_in_scorer(self, scorer_version: ScorerVersion) -> ScorerVersion:
-        serialized = scorer_version._serialized_scorer  # noqa: SLF001 - nothing else has the text
+        serialized = serialized_scorer(scorer_version)
         ref = endpoint_ref(serialized)
         if ref is None:
             return scorer_version

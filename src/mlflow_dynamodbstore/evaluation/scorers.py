@@ -18,7 +18,6 @@ from mlflow.genai.scorers.scorer_utils import (
 )
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
-from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
 from mlflow_dynamodbstore.evaluation.experiment_lists import listed_experiments
@@ -42,6 +41,7 @@ from mlflow_dynamodbstore.evaluation.scorer_items import (
 from mlflow_dynamodbstore.gateway.bindings import Bindings
 from mlflow_dynamodbstore.keys import scorers as scorer_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key, experiment_pk
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -102,7 +102,7 @@ class Scorers:
     def list_scorers_across_experiments(
         self, experiment_ids: Sequence[str | int]
     ) -> list[ScorerVersion]:
-        wanted = {str(number) for number in _parse_experiment_ids(list(experiment_ids))}
+        wanted = {str(number) for number in parse_experiment_ids(list(experiment_ids))}
         if len(wanted) > FEW_EXPERIMENTS:
             wanted &= set(listed_experiments(self.table, scorer_keys.EXPERIMENTS_WITH_SCORERS_PK))
         found = self.table.map(self._scorers_in, sorted(wanted))

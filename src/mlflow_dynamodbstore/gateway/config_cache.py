@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from functools import cached_property
 
-from mlflow.store.tracking._secret_cache import (
-    _DEFAULT_CACHE_MAX_SIZE,
-    _DEFAULT_CACHE_TTL,
+from mlflow_dynamodbstore.mlflow_compat.crypto import (
+    DEFAULT_CACHE_MAX_SIZE,
+    DEFAULT_CACHE_TTL,
     SECRETS_CACHE_MAX_SIZE_ENV_VAR,
     SECRETS_CACHE_TTL_ENV_VAR,
     SecretCache,
@@ -21,8 +21,8 @@ class EndpointConfigCache:
     def secret_cache(self) -> SecretCache:
         """MLflow's cache, which keeps its entries encrypted."""
         return SecretCache(
-            ttl_seconds=int(os.environ.get(SECRETS_CACHE_TTL_ENV_VAR, _DEFAULT_CACHE_TTL)),
-            max_size=int(os.environ.get(SECRETS_CACHE_MAX_SIZE_ENV_VAR, _DEFAULT_CACHE_MAX_SIZE)),
+            ttl_seconds=int(os.environ.get(SECRETS_CACHE_TTL_ENV_VAR, DEFAULT_CACHE_TTL)),
+            max_size=int(os.environ.get(SECRETS_CACHE_MAX_SIZE_ENV_VAR, DEFAULT_CACHE_MAX_SIZE)),
         )
 
     def invalidate(self) -> None:

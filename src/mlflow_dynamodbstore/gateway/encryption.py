@@ -15,17 +15,19 @@ from mlflow.utils.crypto import (
     CRYPTO_KEK_PASSPHRASE_ENV_VAR,
     CRYPTO_KEK_VERSION_ENV_VAR,
     KEKManager,
-    _decrypt_secret,
-    _encrypt_secret,
-    _mask_secret_value,
 )
 
+from mlflow_dynamodbstore.mlflow_compat.crypto import (
+    decrypt_secret,
+    encrypt_secret,
+    mask_secret_value,
+)
 from mlflow_dynamodbstore.table.values import Item
 
 
 def encrypted_attributes(secret_id: str, name: str, value: Mapping[str, str]) -> Item:
     """The attributes of a secret that hold its value, bound to its id and name."""
-    envelope = _encrypt_secret(
+    envelope = encrypt_secret(
         secret_value=json.dumps(value),
         kek_manager=key_manager(),
         secret_id=secret_id,
@@ -35,13 +37,13 @@ def encrypted_attributes(secret_id: str, name: str, value: Mapping[str, str]) ->
         "encrypted_value": envelope.encrypted_value,
         "wrapped_dek": envelope.wrapped_dek,
         "kek_version": envelope.kek_version,
-        "masked_value": json.dumps(_mask_secret_value(dict(value))),
+        "masked_value": json.dumps(mask_secret_value(dict(value))),
     }
 
 
 def decrypted_value(secret: Item) -> dict[str, Any]:
     """The value of a secret."""
-    value = _decrypt_secret(
+    value = decrypt_secret(
         encrypted_value=secret["encrypted_value"],
         wrapped_dek=secret["wrapped_dek"],
         kek_manager=key_manager(),

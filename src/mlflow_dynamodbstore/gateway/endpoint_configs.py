@@ -1,7 +1,7 @@
 """Endpoint configurations: endpoints with their models and decrypted secrets.
 
 Only the server may read them, never its clients. MLflow's own resolver reads SQL tables;
-:mod:`mlflow_dynamodbstore.tracking.gateway_routes` lets the server ask this store instead.
+:mod:`mlflow_dynamodbstore.mlflow_compat.gateway_routes` lets the server ask this store instead.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.mlflow_compat.scorers import serialized_scorer
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -147,7 +148,7 @@ def _copied(scorer: ScorerVersion) -> Item:
         "scorer_name": scorer.scorer_name,
         "scorer_experiment_id": str(scorer.experiment_id),
         "scorer_created": scorer.creation_time,
-        "scorer": large_values.pack(scorer._serialized_scorer),  # noqa: SLF001 - it has no public name
+        "scorer": large_values.pack(serialized_scorer(scorer)),
     }
 
 
@@ -167,7 +168,7 @@ def _check_is_not_code(scorer: ScorerVersion) -> None:
     from mlflow.genai.scorers import base  # noqa: PLC0415 - slow: it imports all scorers
 
     is_code = getattr(base, "_serialized_scorer_is_custom_code", None)
-    if is_code is not None and is_code(scorer._serialized_scorer):  # noqa: SLF001 - see above
+    if is_code is not None and is_code(serialized_scorer(scorer)):
         raise MlflowException(
             "Gateway guardrails do not support custom scorers defined with the @scorer "
             "decorator. Use a built-in scorer or a judge created with make_judge.",

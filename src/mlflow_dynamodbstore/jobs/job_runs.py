@@ -7,26 +7,29 @@ import math
 from dataclasses import replace
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
-from mlflow.entities._job import Job
-from mlflow.entities._job_status import JobStatus
 from mlflow.environment_variables import (
     MLFLOW_SERVER_JOB_TRANSIENT_ERROR_MAX_RETRIES,
     MLFLOW_SERVER_JOB_TRANSIENT_ERROR_RETRY_BASE_DELAY,
     MLFLOW_SERVER_JOB_TRANSIENT_ERROR_RETRY_MAX_DELAY,
 )
 from mlflow.exceptions import MlflowException
-from mlflow.store.jobs.abstract_store import JobUpdateStatus
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.jobs.records import OPEN, in_status, job_of
 from mlflow_dynamodbstore.jobs.status_changes import Change, StatusChanges, to_pending
+from mlflow_dynamodbstore.mlflow_compat.jobs import (
+    NEEDS_RECOVERY,
+    Job,
+    JobStatus,
+    JobUpdateStatus,
+)
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.update import Update
 
 _logger = logging.getLogger(__name__)
 
 PENDING, RUNNING = JobStatus.PENDING, JobStatus.RUNNING
-LOST = JobStatus.NEEDS_RECOVERY
+LOST = NEEDS_RECOVERY
 
 
 class JobRuns:

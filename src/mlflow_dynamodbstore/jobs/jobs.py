@@ -10,9 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.entities._job import Job, JobProgress
-from mlflow.entities._job_status import JobStatus
-from mlflow.store.jobs.abstract_store import JobTerminalStateUpdateException
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.jobs.records import (
@@ -30,6 +27,13 @@ from mlflow_dynamodbstore.jobs.records import (
 from mlflow_dynamodbstore.jobs.status_changes import Change, StatusChanges, status_at_refusal
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import jobs as job_keys
+from mlflow_dynamodbstore.mlflow_compat.jobs import (
+    Job,
+    JobProgress,
+    JobStatus,
+    JobTerminalStateUpdateException,
+    stored_statuses,
+)
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT
@@ -155,12 +159,12 @@ class Jobs:
             self.table.items(
                 Query(
                     pk,
-                    where=job_keys.jobs_of_status(status.value, since, until).on("lsi1sk"),
+                    where=job_keys.jobs_of_status(status, since, until).on("lsi1sk"),
                     index="LSI1",
                     limit=PAGE,
                 )
             )
-            for status in dict.fromkeys(statuses)
+            for status in stored_statuses(statuses)
         ]
         merged = heapq.merge(*streams, key=_job_id)
         # A job whose status changes between the queries may be found twice.

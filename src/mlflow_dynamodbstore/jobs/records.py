@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mlflow.entities._job import Job, JobProgress
-from mlflow.entities._job_status import JobStatus
-
 from mlflow_dynamodbstore.keys import jobs as job_keys
+from mlflow_dynamodbstore.mlflow_compat.jobs import (
+    Job,
+    JobProgress,
+    JobStatus,
+    job_status,
+    make_job,
+)
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.table import Table
@@ -36,7 +40,7 @@ def in_status(job_id: str, status: JobStatus) -> Item:
 
 def status_of(item: Item) -> JobStatus:
     """The status of a job."""
-    return JobStatus(item["status"])
+    return job_status(item["status"])
 
 
 def details_of(table: Table, item: Item) -> dict[str, Any] | None:
@@ -48,7 +52,7 @@ def details_of(table: Table, item: Item) -> dict[str, Any] | None:
 def job_of(table: Table, item: Item) -> Job:
     """A job as MLflow shows it."""
     progress = item.get("progress")
-    return Job(  # type: ignore[abstract]  # from_proto, which jobs do without
+    return make_job(
         job_id=item["job_id"],
         creation_time=item["created"],
         job_name=item["name"],

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
-from mlflow.entities._job_status import JobStatus
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
-from mlflow.store.jobs.abstract_store import JobUpdateStatus
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.jobs.records import RESULT, in_status, status_of, stored
 from mlflow_dynamodbstore.keys import jobs as job_keys
+from mlflow_dynamodbstore.mlflow_compat.jobs import JobStatus, JobUpdateStatus, stored_statuses
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Delete
@@ -55,7 +54,7 @@ class StatusChanges:
 
     def change(self, job_id: str, change: Change) -> Item:
         """Change a job; raise ``ConditionFailed`` if its status does not allow it."""
-        condition = Attr("status").is_in([status.value for status in change.statuses])
+        condition = Attr("status").is_in(stored_statuses(change.statuses))
         if change.condition is not None:
             condition &= change.condition
         now = {"updated": get_current_time_millis()}

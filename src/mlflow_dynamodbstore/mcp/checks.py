@@ -8,21 +8,21 @@ from typing import Any
 
 from mlflow.entities.mcp_server import VALID_STATUS_TRANSITIONS, MCPStatus, MCPTool
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
-from mlflow.utils.validation import (
-    _strip_mcp_icon_response_fields,
-    _validate_mcp_icon_payloads,
-    _validate_mcp_tool_payloads,
-)
 
 from mlflow_dynamodbstore.mcp.errors import invalid
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    strip_mcp_icon_response_fields,
+    validate_mcp_icon_payloads,
+    validate_mcp_tool_payloads,
+)
 
 Icons = list[dict[str, Any]]
 
 
 def checked_icons(icons: Icons | None, field: str = "icons") -> Icons | None:
     """Icons without the fields that MLflow adds when it shows them."""
-    written: Icons | None = _strip_mcp_icon_response_fields(icons, field)
-    _validate_mcp_icon_payloads(written, field)
+    written: Icons | None = strip_mcp_icon_response_fields(icons, field)
+    validate_mcp_icon_payloads(written, field)
     return written
 
 
@@ -35,7 +35,7 @@ def checked_server_json(server_json: dict[str, Any]) -> dict[str, Any]:
 
 def checked_tools(tools: list[MCPTool] | None) -> list[dict[str, Any]] | None:
     """Tools as stored."""
-    _validate_mcp_tool_payloads(tools, "tools")
+    validate_mcp_tool_payloads(tools, "tools")
     if tools is None:
         return None
     written = [

@@ -10,7 +10,6 @@ from mlflow.utils.search_utils import (
     SearchMCPAccessEndpointUtils,
     SearchMCPServerUtils,
     SearchMCPServerVersionUtils,
-    SearchUtils,
 )
 
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
@@ -18,6 +17,7 @@ from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mcp.places import name_of_guard
 from mlflow_dynamodbstore.mcp.records import CREATED, PRECEDENCE, UPDATED
 from mlflow_dynamodbstore.mcp.semver import precedence
+from mlflow_dynamodbstore.mlflow_compat.search import parse_order_by_string, parse_search_filter
 from mlflow_dynamodbstore.shared.names.search import PARSED_KEPT, Filter, Guards
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
@@ -57,7 +57,7 @@ def endpoint_filter(filter_string: str | None) -> Filter:
 
 
 def _terms(parser: Any, filter_string: str | None, kinds: set[str]) -> Iterable[Comparison]:
-    for term in parser.parse_search_filter(filter_string) if filter_string else []:
+    for term in parse_search_filter(parser, filter_string) if filter_string else []:
         kind, name, comparator = term["type"], term["key"], term["comparator"]
         if kind not in kinds:
             raise invalid(f"Invalid filter type '{kind}'.")
@@ -118,7 +118,7 @@ def _ordering(
 ) -> Ordering:
     wanted: dict[str, SortKey] = {}
     for clause in order_by:
-        token, ascending = SearchUtils._parse_order_by_string(clause)  # noqa: SLF001 - it has no public name
+        token, ascending = parse_order_by_string(clause)
         name = token.strip()
         if name not in valid:
             raise invalid(f"Invalid order_by key '{name}'. Valid keys: {sorted(valid)}")

@@ -10,7 +10,6 @@ from mlflow.entities.mcp_server_version import ConnectOptionSettings, MCPServerV
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.utils.time import get_current_time_millis
-from mlflow.utils.validation import _validate_mcp_initial_status
 
 from mlflow_dynamodbstore.mcp.checks import (
     check_transition,
@@ -48,6 +47,7 @@ from mlflow_dynamodbstore.mcp.latest_versions import LatestVersions
 from mlflow_dynamodbstore.mcp.records import Server, Version
 from mlflow_dynamodbstore.mcp.semver import find_precedence, precedence
 from mlflow_dynamodbstore.mcp.server_reader import ServerReader
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_mcp_initial_status
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -97,7 +97,7 @@ class ServerVersions:
         server_json = checked_server_json(server_json)
         precedence(version, "server_json.version")
         status = status or MCPStatus.DRAFT
-        _validate_mcp_initial_status(status)
+        validate_mcp_initial_status(status)
         content: Content = {
             "server_json": server_json,
             "tools": checked_tools(None if tools is NOT_SET else tools),

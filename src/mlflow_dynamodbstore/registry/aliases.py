@@ -8,13 +8,13 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
-from mlflow.utils.validation import (
-    _REGISTERED_MODEL_ALIAS_LATEST,
-    _validate_model_alias_name,
-    _validate_model_alias_name_reserved,
-    _validate_model_version,
-)
 
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    REGISTERED_MODEL_ALIAS_LATEST,
+    validate_model_alias_name,
+    validate_model_alias_name_reserved,
+    validate_model_version,
+)
 from mlflow_dynamodbstore.registry.alias_changes import AliasChange, recorded_changes, redirect
 from mlflow_dynamodbstore.registry.alias_routing import chosen_version
 from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
@@ -41,22 +41,22 @@ class Aliases:
 
     def set_registered_model_alias(self, name: str, alias: str, version: str | int) -> None:
         place = self.reader.place(name)
-        _validate_model_alias_name(alias)
-        _validate_model_alias_name_reserved(alias)
-        number = _validate_model_version(version)
+        validate_model_alias_name(alias)
+        validate_model_alias_name_reserved(alias)
+        number = validate_model_version(version)
         self._redirected(
             place, alias, lambda _: Target(number), lambda _: version_not_found(name, version)
         )
 
     def delete_registered_model_alias(self, name: str, alias: str) -> None:
         place = self.reader.place(name)
-        _validate_model_alias_name(alias)
+        validate_model_alias_name(alias)
         self._redirected(place, alias, lambda _: None)
 
     def get_model_version_by_alias(self, name: str, alias: str) -> ModelVersion:
         self.reader.place(name)  # raises for a wrong name before a wrong alias
-        _validate_model_alias_name(alias)
-        if alias.lower() == _REGISTERED_MODEL_ALIAS_LATEST:
+        validate_model_alias_name(alias)
+        if alias.lower() == REGISTERED_MODEL_ALIAS_LATEST:
             return self._newest(name)
         model = self.reader.model(name)
         target = model.target_of(alias)
@@ -112,8 +112,8 @@ class Aliases:
         them, ends the split.
         """
         place = self.reader.place(name)
-        _validate_model_alias_name(alias)
-        number = _validate_model_version(version)
+        validate_model_alias_name(alias)
+        number = validate_model_version(version)
         if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
             raise MlflowException.invalid_parameter_value(
                 f"A weight is a whole number of percent from 0 to {MAX_WEIGHT}, not {weight!r}."
@@ -145,7 +145,7 @@ class Aliases:
         a change itself, so it can be undone too.
         """
         place = self.reader.place(name)
-        _validate_model_alias_name(alias)
+        validate_model_alias_name(alias)
 
         def choose(model: Model) -> Target | None:
             changes = recorded_changes(self.table, model, alias)

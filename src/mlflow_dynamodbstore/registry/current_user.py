@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from mlflow.tracking.context.default_context import _get_user
 from mlflow.utils.credentials import read_mlflow_creds
+
+from mlflow_dynamodbstore.mlflow_compat.registry import get_user
 
 
 def current_user() -> str | None:
@@ -17,5 +18,5 @@ def current_user() -> str | None:
     if flask is not None and flask.has_request_context():
         authorization = flask.request.authorization
         return None if authorization is None else authorization.username
-    user: str = read_mlflow_creds().username or _get_user()
+    user: str = read_mlflow_creds().username or get_user()
     return user

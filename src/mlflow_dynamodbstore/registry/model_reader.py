@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from mlflow.utils.validation import _validate_model_name
-
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_model_name
 from mlflow_dynamodbstore.registry.copies import copying
 from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
 from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, listed_facts
@@ -44,7 +43,7 @@ class ModelReader:
 
     def place(self, name: str) -> RegisteredModelPlace:
         """Where a model of the active workspace lies. Raises for what is no name."""
-        _validate_model_name(name)
+        validate_model_name(name)
         return RegisteredModelPlace(name, self.context.workspace())
 
     def model(self, name: str) -> Model:

@@ -15,12 +15,15 @@ from mlflow.entities.model_registry.model_version_stages import (
     get_canonical_stage,
 )
 from mlflow.exceptions import MlflowException
-from mlflow.store.artifact.utils.models import _parse_model_uri
 from mlflow.tracking.client import MlflowClient
 from mlflow.utils.time import get_current_time_millis
-from mlflow.utils.validation import _validate_model_version, _validate_model_version_tag
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
+from mlflow_dynamodbstore.mlflow_compat.registry import parse_model_uri
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    validate_model_version,
+    validate_model_version_tag,
+)
 from mlflow_dynamodbstore.registry.alias_changes import forget_version
 from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
 from mlflow_dynamodbstore.registry.items import (
@@ -74,7 +77,7 @@ class ModelVersions:
     ) -> ModelVersion:
         place = self.reader.place(name)
         for tag in tags or []:
-            _validate_model_version_tag(tag.key, tag.value)
+            validate_model_version_tag(tag.key, tag.value)
         values = as_texts((tag.key, tag.value) for tag in tags or [])
         storage_location, run_id = self._origin(source, run_id)
         if not run_id and model_id:
@@ -116,10 +119,10 @@ class ModelVersions:
         """Where the files of a new version are, and the run that made them."""
         if urlparse(source).scheme != "models":
             return source, run_id
-        uri = _parse_model_uri(source)
+        uri = parse_model_uri(source)
         try:
             if uri.model_id is None:
-                _, origin = self._model_and_version(uri.name, uri.version)  # type: ignore[arg-type]
+                _, origin = self._model_and_version(uri.name, uri.version)
                 return origin.storage_location, run_id
             model = self._client().get_logged_model(uri.model_id)
         except Exception as error:
@@ -145,7 +148,7 @@ class ModelVersions:
 
     def _model_and_version(self, name: str, version: str | int) -> tuple[Model, Version]:
         place = self.reader.place(name)
-        number = _validate_model_version(version)
+        number = validate_model_version(version)
         model = self.models.find(place)
         if model is None:
             raise version_not_found(name, version)
@@ -158,7 +161,7 @@ class ModelVersions:
     ) -> ModelVersion:
         update = described(description, get_current_time_millis())
         place = self.reader.place(name)
-        number = _validate_model_version(version)
+        number = validate_model_version(version)
 
         def decide(model: Model) -> Change:
             self.reader.version(model, number)
@@ -177,7 +180,7 @@ class ModelVersions:
                 f"{DEFAULT_STAGES_FOR_GET_LATEST_VERSIONS}"
             )
         place = self.reader.place(name)
-        number = _validate_model_version(version)
+        number = validate_model_version(version)
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change:
@@ -197,7 +200,7 @@ class ModelVersions:
 
     def delete_model_version(self, name: str, version: str | int) -> None:
         place = self.reader.place(name)
-        number = _validate_model_version(version)
+        number = validate_model_version(version)
         now = get_current_time_millis()
 
         def decide(model: Model) -> Change:

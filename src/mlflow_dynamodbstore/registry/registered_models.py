@@ -7,8 +7,11 @@ from mlflow.entities.model_registry.model_version_stages import ALL_STAGES, get_
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow.prompt.registry_utils import handle_resource_already_exist_error, has_prompt_tag
 from mlflow.utils.time import get_current_time_millis
-from mlflow.utils.validation import _validate_model_renaming, _validate_registered_model_tag
 
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    validate_model_renaming,
+    validate_registered_model_tag,
+)
 from mlflow_dynamodbstore.registry.errors import model_not_found, name_taken
 from mlflow_dynamodbstore.registry.items import described, new_meta
 from mlflow_dynamodbstore.registry.model_reader import ModelReader
@@ -49,7 +52,7 @@ class RegisteredModels:
     ) -> RegisteredModel:
         place = self.reader.place(name)
         for tag in tags or []:
-            _validate_registered_model_tag(tag.key, tag.value)
+            validate_registered_model_tag(tag.key, tag.value)
         values = as_texts((tag.key, tag.value) for tag in tags or [])
         meta = new_meta(place, get_current_time_millis(), description)
         tagging = place.tagging().setting(meta, values)
@@ -98,7 +101,7 @@ class RegisteredModels:
     # --- renaming and deleting ------------------------------------------------------------------
 
     def rename_registered_model(self, name: str, new_name: str) -> RegisteredModel:
-        _validate_model_renaming(new_name)
+        validate_model_renaming(new_name)
         source, target = self.reader.place(name), self.reader.place(new_name)
         now = get_current_time_millis()
         if source == target:

@@ -12,6 +12,7 @@ from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow.utils.search_utils import SearchModelUtils, SearchModelVersionUtils, SearchUtils
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.mlflow_compat.search import parse_search_filter
 from mlflow_dynamodbstore.registry.items import name_of_guard
 from mlflow_dynamodbstore.shared.names.attributes import NAME
 from mlflow_dynamodbstore.shared.names.search import PARSED_KEPT, Filter, Guards
@@ -41,13 +42,13 @@ class ModelFilter(Filter):
 @lru_cache(maxsize=PARSED_KEPT)
 def model_filter(filter_string: str | None) -> ModelFilter:
     """The filter of a search for models."""
-    return _filter(SearchModelUtils.parse_search_filter(filter_string), _check_model_term)
+    return _filter(parse_search_filter(SearchModelUtils, filter_string), _check_model_term)
 
 
 @lru_cache(maxsize=PARSED_KEPT)
 def version_filter(filter_string: str | None) -> ModelFilter:
     """The filter of a search for versions."""
-    return _filter(SearchModelVersionUtils.parse_search_filter(filter_string), _check_version_term)
+    return _filter(parse_search_filter(SearchModelVersionUtils, filter_string), _check_version_term)
 
 
 def _filter(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
-from mlflow.utils.validation import (
-    _validate_model_version,
-    _validate_model_version_tag,
-    _validate_registered_model_tag,
-    _validate_tag_name,
-)
 
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    validate_model_version,
+    validate_model_version_tag,
+    validate_registered_model_tag,
+    validate_tag_name,
+)
 from mlflow_dynamodbstore.registry.errors import model_not_found, version_not_found
 from mlflow_dynamodbstore.registry.items import PROMPT_VERSIONS, marks_prompt
 from mlflow_dynamodbstore.registry.model_reader import ModelReader
@@ -29,7 +29,7 @@ class RegistryTags:
 
     def set_registered_model_tag(self, name: str, tag: RegisteredModelTag) -> None:
         place = self.reader.place(name)
-        _validate_registered_model_tag(tag.key, tag.value)
+        validate_registered_model_tag(tag.key, tag.value)
         values = as_texts([(tag.key, tag.value)])
         self.models.change(
             place, lambda model: place.tagging().setting(model.item, values), model_not_found
@@ -37,15 +37,15 @@ class RegistryTags:
 
     def delete_registered_model_tag(self, name: str, key: str) -> None:
         place = self.reader.place(name)
-        _validate_tag_name(key)
+        validate_tag_name(key)
         self.models.change(
             place, lambda model: place.tagging().removing(model.item, key), model_not_found
         )
 
     def set_model_version_tag(self, name: str, version: str | int, tag: ModelVersionTag) -> None:
         place = self.reader.place(name)
-        number = _validate_model_version(version)
-        _validate_model_version_tag(tag.key, tag.value)
+        number = validate_model_version(version)
+        validate_model_version_tag(tag.key, tag.value)
         values = as_texts([(tag.key, tag.value)])
 
         def decide(model: Model) -> Change:
@@ -57,8 +57,8 @@ class RegistryTags:
 
     def delete_model_version_tag(self, name: str, version: str | int, key: str) -> None:
         place = self.reader.place(name)
-        number = _validate_model_version(version)
-        _validate_tag_name(key)
+        number = validate_model_version(version)
+        validate_tag_name(key)
 
         def decide(model: Model) -> Change | None:
             before = self.reader.version(model, number)

@@ -20,14 +20,14 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_STATE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
-from mlflow.utils.validation import (
-    _validate_webhook_events,
-    _validate_webhook_name,
-    _validate_webhook_url,
-)
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    validate_webhook_events,
+    validate_webhook_name,
+    validate_webhook_url,
+)
 from mlflow_dynamodbstore.registry.webhook_key import WEBHOOK
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -76,9 +76,9 @@ class Webhooks:
         secret: str | None = None,
         status: WebhookStatus | None = None,
     ) -> Webhook:
-        _validate_webhook_name(name)
-        _validate_webhook_url(url)
-        _validate_webhook_events(events)
+        validate_webhook_name(name)
+        validate_webhook_url(url)
+        validate_webhook_events(events)
         workspace = self.context.workspace()
         webhook_id = str(uuid.UUID(ids.new_id()))
         key = access_keys.webhook_key(webhook_id, workspace)
@@ -123,11 +123,11 @@ class Webhooks:
     ) -> Webhook:
         before = self._webhook_item(webhook_id)
         if name is not None:
-            _validate_webhook_name(name)
+            validate_webhook_name(name)
         if url is not None:
-            _validate_webhook_url(url)
+            validate_webhook_url(url)
         if events is not None:
-            _validate_webhook_events(events)
+            validate_webhook_events(events)
         if secret is not None:
             remember_key(self.table, WEBHOOK)
         # Later than the last change even in the same millisecond.

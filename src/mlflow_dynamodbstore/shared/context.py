@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
-from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
 
+from mlflow_dynamodbstore.mlflow_compat.workspaces import get_active_workspace
 from mlflow_dynamodbstore.shared.events import Events
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.table import Table
@@ -31,7 +31,7 @@ class Context:
         return int(self.table.clock() * 1000)
 
     # Assigned, not wrapped: both are asked in every call.
-    workspace = staticmethod(WorkspaceAwareMixin._get_active_workspace)  # noqa: SLF001
+    workspace = staticmethod(get_active_workspace)
     """The workspace that the current call works in; raises MLflow's error when there is none."""
     has_workspaces = staticmethod(MLFLOW_ENABLE_WORKSPACES.get)
     """Whether workspaces are switched on."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
-from mlflow.utils.validation import _parse_experiment_id
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import experiment_id_of
@@ -49,7 +49,7 @@ class ExperimentLookup:
         self, experiment_id: str | int | None, stages: frozenset[str] | set[str] = ANY_STAGE
     ) -> Item:
         """META of an experiment of the active workspace in one of these stages."""
-        number = _parse_experiment_id(experiment_id or DEFAULT_EXPERIMENT_ID)
+        number = parse_experiment_id(experiment_id or DEFAULT_EXPERIMENT_ID)
         item = self.table.get(experiment_keys.experiment_key(str(number)))
         if (
             item is None
@@ -74,7 +74,7 @@ class ExperimentLookup:
 
     def guess_active(self, experiment_id: str | int | None) -> ExperimentFacts:
         """An experiment that was active when it was last read; the caller confirms it later."""
-        number = _parse_experiment_id(experiment_id or DEFAULT_EXPERIMENT_ID)
+        number = parse_experiment_id(experiment_id or DEFAULT_EXPERIMENT_ID)
         known = self._active.get(str(number))
         if known is not None and known.workspace == self.context.workspace():
             return known

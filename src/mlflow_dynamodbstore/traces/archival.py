@@ -14,11 +14,6 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.entities.trace_state import TraceState
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-from mlflow.store.tracking.utils.trace_archival import (
-    _ArchiveNowRequest,
-    _parse_trace_archival_duration_millis,
-    _resolve_effective_trace_archival_retention,
-)
 from mlflow.tracing.constant import (
     SpansLocation,
     TraceArchivalFailureReason,
@@ -28,13 +23,18 @@ from mlflow.tracing.constant import (
 from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME, spans_to_traces_data_pb
 from mlflow.tracing.otel.translation import translate_loaded_span
 from mlflow.utils.uri import append_to_uri_path
-from mlflow.utils.validation import (
-    _validate_trace_archival_location,
-    _validate_trace_archival_retention_string,
-)
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.mlflow_compat.trace_archival import (
+    ArchiveNowRequest,
+    parse_trace_archival_duration_millis,
+    resolve_effective_trace_archival_retention,
+)
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    validate_trace_archival_location,
+    validate_trace_archival_retention_string,
+)
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, trace_place_of
@@ -99,10 +99,10 @@ class TraceArchival:
                 f"`max_traces_per_pass` must be a positive integer, received {max_traces_per_pass}."
             )
         root = _required(resolved_trace_archival_location, "resolved_trace_archival_location")
-        root = _validate_trace_archival_location(
+        root = validate_trace_archival_location(
             root, parameter_name="resolved_trace_archival_location"
         )
-        retention = _validate_trace_archival_retention_string(
+        retention = validate_trace_archival_retention_string(
             _required(broader_retention, "broader_retention"), parameter_name="broader_retention"
         )
         allowed = {str(one) for one in long_retention_allowlist or []}
@@ -121,17 +121,17 @@ class TraceArchival:
             if tags is None:
                 continue
             raw = tags.get(TraceExperimentTagKey.ARCHIVE_NOW)
-            request = _ArchiveNowRequest.from_tag_value(raw)
+            request = ArchiveNowRequest.from_tag_value(raw)
             if request is not None:
                 older = request.older_than_millis
                 yield ArchivalPlan(experiment_id, None if older is None else now - older, raw)
-            effective = _resolve_effective_trace_archival_retention(
+            effective = resolve_effective_trace_archival_retention(
                 experiment_id=experiment_id,
                 experiment_tags=tags,
                 broader_retention=retention,
                 long_retention_allowlist=allowed,
             )
-            kept = _parse_trace_archival_duration_millis(effective)
+            kept = parse_trace_archival_duration_millis(effective)
             if kept:
                 yield ArchivalPlan(experiment_id, now - kept)
 

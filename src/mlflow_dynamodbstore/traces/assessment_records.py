@@ -16,13 +16,13 @@ from mlflow.entities.assessment import Assessment, Expectation, Feedback, IssueR
 from mlflow.entities.assessment_error import AssessmentError
 from mlflow.entities.assessment_source import AssessmentSource
 from mlflow.exceptions import MlflowException
-from mlflow.store.tracking.utils.trace_analytics import assessment_aggregate
 from mlflow.tracing.constant import AssessmentMetadataKey, TraceMetadataKey
 from mlflow.tracing.utils import generate_assessment_id
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.issues import lsi5_issue
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import assessment_aggregate
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Put

@@ -11,11 +11,11 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST, ErrorCode
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracing.constant import TraceTagKey
 from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME
-from mlflow.utils.validation import _parse_experiment_id
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
@@ -57,7 +57,7 @@ class TraceDeletion:
         max_traces: int | None = None,
         trace_ids: list[str] | None = None,
     ) -> int:
-        experiment_id = str(_parse_experiment_id(experiment_id))
+        experiment_id = str(parse_experiment_id(experiment_id))
         if not self.experiment_lookup.is_in_workspace(experiment_id):
             return 0
         chosen = (

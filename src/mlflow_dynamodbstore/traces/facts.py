@@ -11,13 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mlflow.entities import Span
-from mlflow.store.tracking.utils.trace_analytics import (
-    COST_COLUMN_BY_KEY,
-    TOKEN_COLUMN_BY_KEY,
-    bounded_model_dimension,
-    finite_float_or_none,
-    token_count_or_none,
-)
 from mlflow.tracing.constant import SpanAttributeKey
 from mlflow.tracing.utils import (
     SpanAggregationNode,
@@ -26,6 +19,13 @@ from mlflow.tracing.utils import (
     try_json_loads,
 )
 
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
+    COST_COLUMN_BY_KEY,
+    TOKEN_COLUMN_BY_KEY,
+    bounded_model_dimension,
+    finite_float_or_none,
+    token_count_or_none,
+)
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key

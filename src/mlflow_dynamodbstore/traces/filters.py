@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
-from mlflow.store.tracking.utils.trace_analytics import TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.utils.search_utils import SearchTraceUtils
 
+from mlflow_dynamodbstore.mlflow_compat.search import trim_backticks
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
+    TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
+)
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.assessment_records import ISSUE, AssessmentRecord
@@ -222,7 +225,7 @@ class _Builder:
 
     def _span(self, name: str, comparator: str, value: Any) -> None:
         if name.startswith("attributes."):
-            attribute = SearchTraceUtils._trim_backticks(name[len("attributes.") :])  # noqa: SLF001
+            attribute = trim_backticks(name[len("attributes.") :])
             value = _attribute_pattern(attribute, comparator, value)
             name = "content"
         self.needs_content = self.needs_content or name == "content"

@@ -6,10 +6,10 @@ from mlflow.entities import TraceInfo
 from mlflow.entities.trace_info_v2 import TraceInfoV2
 from mlflow.entities.trace_state import TraceState
 from mlflow.entities.trace_status import TraceStatus
-from mlflow.store.tracking.utils.trace_analytics import validate_trace_name
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.tracing.utils import generate_request_id_v2
 
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import validate_trace_name
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
 from mlflow_dynamodbstore.shared.plain_values import texts

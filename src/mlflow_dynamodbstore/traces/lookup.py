@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
-from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -108,7 +108,7 @@ class TraceLookup:
         known = [found[trace_id] for trace_id in wanted if trace_id in found]
         if experiment_ids is None:
             return known
-        allowed = {str(number) for number in _parse_experiment_ids([*experiment_ids])}
+        allowed = {str(number) for number in parse_experiment_ids([*experiment_ids])}
         return [item for item in known if trace_place_of(item).experiment_id in allowed]
 
     def locate(self, trace_ids: Iterable[str]) -> dict[str, str]:

@@ -13,15 +13,15 @@ from mlflow.entities import TraceInfo
 from mlflow.entities.trace_state import TraceState
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_STATE
-from mlflow.store.tracking.utils.trace_analytics import (
+from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey, TraceTagKey
+
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
     COST_COLUMN_BY_KEY,
     PROMOTED_TRACE_METADATA_KEYS,
     TOKEN_COLUMN_BY_KEY,
     analytics_columns_from_metadata,
     validate_trace_name,
 )
-from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey, TraceTagKey
-
 from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text
 from mlflow_dynamodbstore.table.values import Item

@@ -22,8 +22,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import MAX_RESULTS_QUERY_TRACE_METRICS
 from mlflow.tracing.constant import TraceMetricKey
-from mlflow.utils.validation import _parse_experiment_ids
 
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.metric_rows import (
     COSTS,
@@ -124,7 +124,7 @@ class TraceMetrics:
             since=start_time_ms,
             until=end_time_ms,
         )
-        searched = self.trace_search.searched_experiments(_parse_experiment_ids([*experiment_ids]))
+        searched = self.trace_search.searched_experiments(parse_experiment_ids([*experiment_ids]))
         groups = _grouped(query, self.trace_search.matching_traces(searched, query.traces()))
         points = (_point(query, group, groups[group]) for group in sorted(groups))
         return PagedList([point for point in points if point][:max_results], None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from mlflow.entities import Span, Trace, TraceData
-from mlflow.entities.span import LazySpan
 from mlflow.exceptions import MlflowException, MlflowTracingException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -13,6 +12,7 @@ from mlflow.tracing.constant import SpansLocation
 from mlflow.tracing.utils.artifact_utils import get_archive_uri_for_trace
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.mlflow_compat.traces import span_from_stored_content
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Query
@@ -96,7 +96,7 @@ def _entity(trace: TraceRecord) -> Trace:
         repository = get_artifact_repository(get_archive_uri_for_trace(info))
         spans: list[Span] = repository.download_archived_trace_data().spans
     else:
-        spans = [LazySpan.from_stored_content(span.content) for span in trace.spans]
+        spans = [span_from_stored_content(span.content) for span in trace.spans]
     return Trace(info=info, data=TraceData(spans=spans))
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_location import TraceLocation
 from mlflow.entities.trace_state import TraceState
-from mlflow.store.tracking.utils.trace_analytics import (
-    TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
-)
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
+    TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
+)
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG

@@ -9,12 +9,14 @@ from mlflow.entities import TraceInfo
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import SEARCH_TRACES_DEFAULT_MAX_RESULTS
-from mlflow.store.tracking.utils.trace_analytics import TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY
 from mlflow.utils.search_utils import SearchTraceUtils
-from mlflow.utils.validation import _resolve_experiment_ids_and_locations
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
+    TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
+)
+from mlflow_dynamodbstore.mlflow_compat.validation import resolve_experiment_ids_and_locations
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
@@ -67,7 +69,7 @@ class TraceSearch:
         locations: list[str] | None = None,
     ) -> tuple[list[TraceInfo], str | None]:
         del model_id  # for other stores
-        locations = _resolve_experiment_ids_and_locations(experiment_ids, locations)
+        locations = resolve_experiment_ids_and_locations(experiment_ids, locations)
         validate_max_results(max_results)
         ordering = parse_order(order_by)
         wanted = parse_filter(filter_string)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mlflow.genai.scorers.online.entities import CompletedSession
-from mlflow.utils.validation import _parse_experiment_id
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.traces.filters import TraceFilter, parse_filter
@@ -34,7 +34,7 @@ class Sessions:
         max_results: int | None = None,
         filter_string: str | None = None,
     ) -> list[CompletedSession]:
-        experiment_id = str(_parse_experiment_id(experiment_id))
+        experiment_id = str(parse_experiment_id(experiment_id))
         if not self.experiment_lookup.is_in_workspace(experiment_id):
             return []
         wanted = parse_filter(filter_string)

@@ -12,7 +12,6 @@ from mlflow.entities import Span
 from mlflow.entities.span_status import SpanStatusCode
 from mlflow.entities.trace_state import TraceState
 from mlflow.exceptions import MlflowException
-from mlflow.store.tracking.utils.trace_analytics import validate_session_id, validate_trace_name
 from mlflow.tracing.constant import (
     GenAiSemconvKey,
     SpanAttributeKey,
@@ -21,9 +20,13 @@ from mlflow.tracing.constant import (
 )
 from mlflow.tracing.otel.translation import translate_span_when_storing
 from mlflow.tracing.utils import TraceJSONEncoder
-from mlflow.tracing.utils.truncation import _get_truncated_preview
-from mlflow.utils.validation import _validate_trace_tag
 
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
+    validate_session_id,
+    validate_trace_name,
+)
+from mlflow_dynamodbstore.mlflow_compat.traces import get_truncated_preview, span_resource
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_trace_tag
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Key, Value
@@ -88,7 +91,7 @@ class SpanBatch:
         value = (self.root_attributes or {}).get(attribute)
         if not value:
             return None
-        preview: str | None = _get_truncated_preview(value, role=role)
+        preview: str | None = get_truncated_preview(value, role=role)
         return preview
 
     def stored(self, head: Key, ttl: int | None) -> tuple[Put, list[Put]]:
@@ -155,7 +158,7 @@ def _root_tags(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _resource_tags(spans: Sequence[Span]) -> dict[str, str]:
     """The resource attributes of the sending program, which become tags too."""
-    resources = (getattr(span._span, "resource", None) for span in spans)  # noqa: SLF001
+    resources = (span_resource(span) for span in spans)
     resource = next((r for r in resources if r is not None and r.attributes), None)
     if resource is None:
         return {}
@@ -170,7 +173,7 @@ def _resource_tags(spans: Sequence[Span]) -> dict[str, str]:
 def _valid_tag(key: str, value: str) -> Iterator[tuple[str, str]]:
     """A tag as MLflow validates it, or nothing when it is invalid."""
     try:
-        key, value = _validate_trace_tag(key, value)
+        key, value = validate_trace_tag(key, value)
     except MlflowException as error:
         _logger.debug("An attribute does not become a tag of its trace: %s", error)
         return

@@ -5,11 +5,11 @@ from __future__ import annotations
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
-from mlflow.store.tracking.utils.trace_analytics import validate_trace_name
 from mlflow.tracing.constant import TraceTagKey
-from mlflow.utils.validation import _validate_trace_tag
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import validate_trace_name
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_trace_tag
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
@@ -36,7 +36,7 @@ class TraceTags:
         self.trace_changes = trace_changes
 
     def set_trace_tag(self, trace_id: str, key: str, value: str) -> None:
-        key, value = _validate_trace_tag(key, text(value, "a tag"))
+        key, value = validate_trace_tag(key, text(value, "a tag"))
         if key == TraceTagKey.TRACE_NAME:
             validate_trace_name(value)
             named = {"name": value, "lsi4sk": index_keys.lsi4_trace(trace_id, value)}

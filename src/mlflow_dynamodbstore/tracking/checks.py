@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
-from mlflow.utils.validation import _validate_metric, _validate_param
 
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_metric, validate_param
 from mlflow_dynamodbstore.shared.plain_values import text
 from mlflow_dynamodbstore.tracking.points import Point
 
@@ -39,7 +39,7 @@ def checked_points(metrics: Sequence[Metric], *, alone: bool = False) -> dict[st
             and _is_metric_name(key)
         ):
             path = "" if alone else f"metrics[{index}]"
-            _validate_metric(key, value, timestamp, step, path=path)
+            validate_metric(key, value, timestamp, step, path=path)
         point = Point(step, timestamp, float(value))
         if key in points:
             points[key].append(point)
@@ -60,7 +60,7 @@ def checked_params(params: Sequence[Param]) -> dict[str, str]:
             and type(key) is str
             and _is_param_key(key)
         ):
-            checked = _validate_param(key, text(value, "a param"), path=f"params[{index}]")
+            checked = validate_param(key, text(value, "a param"), path=f"params[{index}]")
             key, value = checked.key, checked.value
         values[key] = value
     return values
@@ -69,7 +69,7 @@ def checked_params(params: Sequence[Param]) -> dict[str, str]:
 @lru_cache(maxsize=16384)
 def _is_metric_name(name: str) -> bool:
     try:
-        _validate_metric(name, 0.0, 0, 0)
+        validate_metric(name, 0.0, 0, 0)
     except MlflowException:
         return False
     return True
@@ -78,6 +78,6 @@ def _is_metric_name(name: str) -> bool:
 @lru_cache(maxsize=16384)
 def _is_param_key(key: str) -> bool:
     try:
-        return bool(_validate_param(key, "").key == key)
+        return bool(validate_param(key, "").key == key)
     except MlflowException:
         return False

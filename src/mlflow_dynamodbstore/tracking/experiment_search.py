@@ -17,10 +17,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchExperimentsUtils
-from mlflow.utils.validation import _parse_experiment_id, _parse_experiment_ids
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.mlflow_compat.search import parse_search_filter
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id, parse_experiment_ids
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import (
     LONG_TAGS,
@@ -136,7 +137,7 @@ class ExperimentSearch:
         return PagedList(self._experiments(shown), token)
 
     def filter_active_experiment_ids(self, experiment_ids: Sequence[str | int]) -> list[str]:
-        wanted = [str(number) for number in _parse_experiment_ids(list(experiment_ids))]
+        wanted = [str(number) for number in parse_experiment_ids(list(experiment_ids))]
         return [
             experiment_id_of(meta)
             for meta in self._own_metas(wanted)
@@ -222,7 +223,7 @@ def parse_experiment_query(
     return ExperimentQuery(
         comparisons=tuple(
             _comparison(**term)
-            for term in SearchExperimentsUtils.parse_search_filter(filter_string)
+            for term in parse_search_filter(SearchExperimentsUtils, filter_string)
         ),
         ordering=_ordering(order_by),
         stages=frozenset(LifecycleStage.view_type_to_stages(view_type)),
@@ -236,7 +237,7 @@ def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:
     elif key == "experiment_id":
         _check(key, comparator, {"=", "!=", "IN", "NOT IN"})
         several = isinstance(value, tuple)
-        value = tuple(map(_parse_experiment_id, value)) if several else _parse_experiment_id(value)
+        value = tuple(map(parse_experiment_id, value)) if several else parse_experiment_id(value)
     elif SearchExperimentsUtils.is_numeric_attribute(type, key, comparator):
         if not isinstance(value, int):
             raise MlflowException.invalid_parameter_value(

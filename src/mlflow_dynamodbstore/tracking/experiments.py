@@ -18,16 +18,16 @@ from mlflow.protos.databricks_pb2 import (
 from mlflow.store.workspace.utils import get_default_workspace_optional
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.uri import resolve_uri_if_local
-from mlflow.utils.validation import (
-    _validate_experiment_artifact_location_length,
-    _validate_experiment_name,
-    _validate_experiment_tag,
-)
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    validate_experiment_artifact_location_length,
+    validate_experiment_name,
+    validate_experiment_tag,
+)
 from mlflow_dynamodbstore.shared.conditions import ABSENT, IS_ACTIVE, PRESENT, names_experiment
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import (
@@ -87,12 +87,12 @@ class Experiments:
             raise MlflowException.invalid_parameter_value(
                 "artifact_location cannot be specified when workspaces are enabled"
             )
-        _validate_experiment_name(name)
+        validate_experiment_name(name)
         if artifact_location:
             artifact_location = resolve_uri_if_local(artifact_location)
-            _validate_experiment_artifact_location_length(artifact_location)
+            validate_experiment_artifact_location_length(artifact_location)
         for tag in tags or []:
-            _validate_experiment_tag(tag.key, optional_text(tag.value, "a tag"))
+            validate_experiment_tag(tag.key, optional_text(tag.value, "a tag"))
         workspace = self.context.workspace()
         # A name that is taken must not use up a number.
         if self.table.get(access_keys.experiment_name_guard(name, workspace)) is not None:
@@ -164,7 +164,7 @@ class Experiments:
         self.experiment_names.enter(new.workspace, new.experiment_id, new.name)
 
     def rename_experiment(self, experiment_id: str | int, new_name: str) -> None:
-        _validate_experiment_name(new_name)
+        validate_experiment_name(new_name)
 
         def attempt() -> None:
             meta = self.experiment_lookup.get(experiment_id)
@@ -224,7 +224,7 @@ class Experiments:
 
     def set_experiment_tag(self, experiment_id: str | int, tag: ExperimentTag) -> None:
         tag = ExperimentTag(tag.key, optional_text(tag.value, "a tag"))
-        _validate_experiment_tag(tag.key, tag.value)
+        validate_experiment_tag(tag.key, tag.value)
 
         def attempt() -> None:
             meta = self.experiment_lookup.get_active(experiment_id)

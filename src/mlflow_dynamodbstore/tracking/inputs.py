@@ -17,22 +17,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from mlflow.entities import (
-    Dataset,
-    DatasetInput,
-    LoggedModelInput,
-    LoggedModelOutput,
-    _DatasetSummary,
-)
+from mlflow.entities import Dataset, DatasetInput, LoggedModelInput, LoggedModelOutput
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
-from mlflow.utils.validation import (
-    _parse_experiment_ids,
-    _validate_dataset_inputs,
-    _validate_run_id,
-)
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.mlflow_compat.runs import DatasetSummary
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    parse_experiment_ids,
+    validate_dataset_inputs,
+    validate_run_id,
+)
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -65,11 +60,11 @@ class Inputs:
         datasets: list[DatasetInput] | None = None,
         models: list[LoggedModelInput] | None = None,
     ) -> None:
-        _validate_run_id(run_id)
+        validate_run_id(run_id)
         if datasets is not None:
             if not isinstance(datasets, list):
                 raise TypeError(f"Argument 'datasets' should be a list, got '{type(datasets)}'")
-            _validate_dataset_inputs(datasets)
+            validate_dataset_inputs(datasets)
         run = run_place_of(self.run_admission.admit(run_id))
         uses = _uses(run, datasets or [])
         model_ids = dict.fromkeys(model.model_id for model in models or [])
@@ -113,20 +108,20 @@ class Inputs:
         self.table.write(unused)
         return new
 
-    def search_used_datasets(self, experiment_ids: Sequence[str | int]) -> list[_DatasetSummary]:
+    def search_used_datasets(self, experiment_ids: Sequence[str | int]) -> list[DatasetSummary]:
         """Name, digest and context of the datasets of some experiments, at most 1,000."""
-        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
+        numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
         own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
         found = self.table.map(self._summaries, own_ids)
         return [summary for summaries in found for summary in summaries][:MAX_SUMMARIES]
 
-    def _summaries(self, experiment_id: str) -> list[_DatasetSummary]:
+    def _summaries(self, experiment_id: str) -> list[DatasetSummary]:
         query = Query(
             experiment_keys.experiment_pk(experiment_id),
             where=experiment_keys.DATASET_CONTEXTS.on(),
         )
         return [
-            _DatasetSummary(experiment_id, item["name"], item["digest"], item.get("context"))
+            DatasetSummary(experiment_id, item["name"], item["digest"], item.get("context"))
             for item in islice(self.table.items(query), MAX_SUMMARIES)
         ]
 

@@ -20,10 +20,10 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchLoggedModelsPaginationToken
-from mlflow.utils.validation import _parse_experiment_ids
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.search.filters import (
@@ -213,7 +213,7 @@ class LoggedModelSearch:
         query = parse_model_query(request, datasets or ())
         after = query.ordering.after(page_token)
         size = max_results or SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
-        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
+        numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
         streams = [
             self._stream(str(number), query, after, size)
             for number in numbers

@@ -16,15 +16,15 @@ from mlflow.entities import (
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
-from mlflow.utils.name_utils import _generate_random_name
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.uri import append_to_uri_path
-from mlflow.utils.validation import _validate_logged_model_name
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.mlflow_compat.runs import generate_random_name
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_logged_model_name
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
@@ -81,7 +81,7 @@ class LoggedModels:
         params: list[LoggedModelParameter] | None = None,
         model_type: str | None = None,
     ) -> LoggedModel:
-        _validate_logged_model_name(name)
+        validate_logged_model_name(name)
         experiment = self.experiment_lookup.get_active(experiment_id)
         home = experiment_id_of(experiment)
         place = LoggedModelPlace(home, ids.new_model_id(home))
@@ -92,7 +92,7 @@ class LoggedModels:
             "PK": place.pk,
             "SK": place.key.sk,
             "v": SCHEMA_VERSION,
-            "name": name or _generate_random_name(),
+            "name": name or generate_random_name(),
             "artifact_location": append_to_uri_path(
                 experiment["artifact_location"],
                 MODELS_FOLDER,

@@ -11,16 +11,16 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_MODELS, MLFLOW_RUN_NAME
-from mlflow.utils.validation import (
-    _validate_batch_log_data,
-    _validate_batch_log_limits,
-    _validate_param,
-    _validate_param_keys_unique,
-    _validate_run_id,
-    _validate_tag,
-)
 
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    validate_batch_log_data,
+    validate_batch_log_limits,
+    validate_param,
+    validate_param_keys_unique,
+    validate_run_id,
+    validate_tag,
+)
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
@@ -54,7 +54,7 @@ class RunData:
         self.metrics = metrics
 
     def log_param(self, run_id: str, param: Param) -> None:
-        param = _validate_param(param.key, text(param.value, "a param"))
+        param = validate_param(param.key, text(param.value, "a param"))
         run = run_place_of(self.run_admission.admit(run_id))
         written = self.table.write([_param_put(run, param.key, param.value)])
         refused = _other_values({param.key: param.value}, written)
@@ -68,7 +68,7 @@ class RunData:
         self.run_admission.confirm(run)
 
     def set_tag(self, run_id: str, tag: RunTag) -> None:
-        tag = _validate_tag(tag.key, optional_text(tag.value, "a tag"))
+        tag = validate_tag(tag.key, optional_text(tag.value, "a tag"))
         item = self.run_admission.admit(run_id)
         if tag.key == MLFLOW_RUN_NAME:
             self.runs.update_run_info(run_id, None, None, tag.value)
@@ -97,15 +97,15 @@ class RunData:
         params: Sequence[Param],
         tags: Sequence[RunTag],
     ) -> None:
-        _validate_run_id(run_id)
+        validate_run_id(run_id)
         points = checked_points(metrics)
         values = checked_params(params)
         if tags:
             tags = [RunTag(tag.key, optional_text(tag.value, "a tag")) for tag in tags]
-        _, _, tags = _validate_batch_log_data([], [], tags)
-        _validate_batch_log_limits(metrics, params, tags)
+        _, _, tags = validate_batch_log_data([], [], tags)
+        validate_batch_log_limits(metrics, params, tags)
         if len(values) < len(params):
-            _validate_param_keys_unique(params)
+            validate_param_keys_unique(params)
         cached = bool(metrics and not params and not tags)
         run = (
             self.run_admission.admit_cached(run_id)
@@ -144,7 +144,7 @@ class RunData:
             before = self.table.get(key)
             models = json.loads(str(before["value"])) if before else []
             value = json.dumps([*models, added])
-            _validate_tag(MLFLOW_LOGGED_MODELS, value)
+            validate_tag(MLFLOW_LOGGED_MODELS, value)
             same = Attr("value").eq(before["value"]) if before else ABSENT
             self.table.put(run.tag(MLFLOW_LOGGED_MODELS, value), condition=same)
 

@@ -10,14 +10,14 @@ from mlflow.entities import Run, RunInfo, RunStatus, RunTag
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, _get_run_name_from_tags
-from mlflow.utils.name_utils import _generate_random_name
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow.utils.uri import append_to_uri_path
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.mlflow_compat.runs import generate_random_name, get_run_name_from_tags
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, IS_ACTIVE
 from mlflow_dynamodbstore.shared.context import Context
@@ -328,11 +328,11 @@ def _update_to_active(facts: RunFacts) -> Update:
 
 def _name_of_new_run(tags: Iterable[RunTag], run_name: str | None) -> str:
     """The name of a new run: the argument or the tag, which may not differ, or a random one."""
-    tagged: str | None = _get_run_name_from_tags(tags)
+    tagged: str | None = get_run_name_from_tags(tags)
     if run_name and tagged and run_name != tagged:
         raise MlflowException(
             "Both 'run_name' argument and 'mlflow.runName' tag are specified, but with "
             f"different values (run_name='{run_name}', mlflow.runName='{tagged}').",
             INVALID_PARAMETER_VALUE,
         )
-    return run_name or tagged or str(_generate_random_name())
+    return run_name or tagged or str(generate_random_name())

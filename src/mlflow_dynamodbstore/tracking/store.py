@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
-from mlflow.store.tracking._secret_cache import SecretCache
 from mlflow.store.tracking.abstract_store import AbstractStore
 from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
 from mlflow.utils.time import get_current_time_millis
@@ -41,6 +40,7 @@ from mlflow_dynamodbstore.mcp.server_reader import ServerReader
 from mlflow_dynamodbstore.mcp.servers import Servers
 from mlflow_dynamodbstore.mcp.tags import ServerTags
 from mlflow_dynamodbstore.mcp.versions import ServerVersions
+from mlflow_dynamodbstore.mlflow_compat.crypto import SecretCache
 from mlflow_dynamodbstore.reviews.attachments import QueueAttachments
 from mlflow_dynamodbstore.reviews.label_schemas import LabelSchemas
 from mlflow_dynamodbstore.reviews.queue_items import ReviewItems

@@ -14,16 +14,18 @@ from urllib.parse import urlsplit
 from mlflow.entities.workspace import TraceArchivalConfig
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, INVALID_STATE
-from mlflow.store.tracking.utils.trace_archival import _resolve_effective_trace_archival_retention
 from mlflow.store.workspace.abstract_store import AbstractStore, ResolvedTraceArchivalConfig
 from mlflow.tracing.trace_archival_config import get_trace_archival_server_config
-from mlflow.tracking._workspace.registry import get_workspace_store
 from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.uri import append_to_uri_path, is_local_uri
-from mlflow.utils.validation import _validate_trace_archival_retention_string
 from mlflow.utils.workspace_utils import WORKSPACES_DIR_NAME, resolve_workspace_store_uri
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.mlflow_compat.trace_archival import (
+    resolve_effective_trace_archival_retention,
+)
+from mlflow_dynamodbstore.mlflow_compat.validation import validate_trace_archival_retention_string
+from mlflow_dynamodbstore.mlflow_compat.workspaces import get_workspace_store
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import Tags
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
@@ -41,7 +43,7 @@ class ArchivalRetention(NamedTuple):
 
     def of(self, experiment_id: str, tags: Tags) -> str:
         """The retention of an experiment."""
-        retention: str = _resolve_effective_trace_archival_retention(
+        retention: str = resolve_effective_trace_archival_retention(
             experiment_id=experiment_id,
             experiment_tags=dict(tags),  # type: ignore[arg-type]  # a value may be None
             broader_retention=self.default,
@@ -144,7 +146,7 @@ class WorkspaceMode:
                 default_trace_archival_location=server.location, default_retention=server.retention
             )
             retention = resolved.config.retention or server.retention
-            valid = _validate_trace_archival_retention_string(retention)
+            valid = validate_trace_archival_retention_string(retention)
         except MlflowException:
             _logger.warning("Ignoring an invalid trace archival configuration.", exc_info=True)
             return None

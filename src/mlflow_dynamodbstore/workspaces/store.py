@@ -22,13 +22,13 @@ from mlflow.store.workspace.abstract_store import (
     ResolvedTraceArchivalConfig,
     WorkspaceNameValidator,
 )
-from mlflow.utils.validation import (
-    _validate_trace_archival_repository_support,
-    _validate_trace_archival_retention_string,
-)
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    validate_trace_archival_repository_support,
+    validate_trace_archival_retention_string,
+)
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.mlflow_errors import translates_errors
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
@@ -210,11 +210,11 @@ def _changes(workspace: Workspace) -> Update:
     """The change to the given settings, empty ones cleared; raises for invalid ones."""
     given = {name: value for name in SETTINGS if (value := getattr(workspace, name)) is not None}
     if location := given.get("trace_archival_location"):
-        given["trace_archival_location"] = _validate_trace_archival_repository_support(
+        given["trace_archival_location"] = validate_trace_archival_repository_support(
             location, parameter_name="trace_archival_location"
         )
     if retention := given.get("trace_archival_retention"):
-        given["trace_archival_retention"] = _validate_trace_archival_retention_string(retention)
+        given["trace_archival_retention"] = validate_trace_archival_retention_string(retention)
     kept = {name: value for name, value in given.items() if value or name == "description"}
     return Update(set=kept, remove=tuple(name for name in given if name not in kept))
 

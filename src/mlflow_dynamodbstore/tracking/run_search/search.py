@@ -13,8 +13,9 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow.utils.search_utils import SearchUtils
-from mlflow.utils.validation import _parse_experiment_ids
 
+from mlflow_dynamodbstore.mlflow_compat.search import parse_search_filter
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.policies import Policies, Rules
@@ -100,7 +101,7 @@ class RunSearch:
         validate_max_results(max_results, allow_null=True)
         query = self._run_query(filter_string, order_by, run_view_type)
         after = query.ordering.after(page_token)
-        numbers = dict.fromkeys(_parse_experiment_ids(list(experiment_ids)))
+        numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
         own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
         if not own_ids:
             return [], None
@@ -193,7 +194,7 @@ def parse_run_query(
     """A search in MLflow's words, with MLflow's own parsers and their errors."""
     return RunQuery(
         comparisons=tuple(
-            _comparison(term) for term in SearchUtils.parse_search_filter(filter_string)
+            _comparison(term) for term in parse_search_filter(SearchUtils, filter_string)
         ),
         ordering=_ordering(order_by),
         stages=frozenset(LifecycleStage.view_type_to_stages(view_type)),

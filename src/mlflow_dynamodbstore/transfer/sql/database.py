@@ -10,10 +10,17 @@ from typing import Any
 
 import sqlalchemy as sa
 from mlflow.exceptions import MlflowException
-from mlflow.store.db.utils import _safe_initialize_tables, _verify_schema, create_sqlalchemy_engine
+from mlflow.store.db.utils import create_sqlalchemy_engine
 from mlflow.store.model_registry.dbmodels.models import EncryptedString
 from mlflow.store.tracking.dbmodels.models import SqlExperiment
 from mlflow.store.workspace.dbmodels.models import SqlWorkspace
+
+from mlflow_dynamodbstore.mlflow_compat.databases import (
+    AuthBase,
+    migrate_if_needed,
+    safe_initialize_tables,
+    verify_schema,
+)
 
 Row = dict[str, Any]
 
@@ -94,7 +101,7 @@ class Database:
         if dialect not in WRITABLE:
             raise ValueError(f"cannot export to {dialect}, only to SQLite, PostgreSQL or MySQL")
         with made._reporting():
-            _safe_initialize_tables(made.engine)
+            safe_initialize_tables(made.engine)
         made.__dict__.pop("names", None)
         made._check_schema()
         return made
@@ -105,7 +112,7 @@ class Database:
     def _check_schema(self) -> None:
         try:
             with self._reporting():
-                _verify_schema(self.engine)
+                verify_schema(self.engine)
         except MlflowException as error:
             raise ValueError(f"{self.address}: {error.message}") from error
 
@@ -129,8 +136,6 @@ class Database:
 
     def make_auth_tables(self) -> None:
         """Create the tables of MLflow's auth app if they are missing."""
-        from mlflow.server.auth.db.utils import migrate_if_needed  # noqa: PLC0415 - loads the app
-
         with self._reporting():
             migrate_if_needed(self.engine, "head")
         self.__dict__.pop("names", None)
@@ -267,8 +272,6 @@ class Transaction:
 
 
 def _auth_tables() -> Mapping[str, sa.Table]:
-    from mlflow.server.auth.db.models import Base as AuthBase  # noqa: PLC0415 - loads the app
-
     tables: Mapping[str, sa.Table] = AuthBase.metadata.tables
     return tables
 

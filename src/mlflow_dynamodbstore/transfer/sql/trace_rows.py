@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mlflow.entities.entity_type import EntityAssociationType
-from mlflow.store.tracking.utils.trace_analytics import (
+from mlflow.tracing.constant import TraceTagKey
+
+from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
     COST_COLUMN_BY_KEY,
     PROMOTED_TRACE_METADATA_KEYS,
     TOKEN_COLUMN_BY_KEY,
     assessment_aggregate,
 )
-from mlflow.tracing.constant import TraceTagKey
-
 from mlflow_dynamodbstore.table.values import Value
 from mlflow_dynamodbstore.traces.facts import SpanFact, with_attributes
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id

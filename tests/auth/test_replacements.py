@@ -9,15 +9,13 @@ from mlflow.exceptions import MlflowException
 from mlflow.server import auth
 from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
 
-from mlflow_dynamodbstore.auth.filtered_lists import LISTINGS
-from mlflow_dynamodbstore.auth.mlflow_patch import check_mlflow, install_store
+from mlflow_dynamodbstore.auth.app import REPLACEMENTS
+from mlflow_dynamodbstore.auth.filtered_lists import FILTERS
 from tests.auth.stores import open_auth_store
-
-FILTERS = [listing.filter for listing in LISTINGS]
 
 
 def test_the_installed_mlflow_takes_our_store():
-    check_mlflow(auth)
+    REPLACEMENTS.check(auth)
 
 
 @pytest.fixture
@@ -37,13 +35,13 @@ def copy():
         place: theirs.get(handler, handler)
         for place, handler in auth.AFTER_REQUEST_HANDLERS.items()
     }
-    check_mlflow(made)
+    REPLACEMENTS.check(made)
     return made
 
 
 def refused(module, match):
     with pytest.raises(MlflowException, match=match):
-        check_mlflow(module)
+        REPLACEMENTS.check(module)
 
 
 def test_a_store_that_is_kept_elsewhere_is_noticed(copy):
@@ -85,7 +83,7 @@ def test_a_new_argument_of_a_method_is_noticed(copy, monkeypatch):
 
 def test_a_private_method_that_the_app_begins_to_call_is_noticed(copy, monkeypatch):
     monkeypatch.setattr(SqlAlchemyStore, "_teams", lambda self: [], raising=False)
-    check_mlflow(copy)
+    REPLACEMENTS.check(copy)
     scope = vars(copy)
     exec("def list_teams(): return store._teams()", scope)
     scope["list_teams"].__module__ = copy.__name__
@@ -104,7 +102,7 @@ def test_a_filter_of_lists_that_is_hung_elsewhere_is_noticed(copy):
 
 def test_our_store_takes_the_place_of_theirs(copy, tmp_path):
     store = open_auth_store(tmp_path)
-    install_store(copy, store)
+    REPLACEMENTS.install(copy, store)
     assert copy.store is store
     store.create_user("ada", "a long password")
     assert copy._authenticate_cached("ada", "a long password").username == "ada"

@@ -1,0 +1,23 @@
+"""Where a model version comes from, and who made it."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+from mlflow_dynamodbstore.mlflow_compat.names import private, unavailable
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        return "unknown"
+
+
+get_user = private("mlflow.tracking.context.default_context", "_get_user", _user)
+parse_model_uri: Any = private(
+    "mlflow.store.artifact.utils.models",
+    "_parse_model_uri",
+    unavailable("Registering a model from a models:/ URI"),
+)
