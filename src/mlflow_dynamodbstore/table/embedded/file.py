@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
+from mlflow_dynamodbstore.table.embedded.file_systems import network_file_system
 from mlflow_dynamodbstore.table.embedded.layout import expiry_size
 from mlflow_dynamodbstore.table.embedded.pool import ConnectionPool
 from mlflow_dynamodbstore.table.embedded.sqlite_errors import is_busy, translate
@@ -24,11 +25,11 @@ from mlflow_dynamodbstore.table.embedded.sqlite_errors import is_busy, translate
 T = TypeVar("T")
 Synchronous = Literal["FULL", "NORMAL"]
 
+MAPPED_BYTES = 256 * 1024 * 1024
 BUSY_SECONDS = 120.0  # far more than any transaction of ours takes
 
 _SETTINGS = (
     "PRAGMA cache_size = -16384",  # 16 MB for each connection
-    "PRAGMA mmap_size = 268435456",
     "PRAGMA wal_autocheckpoint = 2000",  # pages: the log is written back at about 8 MB
     "PRAGMA journal_size_limit = 67108864",
     "PRAGMA temp_store = MEMORY",
@@ -43,7 +44,7 @@ class File:
     ) -> None:
         self.path = path
         self._on_open = on_open  # called after a connection was opened
-        self._settings = (*_SETTINGS, f"PRAGMA synchronous = {synchronous}")
+        self._settings = (*_SETTINGS, *_settings_for(path, synchronous))
         self._pool = ConnectionPool(self._connect)
         self.on_rollback: Callable[[], None] = lambda: None  # called after a write was rolled back
 
@@ -99,6 +100,15 @@ class File:
         connection.create_function("expiry_size", 1, expiry_size, deterministic=True)
         self._on_open()
         return connection
+
+
+def _settings_for(path: Path, synchronous: Synchronous) -> tuple[str, ...]:
+    if network_file_system(path) is None:
+        return f"PRAGMA mmap_size = {MAPPED_BYTES}", f"PRAGMA synchronous = {synchronous}"
+    # A host does not see in mapped memory what others write. A commit removes the rollback journal,
+    # which survives a power cut only with EXTRA.
+    level = "EXTRA" if synchronous == "FULL" else synchronous
+    return "PRAGMA mmap_size = 0", f"PRAGMA synchronous = {level}"
 
 
 def connect(path: Path, mode: Literal["rw", "rwc"], settings: Sequence[str]) -> sqlite3.Connection:

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from mlflow_dynamodbstore.table.embedded.expiry import note_all
 from mlflow_dynamodbstore.table.embedded.file import connect, in_transaction, retry_while_busy
+from mlflow_dynamodbstore.table.embedded.file_systems import network_file_system
 from mlflow_dynamodbstore.table.embedded.layout import APPLICATION_ID, EXPIRIES, FORMAT, Layout
 from mlflow_dynamodbstore.table.embedded.sqlite_errors import damaged_file, table_missing, translate
 from mlflow_dynamodbstore.table.errors import BadTableURI, SchemaMismatch
@@ -45,7 +46,7 @@ def prepare(path: Path, layout: Layout, *, create: bool) -> None:
                 if not create:
                     raise table_missing(path)
                 _transaction(connection, "BEGIN IMMEDIATE", lambda c: _make(c, path, layout))
-            _use_write_ahead_log(connection, path)
+            _choose_journal(connection, path)
             _add_checksums(connection)
             _replace_expiry_index(connection)
         finally:
@@ -150,13 +151,24 @@ def _make(connection: sqlite3.Connection, path: Path, layout: Layout) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
-    (mode,) = retry_while_busy(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone())
-    if mode != "wal":
+def _choose_journal(connection: sqlite3.Connection, path: Path) -> None:
+    """A write-ahead log, or on a network file system a rollback journal."""
+    shared = network_file_system(path)
+    wanted = "delete" if shared else "wal"
+    (mode,) = retry_while_busy(
+        lambda: connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
+    )
+    if mode == wanted:
+        return
+    if shared:
         raise BadTableURI(
-            f"the file system of {path} has no shared memory, which several processes need; "
-            "name a file on a local disk"
+            f"{path} is on a network file system ({shared}), where a write-ahead log is not safe, "
+            "and has one; end all programs that use it, or name a file on a local disk"
         )
+    raise BadTableURI(
+        f"the file system of {path} has no shared memory, which several processes need; "
+        "name a file on a local disk"
+    )
 
 
 def _add_checksums(connection: sqlite3.Connection) -> None:
