@@ -6,6 +6,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import _tracking_service
 
+from mlflow_dynamodbstore.mlflow_compat.workspaces import get_workspace_store
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
@@ -28,8 +29,6 @@ def test_a_registry_uri_opens_our_registry_store(uri):
 
 
 def test_a_workspace_uri_opens_our_workspace_store(uri):
-    from mlflow.tracking._workspace.registry import get_workspace_store
-
     store = get_workspace_store(workspace_uri=uri)
     assert isinstance(store, DynamoDBWorkspaceStore)
     assert store.get_default_workspace().name == "default"

@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 from tests.auth.stores import PASSWORD, in_workspace, open_auth_store
 from tests.engines import moto_server
+from tests.releases import has
 from tests.stores import refused
 from tests.table.fakes import FakeTime
 
@@ -344,3 +345,26 @@ def test_a_user_is_granted_to_by_many_at_once(lagging):
     (own,) = lagging.list_user_roles(ada.id)
     numbers = [permission.id for permission in own.permissions]
     assert len(numbers) == len(set(numbers)) == 4
+
+
+def test_a_denial_in_the_table_lets_nobody_in_on_any_release(lagging):
+    """A release that does not know denials would take one for its default permission."""
+    user_id = lagging.create_user("ada", PASSWORD).id
+    lagging.grant_user_permission("ada", "experiment", "1", "READ")
+    part = lagging.resource_permissions
+    ada = part.reader.existing_user("ada")
+    grant = part.reader.find_own_grant(ada, "default", "experiment", "1")
+    part.grants.set_permission(grant, "DENY")
+
+    def permission():
+        return lagging.get_role_permission_for_resource(user_id, "experiment", "1", "default")
+
+    if has("denials"):
+        assert (permission().name, permission().can_read) == ("DENY", False)
+        return
+    for call in (
+        permission,
+        lambda: lagging.list_role_grants_for_user_in_workspace(user_id, "default", "experiment"),
+    ):
+        with refused("PERMISSION_DENIED", "does not know the permission DENY"):
+            call()

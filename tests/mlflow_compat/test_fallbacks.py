@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.exceptions import MlflowException
 from mlflow.tracing.constant import TraceExperimentTagKey, TraceMetadataKey
+from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.mlflow_compat import (
     auth,
     jobs,
     names,
     releases,
+    search,
     trace_analytics,
     trace_archival,
     validation,
+    workspaces,
 )
 from mlflow_dynamodbstore.mlflow_compat.names import private, unavailable
 from tests.releases import has, needs
@@ -33,15 +37,17 @@ VALUES: list[Any] = [
 ]
 
 
+def outcome(function, *arguments, **named):
+    try:
+        return "gives", function(*arguments, **named)
+    except MlflowException as error:
+        return error.error_code, error.message
+
+
 def same(ours, theirs, *arguments, **named):
     """The outcome of a function of ours is that of MLflow's."""
-    outcomes = []
-    for function in (ours, theirs):
-        try:
-            outcomes.append(("gives", function(*arguments, **named)))
-        except MlflowException as error:
-            outcomes.append((error.error_code, error.message))
-    assert repr(outcomes[0]) == repr(outcomes[1]), (arguments, named)
+    one, other = (outcome(function, *arguments, **named) for function in (ours, theirs))
+    assert repr(one) == repr(other), (arguments, named)
 
 
 @needs("sums of traces")
@@ -119,6 +125,33 @@ def test_retention_is_resolved_as_mlflow_does():
         assert ours == theirs, value
     for text in ("1m", "2h", "30d", " 7d"):
         same(trace_archival._duration_ms, trace_archival.parse_trace_archival_duration_millis, text)
+
+
+def test_the_active_workspace_is_mlflows(monkeypatch):
+    for enabled in ("false", "true"):
+        monkeypatch.setenv(MLFLOW_ENABLE_WORKSPACES.name, enabled)
+        same(workspaces._active_workspace, workspaces.get_active_workspace)
+        with WorkspaceContext("team-a"):
+            same(workspaces._active_workspace, workspaces.get_active_workspace)
+
+
+def test_parts_of_filters_are_parsed_as_mlflow_does():
+    for text in (
+        "name",
+        "name ASC",
+        "name desc",
+        "`a b` DESC",
+        "`name`",
+        "a b c",
+        "a b DESC",
+        "name up",
+    ):
+        ours, theirs = (
+            outcome(function, text) for function in (search._order, search.parse_order_by_string)
+        )
+        assert ours[0] == theirs[0], text
+    for text in ("`a`", "a", "`", "``", "`a"):
+        same(search._plain, search.trim_backticks, text)
 
 
 @needs("jobs that are recovered")

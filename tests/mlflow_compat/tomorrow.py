@@ -7,6 +7,7 @@ what went wrong in each, or null.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
@@ -178,7 +179,8 @@ def load() -> None:
     compat_modules()
     names = importlib.import_module(f"{COMPAT}.names")
     for known in names.LOOKED_UP:
-        importlib.import_module(known.module)
+        with contextlib.suppress(ModuleNotFoundError):  # an older release lacks it
+            importlib.import_module(known.module)
     for name in STORES:
         importlib.import_module(f"{OURS}.{name}.store")
     importlib.import_module(f"{OURS}.auth.app")

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import getpass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mlflow_dynamodbstore.mlflow_compat.names import private, unavailable
+
+if TYPE_CHECKING:
+    from mlflow.store.artifact.utils.models import _parse_model_uri as parse_model_uri
+else:
+    parse_model_uri = private(
+        "mlflow.store.artifact.utils.models",
+        "_parse_model_uri",
+        unavailable("Registering a model from a models:/ URI"),
+    )
+
+__all__ = ["get_user", "parse_model_uri"]
 
 
 def _user() -> str:
@@ -16,8 +27,3 @@ def _user() -> str:
 
 
 get_user = private("mlflow.tracking.context.default_context", "_get_user", _user)
-parse_model_uri: Any = private(
-    "mlflow.store.artifact.utils.models",
-    "_parse_model_uri",
-    unavailable("Registering a model from a models:/ URI"),
-)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mlflow.exceptions import MlflowException
@@ -13,12 +14,12 @@ SEARCH = "mlflow.utils.search_utils"
 
 def _order(order_by: str) -> tuple[str, bool]:
     """What to order by, and whether ascending."""
-    name, _, direction = order_by.strip().partition(" ")
-    if direction.strip().lower() not in ("", "asc", "desc"):
+    parsed = re.fullmatch(r"\s*(`[^`]+`|\S+)(\s+(asc|desc))?\s*", order_by, re.IGNORECASE)
+    if parsed is None:
         raise MlflowException.invalid_parameter_value(
             f"Invalid order_by clause '{order_by}'. Could not be parsed."
         )
-    return _plain(name), direction.strip().lower() != "desc"
+    return _plain(parsed[1]), (parsed[3] or "").lower() != "desc"
 
 
 def _plain(name: str) -> str:

@@ -9,17 +9,18 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.workspace_context import get_request_workspace
 from mlflow.utils.workspace_utils import DEFAULT_WORKSPACE_NAME
 
-from mlflow_dynamodbstore.mlflow_compat.names import private, private_later, unavailable
+from mlflow_dynamodbstore.mlflow_compat.names import private, unavailable
 
 
 def _active_workspace() -> str:
-    workspace = get_request_workspace() if MLFLOW_ENABLE_WORKSPACES.get() else None
-    if workspace is None and MLFLOW_ENABLE_WORKSPACES.get():
+    enabled = MLFLOW_ENABLE_WORKSPACES.get()
+    workspace: str | None = get_request_workspace() if enabled else DEFAULT_WORKSPACE_NAME
+    if not workspace:
         raise MlflowException.invalid_parameter_value(
             "Active workspace is required. Configure a default workspace or call "
             "mlflow.set_workspace() before interacting with the store."
         )
-    return workspace or DEFAULT_WORKSPACE_NAME
+    return workspace
 
 
 get_active_workspace = private(
@@ -27,8 +28,7 @@ get_active_workspace = private(
     "WorkspaceAwareMixin._get_active_workspace",
     _active_workspace,
 )
-# Its module imports ours: MLflow loads our store of workspaces from there.
-get_workspace_store: Any = private_later(
+get_workspace_store: Any = private(
     "mlflow.tracking._workspace.registry",
     "get_workspace_store",
     unavailable("Workspaces that another store provides"),

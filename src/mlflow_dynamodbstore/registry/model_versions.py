@@ -122,7 +122,7 @@ class ModelVersions:
         uri = parse_model_uri(source)
         try:
             if uri.model_id is None:
-                _, origin = self._model_and_version(uri.name, uri.version)
+                _, origin = self._model_and_version(uri.name, uri.version)  # type: ignore[arg-type]
                 return origin.storage_location, run_id
             model = self._client().get_logged_model(uri.model_id)
         except Exception as error:
