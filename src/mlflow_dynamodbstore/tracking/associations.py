@@ -16,6 +16,7 @@ from mlflow_dynamodbstore.evaluation.dataset_experiments import DatasetExperimen
 from mlflow_dynamodbstore.evaluation.dataset_search import DatasetSearch
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import trace_place_of
+from mlflow_dynamodbstore.shared.search.ordering import bad_token
 from mlflow_dynamodbstore.traces.filters import parse_filter
 from mlflow_dynamodbstore.traces.items import PROMPT_LINK, RUN_LINK
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
@@ -108,9 +109,20 @@ def _page(
     max_results: int | None,
     page_token: str | None,
 ) -> PagedList[str]:
-    offset = SearchUtils.parse_start_offset_from_page_token(page_token)
+    offset = _offset(page_token)
     wanted = [ids] if isinstance(ids, str) else list(ids)
     found = [] if find is None else list(dict.fromkeys(find(wanted)))
     end = len(found) if max_results is None else offset + max_results
     token = SearchUtils.create_page_token(end) if end < len(found) else None
     return PagedList(found[offset:end], token)
+
+
+def _offset(page_token: str | None) -> int:
+    """How many results the pages before have shown; raises for a token that is not ours."""
+    try:
+        offset = SearchUtils.parse_start_offset_from_page_token(page_token)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise bad_token("is not one of this search") from error
+    if type(offset) is not int or offset < 0:
+        raise bad_token("is not one of this search")
+    return offset

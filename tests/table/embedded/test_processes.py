@@ -77,16 +77,16 @@ def test_threads_share_an_engine(embedded):
     """Updates and reads from many threads at once lose nothing and find no lock."""
     errors: list[BaseException] = []
 
-    def count() -> None:
+    def count(number: int) -> None:
         try:
             for n in range(50):
                 embedded.apply(COUNT)
-                embedded.apply(Put(item("q", f"{threading.get_ident()}-{n}")))
+                embedded.apply(Put(item("q", f"{number}-{n}")))
                 embedded.query(Query("q", limit=10))
         except BaseException as error:  # noqa: BLE001 - reported below
             errors.append(error)
 
-    threads = [threading.Thread(target=count) for _ in range(8)]
+    threads = [threading.Thread(target=count, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
