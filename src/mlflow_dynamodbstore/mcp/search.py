@@ -22,7 +22,6 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.mcp.checks import check_max_results
-from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mcp.items import NOT_DELETED, Target
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import PRECEDENCE, Endpoint, Server, Version
@@ -44,6 +43,7 @@ from mlflow_dynamodbstore.mcp.servers import Servers
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.search import Filter, Names
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import Searchable, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, position_after
 from mlflow_dynamodbstore.shared.search.pages import in_order, page, sort_groups

@@ -13,12 +13,12 @@ from mlflow.utils.search_utils import (
 )
 
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
-from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mcp.places import name_of_guard
 from mlflow_dynamodbstore.mcp.records import CREATED, PRECEDENCE, UPDATED
 from mlflow_dynamodbstore.mcp.semver import precedence
 from mlflow_dynamodbstore.mlflow_compat.search import parse_order_by_string, parse_search_filter
 from mlflow_dynamodbstore.shared.names.search import PARSED_KEPT, Filter, Guards
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 

@@ -16,7 +16,6 @@ from itertools import chain
 from typing import TypeVar
 
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.model_registry import (
     SEARCH_MODEL_VERSION_MAX_RESULTS_DEFAULT,
@@ -42,6 +41,7 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.attributes import NAME
 from mlflow_dynamodbstore.shared.names.search import Listed, Names
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import all_hold
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, position_after
@@ -138,7 +138,7 @@ class RegistrySearch:
         page_token: str | None = None,
     ) -> PagedList[ModelVersion]:
         if not isinstance(max_results, int) or max_results < 1:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 "Invalid value for max_results. It must be a positive integer, "
                 f"but got {max_results}"
             )
@@ -229,7 +229,7 @@ def _in_order(groups: Iterable[list[Row]], ordering: Ordering) -> Iterator[Row]:
 
 def _check_at_most(limit: int, max_results: int) -> None:
     if max_results > limit:
-        raise MlflowException.invalid_parameter_value(
+        raise invalid(
             "Invalid value for request parameter max_results. It must be at most "
             f"{limit}, but got value {max_results}"
         )

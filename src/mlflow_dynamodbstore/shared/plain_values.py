@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from mlflow.exceptions import MlflowException
+from mlflow_dynamodbstore.shared.refusals import invalid
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
@@ -28,9 +28,7 @@ def text(value: Any, what: str) -> str:
         plain = str(value)
         if _is_unicode(plain):
             return plain
-    raise MlflowException.invalid_parameter_value(
-        f"Invalid value {shown(value)} for {what}: it must be text."
-    )
+    raise invalid(f"Invalid value {shown(value)} for {what}: it must be text.")
 
 
 def optional_text(value: Any, what: str) -> Any:
@@ -47,9 +45,7 @@ def whole_number(value: Any, what: str) -> int:
     """A value as a whole number of 64 bits; raises for any other."""
     if isinstance(value, int) and SMALLEST <= value <= LARGEST:
         return int(value)
-    raise MlflowException.invalid_parameter_value(
-        f"Invalid value {shown(value)} for {what}: it must be a whole number of 64 bits."
-    )
+    raise invalid(f"Invalid value {shown(value)} for {what}: it must be a whole number of 64 bits.")
 
 
 def shown(value: Any) -> str:

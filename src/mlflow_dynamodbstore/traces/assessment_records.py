@@ -15,7 +15,6 @@ from typing import Any
 from mlflow.entities.assessment import Assessment, Expectation, Feedback, IssueReference
 from mlflow.entities.assessment_error import AssessmentError
 from mlflow.entities.assessment_source import AssessmentSource
-from mlflow.exceptions import MlflowException
 from mlflow.tracing.constant import AssessmentMetadataKey, TraceMetadataKey
 from mlflow.tracing.utils import generate_assessment_id
 from mlflow.utils.time import get_current_time_millis
@@ -25,6 +24,7 @@ from mlflow_dynamodbstore.keys.issues import lsi5_issue
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import assessment_aggregate
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import TracePlace
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE, item_at
@@ -184,9 +184,7 @@ def _content(assessment: Assessment) -> tuple[str, Any, AssessmentError | None]:
         return EXPECTATION, assessment.expectation.value, None
     if assessment.issue is not None:
         return ISSUE, assessment.issue.to_dictionary(), None
-    raise MlflowException.invalid_parameter_value(
-        "Assessment must have either feedback, expectation, or issue value"
-    )
+    raise invalid("Assessment must have either feedback, expectation, or issue value")
 
 
 def entity(record: AssessmentRecord, trace_id: str) -> Assessment:

@@ -11,8 +11,6 @@ from typing import Any
 
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_state import TraceState
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_STATE
 from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
@@ -24,6 +22,7 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
 )
 from mlflow_dynamodbstore.shared.places import trace_place_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text
+from mlflow_dynamodbstore.shared.refusals import invalid_state
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import facts
 from mlflow_dynamodbstore.traces.facts import Facts
@@ -107,13 +106,10 @@ def check_takes_spans(item: Item) -> None:
         return
     trace_id = trace_place_of(item).trace_id
     if is_archived(item):
-        raise MlflowException(
-            f"Cannot log spans to archived traces: '{trace_id}'.", error_code=INVALID_STATE
-        )
-    raise MlflowException(
+        raise invalid_state(f"Cannot log spans to archived traces: '{trace_id}'.")
+    raise invalid_state(
         "Cannot log spans because one or more traces are unavailable for DB-backed span "
-        f"writes: other='{trace_id}'",
-        error_code=INVALID_STATE,
+        f"writes: other='{trace_id}'"
     )
 
 
@@ -121,10 +117,7 @@ def check_takes_info(item: Item) -> None:
     """Refuse an info for a trace whose spans are kept elsewhere."""
     if not keeps_spans_here(item):
         trace_id = trace_place_of(item).trace_id
-        raise MlflowException(
-            f"Cannot update traces that are no longer DB-backed: '{trace_id}'.",
-            error_code=INVALID_STATE,
-        )
+        raise invalid_state(f"Cannot update traces that are no longer DB-backed: '{trace_id}'.")
 
 
 def _extend(after: Item, batch: SpanBatch) -> None:

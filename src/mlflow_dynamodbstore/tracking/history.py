@@ -22,11 +22,11 @@ from operator import le
 from mlflow.entities import Metric
 from mlflow.entities.metric import MetricWithRunId
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.ordering import bad_token
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
@@ -85,7 +85,7 @@ class History:
     ) -> list[MetricWithRunId]:
         """At most ``max_results`` points of each run, spread evenly, the last one always."""
         if (start_step is None) != (end_step is None):
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 "Both start_step and end_step must be specified together, "
                 "or neither may be specified."
             )

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Metric, Param, RunTag
-from mlflow.exceptions import MlflowException
 from mlflow.models import Model
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_MODELS, MLFLOW_RUN_NAME
 
 from mlflow_dynamodbstore.keys import runs as run_keys
@@ -26,6 +24,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text, text
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
@@ -59,11 +58,10 @@ class RunData:
         written = self.table.write([_param_put(run, param.key, param.value)])
         refused = _other_values({param.key: param.value}, written)
         if refused:
-            raise MlflowException(
+            raise invalid(
                 f"Changing param values is not allowed. Param with key='{param.key}' was already"
                 f" logged with value='{refused[param.key]}' for run ID='{run_id}'. "
-                f"Attempted logging new value '{param.value}'.",
-                INVALID_PARAMETER_VALUE,
+                f"Attempted logging new value '{param.value}'."
             )
         self.run_admission.confirm(run)
 
@@ -84,10 +82,7 @@ class RunData:
                 Key(run.pk, run_keys.run_tag(run_id, key)), condition=Attr("value").exists()
             )
         except ConditionFailed as error:
-            raise MlflowException(
-                f"No tag with name: {key} in run with id {run_id}",
-                error_code=RESOURCE_DOES_NOT_EXIST,
-            ) from error
+            raise not_found(f"No tag with name: {key} in run with id {run_id}") from error
         self.run_admission.confirm(run)
 
     def log_batch(
@@ -173,10 +168,9 @@ class RunData:
         refused = [
             {"key": key, "old_value": old, "new_value": params[key]} for key, old in changed.items()
         ]
-        raise MlflowException(
+        raise invalid(
             "Changing param values is not allowed. Params were already"
-            f" logged='{refused}' for run ID='{run.run_id}'.",
-            INVALID_PARAMETER_VALUE,
+            f" logged='{refused}' for run ID='{run.run_id}'."
         )
 
 

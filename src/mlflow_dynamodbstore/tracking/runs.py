@@ -9,7 +9,6 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Run, RunInfo, RunStatus, RunTag
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow.utils.uri import append_to_uri_path
 
@@ -26,6 +25,7 @@ from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text, text, whole_number
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import (
     RunFacts,
     RunLookup,
@@ -330,9 +330,8 @@ def _name_of_new_run(tags: Iterable[RunTag], run_name: str | None) -> str:
     """The name of a new run: the argument or the tag, which may not differ, or a random one."""
     tagged: str | None = get_run_name_from_tags(tags)
     if run_name and tagged and run_name != tagged:
-        raise MlflowException(
+        raise invalid(
             "Both 'run_name' argument and 'mlflow.runName' tag are specified, but with "
-            f"different values (run_name='{run_name}', mlflow.runName='{tagged}').",
-            INVALID_PARAMETER_VALUE,
+            f"different values (run_name='{run_name}', mlflow.runName='{tagged}')."
         )
     return run_name or tagged or str(generate_random_name())

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import Searchable
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, bad_token
 
@@ -89,14 +88,12 @@ def validate_max_results(max_results: int | None, *, allow_null: bool = False) -
     if max_results is None and allow_null:
         return
     if max_results is None or max_results < 1:
-        raise MlflowException(
+        raise invalid(
             f"Invalid value {max_results} for parameter 'max_results' supplied. It must be "
-            f"a positive integer",
-            INVALID_PARAMETER_VALUE,
+            f"a positive integer"
         )
     if max_results > SEARCH_MAX_RESULTS_THRESHOLD:
-        raise MlflowException(
+        raise invalid(
             f"Invalid value {max_results} for parameter 'max_results' supplied. It must be at "
-            f"most {SEARCH_MAX_RESULTS_THRESHOLD}",
-            INVALID_PARAMETER_VALUE,
+            f"most {SEARCH_MAX_RESULTS_THRESHOLD}"
         )
