@@ -16,11 +16,11 @@ from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from mlflow_dynamodbstore.upkeep.text_index import TextIndex
 from mlflow_dynamodbstore.workspaces.resources import RegisteredModelKind
+from tests.faults import CrashingEngine, SimulatedCrash
 from tests.registry.helpers import engine_of, registry_on
 from tests.stores import everything_in
 

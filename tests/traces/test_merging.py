@@ -15,8 +15,8 @@ from opentelemetry.sdk.resources import Resource
 
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.faults import CrashingEngine, SimulatedCrash
 from tests.stores import everything_in, refused
 from tests.traces.making import (
     NOON,

@@ -22,11 +22,11 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.records import LIVE, SEALED
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.faults import CrashingEngine, SimulatedCrash
 
 EXPERIMENT = "0"
 PATHS = ("ByTime", "ByMetric", "ByParam")

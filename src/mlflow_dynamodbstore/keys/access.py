@@ -109,11 +109,6 @@ def user_pk(username: str) -> str:
     return join("USER", bounded(username, PARTITION_NAME))
 
 
-def username_of(pk: str) -> str | None:
-    """The user whose partition this is."""
-    return key_text(pieces_of(pk, "USER")[0])
-
-
 def user_key(username: str) -> Key:
     """A user's own item."""
     return Key(user_pk(username), USER_META)
@@ -127,11 +122,6 @@ def user_failures_key(username: str) -> Key:
 def user_experiment_permission(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> str:
     """A user's permission for an experiment."""
     return in_workspace("U#PERM", workspace, bounded(experiment_id, ID))
-
-
-def user_experiment_permission_of(sk: str) -> str | None:
-    """The experiment that a permission is for."""
-    return key_text(pieces_of(sk, "U", "PERM")[-1])
 
 
 def user_model_permission(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:

@@ -163,16 +163,6 @@ def run_tags(run_id: str) -> Range:
     return children(join(run(run_id), "TAG"))
 
 
-def run_inputs(run_id: str) -> Range:
-    """The datasets that a run read."""
-    return children(join(run(run_id), "INPUT"))
-
-
-def run_model_inputs(run_id: str) -> Range:
-    """The logged models that a run read."""
-    return children(join(run(run_id), "INPUT_LM"))
-
-
 def run_logged_models(run_id: str) -> Range:
     """The models logged during a run."""
     return children(join(run(run_id), "LM"))

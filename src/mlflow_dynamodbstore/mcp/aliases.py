@@ -47,6 +47,4 @@ class ServerAliases:
             remove_endpoints(change, server, server.endpoints_of({alias}))
             return change
 
-        self.server_reader.servers.change(
-            self.server_reader.place(name), decide, lambda _: absent
-        )
+        self.server_reader.servers.change(self.server_reader.place(name), decide, lambda _: absent)
