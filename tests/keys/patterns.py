@@ -238,9 +238,9 @@ _ACCESS = (
     ),
     Pattern("SK", "UID#<user_id>", "Entry of a user", grants.user_entry, (1,)),
     Pattern("SK", "CFG#<key>", "Configuration entry", access.setting, ("retention",)),
-    Pattern("SK", "SEQ#<name>", "Counter", access.sequence, ("experiment",)),
-    Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check, ("webhook",)),
-    Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
+    Pattern("SK", "SEQ#<name>", "Counter", access.sequence_key, ("experiment",)),
+    Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check_key, ("webhook",)),
+    Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry_key, ("team",)),
     Pattern("SK", "FILL#STATE", "Origin of the table", lambda: access.FILL_STATE),
     Pattern(
         "SK",

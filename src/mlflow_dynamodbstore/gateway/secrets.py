@@ -10,7 +10,7 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.entities import GatewaySecretInfo
 
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
-from mlflow_dynamodbstore.gateway.encryption import decrypted_value, encrypted_attributes
+from mlflow_dynamodbstore.gateway.encryption import GATEWAY, decrypted_value, encrypted_attributes
 from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     GatewayItems,
@@ -22,7 +22,6 @@ from mlflow_dynamodbstore.gateway.items import (
     update_existing,
     update_time,
 )
-from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids

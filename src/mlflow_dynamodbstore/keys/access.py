@@ -56,14 +56,9 @@ def workspace_key(workspace: str) -> Key:
     return Key(workspace_pk(workspace), WORKSPACE_META)
 
 
-def workspace_entry(workspace: str) -> str:
-    """A workspace in the list of :data:`WORKSPACES`."""
-    return join("WS", bounded(workspace, LONE_NAME))
-
-
 def workspace_entry_key(workspace: str) -> Key:
-    """The whole key of a workspace's entry in the list."""
-    return Key(CONFIG_PK, workspace_entry(workspace))
+    """A workspace in the list of :data:`WORKSPACES`."""
+    return Key(CONFIG_PK, join("WS", bounded(workspace, LONE_NAME)))
 
 
 def workspace_entry_of(sk: str) -> str | None:
@@ -149,24 +144,14 @@ def settings_starting(text: str) -> Range:
     return starting_text("CFG", text, KEY)
 
 
-def key_check(kind: str) -> str:
-    """The digest of the key that encrypts secrets of a kind, to check a process's key against."""
-    return join("KEY", bounded(kind, KEY))
-
-
 def key_check_key(kind: str) -> Key:
-    """The whole key of the digest of an encryption key."""
-    return Key(CONFIG_PK, key_check(kind))
-
-
-def sequence(name: str) -> str:
-    """A counter that numbers such as experiment ids are drawn from."""
-    return join("SEQ", bounded(name, KEY))
+    """The digest of the key that encrypts secrets of a kind, to check a process's key against."""
+    return Key(CONFIG_PK, join("KEY", bounded(kind, KEY)))
 
 
 def sequence_key(name: str) -> Key:
-    """The whole key of a counter."""
-    return Key(CONFIG_PK, sequence(name))
+    """A counter that numbers such as experiment ids are drawn from."""
+    return Key(CONFIG_PK, join("SEQ", bounded(name, KEY)))
 
 
 def fill_state_key() -> Key:

@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.gateway.bindings import Bindings
 from mlflow_dynamodbstore.gateway.budgets import Budgets
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.costs import GatewayCosts
+from mlflow_dynamodbstore.gateway.encryption import GATEWAY
 from mlflow_dynamodbstore.gateway.endpoint_configs import EndpointConfigs
 from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
@@ -30,7 +31,6 @@ from mlflow_dynamodbstore.gateway.guardrails import Guardrails
 from mlflow_dynamodbstore.gateway.items import GatewayItems
 from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
 from mlflow_dynamodbstore.gateway.model_mappings import ModelMappings
-from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.gateway.secrets import Secrets
 from mlflow_dynamodbstore.mcp.aliases import ServerAliases
 from mlflow_dynamodbstore.mcp.endpoints import AccessEndpoints

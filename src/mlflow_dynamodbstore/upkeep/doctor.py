@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import is_value_part
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.contract import Damage, Delete, OnDamage, Put, Query, Scan
@@ -21,8 +23,7 @@ from mlflow_dynamodbstore.table.errors import (
 )
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.upkeep.damaged_values import damaged_value
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
 from mlflow_dynamodbstore.upkeep.import_state import unfinished_imports
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
@@ -38,6 +39,8 @@ MANY_ORPHANS = 0.1
 EXAMPLES = 5
 LARGE = 0.5
 VERY_LARGE = 0.9
+PACKED = b"\x01\x78"
+"""How a value begins that large_values.py or points.py has packed."""
 
 
 class Level(Enum):
@@ -302,3 +305,17 @@ def _switched(check: str, on: bool | None, yes: str, no: str) -> Finding:
     if on is None:
         return Finding(check, Level.NOTE, "this endpoint does not tell")
     return Finding(check, Level.OK if on else Level.WARNING, yes if on else no)
+
+
+def damaged_value(item: Item) -> Damage | None:
+    """The first packed value of an item that cannot be unpacked; zlib keeps a checksum in each."""
+    pk, sk = str(item["PK"]), str(item["SK"])
+    if is_value_part(sk):
+        return None  # of no use without the other parts; its row has a checksum
+    for name, value in item.items():
+        if isinstance(value, bytes) and value.startswith(PACKED):
+            try:
+                zlib.decompress(value[1:])
+            except zlib.error:
+                return Damage(Key(pk, sk), f"{name} is damaged")
+    return None

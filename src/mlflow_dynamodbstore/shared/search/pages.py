@@ -66,6 +66,15 @@ def page(
     return found[:size], ordering.token(ordering.position(found[size - 1]))
 
 
+def groups_in_order(
+    groups: Iterable[list[Row]], ordering: Ordering, listed_by: str
+) -> Iterator[Row]:
+    """The rows of groups in order; groups listed by the first key of the order are in order."""
+    if ordering.keys[0].name == listed_by:
+        return chain.from_iterable(in_order(group, ordering) for group in groups)
+    return iter(in_order(list(chain.from_iterable(groups)), ordering))
+
+
 def rows_after(rows: Iterable[Row], ordering: Ordering, after: Position) -> Iterator[Row]:
     """The rows that follow a position."""
     bound = ordering.comparable(after)
