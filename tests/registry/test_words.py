@@ -6,7 +6,6 @@ import pytest
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.registry import search
 from mlflow_dynamodbstore.registry.items import RegisteredModelPlace
@@ -197,7 +196,7 @@ def test_a_model_that_moves_to_the_default_workspace_is_found_there(indexed, mon
 
 def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(indexed):
     indexed.create_registered_model("night owls")
-    query = Query(index_keys.workspace_fts("owls"), index="GSI2")
+    query = Query("FTS#owls", index="GSI2")
     (entry,) = [i for i in indexed.table.items(query) if i["gsi2sk"].startswith("word#")]
     assert rank_keys.fts_of(entry["SK"])[2:] == (MODEL_NAME, "night owls")
 
