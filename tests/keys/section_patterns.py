@@ -11,6 +11,7 @@ from mlflow_dynamodbstore.keys import (
     issues,
     jobs,
     mcp,
+    metric_log,
     reviews,
     scorers,
     traces,
@@ -284,6 +285,19 @@ _REVIEWS = (
     ),
 )
 
+_LOGGED = ("0197c9b4", "5d1c07fe")
+_METRIC_LOG = (
+    Pattern(
+        "SK",
+        "LIVE#<run_id>#<writer>#<slot>",
+        "Metric log",
+        metric_log.log_segment,
+        (*_LOGGED, 3),
+    ),
+    Pattern("SK", "LIVE#<run_id>#<writer>#head", "Metric log", metric_log.log_head, _LOGGED),
+    Pattern("SK", "LIVE#<run_id>#latest", "Metric log", metric_log.log_latest, _LOGGED[:1]),
+)
+
 SECTION_PATTERNS: tuple[Pattern, ...] = (
     *_EVALUATION_DATASETS,
     *_SCORERS,
@@ -291,5 +305,6 @@ SECTION_PATTERNS: tuple[Pattern, ...] = (
     *_GATEWAY,
     *_JOBS,
     *_MCP,
+    *_METRIC_LOG,
     *_REVIEWS,
 )

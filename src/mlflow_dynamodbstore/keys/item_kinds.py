@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.keys import (
     issues,
     jobs,
     mcp,
+    metric_log,
     reviews,
     scorers,
 )
@@ -43,6 +44,7 @@ SECTIONS: tuple[KeySection, ...] = (
     gateway.SECTION,
     jobs.SECTION,
     mcp.SECTION,
+    metric_log.SECTION,
     reviews.SECTION,
 )
 

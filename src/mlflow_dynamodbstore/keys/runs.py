@@ -138,7 +138,7 @@ def run_tail(run_id: str) -> Range:
     return Range(run_outputs(run_id).low, run_tags(run_id).high)
 
 
-def run_children_without_history(run_id: str) -> tuple[Range, Range]:
+def run_children_without_history(run_id: str) -> tuple[Range, ...]:
     """Everything below a run except its history."""
     return Range(run_children(run_id).low, run_head(run_id).high), run_tail(run_id)
 

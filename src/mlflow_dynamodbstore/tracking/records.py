@@ -27,6 +27,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 from mlflow_dynamodbstore.shared.places import experiment_id_of, kind_and_name, run_id_of
 from mlflow_dynamodbstore.shared.search.filters import DATASET, METRIC, PARAM, TAG
 from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.tracking.points import Point, is_greater
 
 _ATTRIBUTES = {
     "run_name": "name",
@@ -36,7 +37,9 @@ _ATTRIBUTES = {
     "end_time": "end_time",
     "artifact_uri": "artifact_uri",
 }
-LIVE, SEALING, SEALED = "live", "sealing", "sealed"
+LIVE, LOGGING, SEALED = "live", "logging", "sealed"
+SUMMARISING, SEALING = "summarising", "sealing"
+"""The states of a run; see ``sealing``."""
 ORDER = "order"
 """Attribute of an input or output of a run: a number that rises from one to the next."""
 _USES = frozenset({"INPUT", "INPUT_LM", "OUTPUT"})
@@ -99,6 +102,14 @@ class RunContents:
                 used.append(child)
         contents._add_uses(used)
         return contents
+
+    def add_metrics(self, points: Iterable[tuple[str, Sequence[Any]]]) -> None:
+        """Take latest metrics, ``(value, timestamp, step)``, where they are greater."""
+        for key, (value, timestamp, step) in points:
+            known = self.metrics.get(key)
+            point = Point(step, timestamp, value)
+            if known is None or is_greater(point, Point(known[2], known[1], known[0])):
+                self.metrics[key] = (value, timestamp, step)
 
     def _add_uses(self, used: list[Item]) -> None:
         """Add inputs and outputs; those of before they were numbered come first, by their keys."""

@@ -112,17 +112,11 @@ class RunData:
         if (name := texts.pop(MLFLOW_RUN_NAME, None)) is not None:
             self.set_tag(run_id, RunTag(MLFLOW_RUN_NAME, name))
         self.logged_models.log_model_metrics(run, metrics)
-        writes = self.metrics.prepare_writes(run, points)
-        outcomes = self.table.write(
-            [
-                *[_param_put(run, key, value) for key, value in fresh.items()],
-                *[Put(run.tag(key, value)) for key, value in texts.items()],
-                *writes.all(),
-            ]
-        )
-        self.metrics.complete_writes(
-            run, writes, outcomes[len(fresh) + len(texts) :], cached=cached
-        )
+        others = [
+            *[_param_put(run, key, value) for key, value in fresh.items()],
+            *[Put(run.tag(key, value)) for key, value in texts.items()],
+        ]
+        outcomes = self.metrics.write(run, points, others, cached=cached)
         # Another call may have logged another value for a key since the params were read.
         self._refuse_changed(run, values, _other_values(fresh, outcomes))
 

@@ -82,6 +82,7 @@ from mlflow_dynamodbstore.tracking.history import History
 from mlflow_dynamodbstore.tracking.inputs import Inputs
 from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
+from mlflow_dynamodbstore.tracking.metric_log import MetricLog
 from mlflow_dynamodbstore.tracking.metrics import Metrics
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.run_data import RunData
@@ -362,13 +363,16 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
             self.workspace_mode,
         )
         self.run_admission = RunAdmission(context, self.experiment_lookup, self.run_lookup)
-        self.runs = Runs(context, self.experiment_lookup, self.run_lookup, self.run_admission)
+        self.metric_log = MetricLog(context)
+        self.runs = Runs(
+            context, self.experiment_lookup, self.run_lookup, self.run_admission, self.metric_log
+        )
         self.experiment_deletion = ExperimentDeletion(
             context, self.experiment_lookup, experiment_names, self.run_admission, self.runs
         )
         self.logged_models = LoggedModels(context, self.experiment_lookup, self.run_lookup)
         self.logged_model_search = LoggedModelSearch(context, self.experiment_lookup)
-        self.metrics = Metrics(context, self.run_admission, self.logged_models)
+        self.metrics = Metrics(context, self.run_admission, self.logged_models, self.metric_log)
         self.run_data = RunData(
             context, self.run_admission, self.runs, self.logged_models, self.metrics
         )

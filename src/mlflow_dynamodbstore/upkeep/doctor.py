@@ -11,6 +11,7 @@ from enum import Enum
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import is_value_part
+from mlflow_dynamodbstore.keys.metric_log import METRIC_LOGS
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.contract import Damage, Delete, OnDamage, Put, Query, Scan
@@ -24,6 +25,7 @@ from mlflow_dynamodbstore.table.errors import (
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.log_entries import RunLog
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
 from mlflow_dynamodbstore.upkeep.import_state import unfinished_imports
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
@@ -312,6 +314,11 @@ def damaged_value(item: Item) -> Damage | None:
     pk, sk = str(item["PK"]), str(item["SK"])
     if is_value_part(sk):
         return None  # of no use without the other parts; its row has a checksum
+    if sk in METRIC_LOGS:
+        try:
+            RunLog([item]).latest()
+        except Damaged as error:
+            return Damage(Key(pk, sk), str(error))
     for name, value in item.items():
         if isinstance(value, bytes) and value.startswith(PACKED):
             try:
