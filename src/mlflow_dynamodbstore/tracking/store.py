@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from mlflow.entities import Span
 from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
 from mlflow.store.tracking.abstract_store import AbstractStore
 from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
@@ -134,6 +137,11 @@ class TableOfContents:
     set_trace_tag = answered_by(TraceTags.set_trace_tag)
     delete_trace_tag = answered_by(TraceTags.delete_trace_tag)
     log_spans = answered_by(SpanLog.log_spans)
+
+    async def log_spans_async(self, location: str, spans: list[Span]) -> list[Span]:
+        """Log spans in a thread. Stores inherit this from MLflow 3.17 on."""
+        return await asyncio.to_thread(self.log_spans, location, spans)
+
     link_traces_to_run = answered_by(TraceLinks.link_traces_to_run)
     unlink_traces_from_run = answered_by(TraceLinks.unlink_traces_from_run)
     link_prompts_to_trace = answered_by(TraceLinks.link_prompts_to_trace)
