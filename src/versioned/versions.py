@@ -180,6 +180,14 @@ def _latest_alone(home: Home, name: str, include_deleted: bool) -> list[Artifact
     return [row for row in found if include_deleted or not row.is_deleted]
 
 
+def require_artifact(home: Home, name: str) -> None:
+    """Raises ``ArtifactNotFound`` when nothing was ever put or published under a name."""
+    check_name(name)
+    missing = _not_found(home, name, None)
+    if isinstance(missing, ArtifactNotFound):
+        raise missing
+
+
 def _not_found(home: Home, name: str, version: int | str | None) -> NotFound:
     """The most telling error for a version that is not there."""
     state = home.table.get(home.keys.state(name)) or {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.cli.exits import FAILED, USAGE
+from mlflow_dynamodbstore.cli.exits import NO_TABLE, USAGE
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -84,7 +84,7 @@ def test_rollback_takes_back_the_last_change_or_returns_to_one(run, champion):
     assert run.json("alias", "rollback", "m", "champion")["version"] == 2
     short = str(int(first))
     assert run.json("alias", "rollback", "m", "champion", "--to", short)["version"] == 1
-    assert "no recorded change" in run("alias", "rollback", "m", "x", code=FAILED).output
+    assert "no recorded change" in run("alias", "rollback", "m", "x", code=NO_TABLE).output
 
 
 def test_delete_asks_first_and_rollback_brings_the_alias_back(run, registry, champion):
@@ -95,7 +95,7 @@ def test_delete_asks_first_and_rollback_brings_the_alias_back(run, registry, cha
     assert registry.get_registered_model("m").aliases == {}
     assert "leads to 1" in run("alias", "rollback", "m", "champion").stdout
     run("alias", "delete", "m", "champion", "--yes")
-    assert "not found" in run("alias", "delete", "m", "champion", "--yes", code=FAILED).output
+    assert "no alias" in run("alias", "delete", "m", "champion", "--yes", code=NO_TABLE).output
 
 
 def test_a_workspace_has_aliases_of_its_own(run, registry, champion, monkeypatch):
@@ -106,11 +106,11 @@ def test_a_workspace_has_aliases_of_its_own(run, registry, champion, monkeypatch
     monkeypatch.delenv("MLFLOW_ENABLE_WORKSPACES")
     assert run.json("alias", "show", "m", "champion", "--workspace", "team")["version"] == 3
     assert run.json("alias", "show", "m", "champion")["version"] == 1
-    assert "not found" in run("alias", "show", "m", "--workspace", "other", code=FAILED).output
+    assert "not found" in run("alias", "show", "m", "--workspace", "other", code=NO_TABLE).output
 
 
 def test_what_is_wrong_is_told(run, champion):
-    assert "version=9" in run("alias", "set", "m", "champion", "9", code=FAILED).output
-    assert "not found" in run("alias", "show", "nothing", code=FAILED).output
+    assert "version=9" in run("alias", "set", "m", "champion", "9", code=NO_TABLE).output
+    assert "not found" in run("alias", "show", "nothing", code=NO_TABLE).output
     run("alias", "split", "m", "champion", "2", "--weight", "100", code=USAGE)
     run("alias", "split", "m", "champion", "2", code=USAGE)

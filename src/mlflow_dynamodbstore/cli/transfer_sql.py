@@ -8,25 +8,25 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.markup import escape
-from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Command
-from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.shared.policies import (
+from mlflow_dynamodbstore.cli.common import RESUMES, Command
+from mlflow_dynamodbstore.cli.exits import FINDINGS, Failure
+from mlflow_dynamodbstore.cli.limits import (
     METRIC_HISTORY_RETENTION,
     SOFT_DELETED_RETENTION,
     TRACE_RETENTION,
-    Policies,
 )
+from mlflow_dynamodbstore.cli.output import escape
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.table.errors import TableMissing
 from mlflow_dynamodbstore.table.location import SCHEME
-from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import open_engine
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mlflow_dynamodbstore.shared.policies import Policies
+    from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.transfer.sql.move import Findings, Move, Verification
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
@@ -37,6 +37,7 @@ _EXPIRING = {
     "histories of metrics": METRIC_HISTORY_RETENTION,
     "what was deleted": SOFT_DELETED_RETENTION,
 }
+LOADS = "mlflow_dynamodbstore.transfer.sql.transfer"
 SHOWN = 10
 """How many findings are printed; ``--json`` has more."""
 
@@ -62,7 +63,7 @@ class Job:
     outcome: dict[str, Any] = field(default_factory=dict)
 
 
-@click.command("import", cls=Command)
+@click.command("import", cls=Command, loads=LOADS, stopped=RESUMES, creates=True)
 @click.argument("source")
 @verify_option
 @dry_run_option
@@ -77,9 +78,9 @@ def import_database(
     write to it meanwhile. What the table already holds stays as it is. After an interruption, run
     the same command again to finish.
     """
-    # Importing these takes half a second.
-    from mlflow_dynamodbstore.transfer.sql.database import Database  # noqa: PLC0415
-    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer  # noqa: PLC0415
+    from mlflow_dynamodbstore.shared.policies import Policies
+    from mlflow_dynamodbstore.transfer.sql.database import Database
+    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
     database = Database.to_read(source)
     table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
@@ -88,7 +89,7 @@ def import_database(
     _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
-@click.command("export", cls=Command)
+@click.command("export", cls=Command, loads=LOADS, stopped=RESUMES)
 @click.argument("target")
 @verify_option
 @dry_run_option
@@ -102,14 +103,21 @@ def export_database(
     TARGET is an empty database, such as sqlite:///mlflow.db; MLflow's tables are created in it.
     After an interruption, run the same command again to finish.
     """
-    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer  # noqa: PLC0415 - half a second
+    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
     transfer = Transfer.to_database(options.table(), target, create=not dry_run)
+    if (why := transfer.other_data_in_target()) is not None:
+        raise Failure(
+            f"{transfer.database.address} holds other data: {why}. Export to an empty database"
+        )
     _run(ctx, Job("Export", transfer, json), verify=verify, dry_run=dry_run)
 
 
 def _table_to_count(ctx: click.Context, options: TableOptions) -> Table:
     """The table, or an empty one for the moment if it is only created by the import itself."""
+    from mlflow_dynamodbstore.table.table import Table
+    from mlflow_dynamodbstore.table.uri import open_engine
+
     try:
         return options.table()
     except TableMissing:

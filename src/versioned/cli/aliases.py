@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from versioned.aliases import AliasChange
-from versioned.cli.context import Settings, command, help_text, paged, recorded
+from versioned.cli.context import Group, Settings, command, help_text, paged, recorded
 from versioned.cli.output import alias_json, change_json, print_json, print_one, print_page
-from versioned.rows import Alias
+
+if TYPE_CHECKING:
+    from versioned.aliases import AliasChange
+    from versioned.rows import Alias
 
 
-@click.group("alias")
+@click.group("alias", cls=Group)
 def alias() -> None:
     """Give versions names such as prod, divide traffic, look back and roll back.
 
@@ -83,6 +85,8 @@ def list_(settings: Settings, name: str, limit: int, cursor: str | None) -> None
     """
     with settings.repository() as repo:
         page = repo.list_aliases(name, limit=limit, cursor=cursor)
+        if not page.items and cursor is None:
+            repo.require_artifact(name)
     print_page(
         settings,
         page,
@@ -190,6 +194,8 @@ def history(settings: Settings, name: str, alias: str, limit: int, cursor: str |
     """
     with settings.repository() as repo:
         page = repo.history(name, alias, limit=limit, cursor=cursor)
+        if not page.items and cursor is None:
+            repo.get_alias(name, alias)  # raises what is not there
     columns: dict[str, Any] = {
         "revision": lambda change: change.revision,
         "action": lambda change: change.action,

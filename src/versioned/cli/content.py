@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from versioned.cli.context import Settings, command
 from versioned.cli.output import artifact_json, human_size, print_json, print_one, transfer
 from versioned.errors import InvalidMetadata
-from versioned.rows import Artifact
+
+if TYPE_CHECKING:
+    from versioned.rows import Artifact
 
 _SOURCE = click.Path(exists=True, path_type=Path, allow_dash=True)
 _METADATA = click.option(

@@ -10,7 +10,7 @@ from datetime import timedelta
 import click
 
 from versioned.cli.context import Settings, command
-from versioned.cli.output import human_size, print_json, transfer
+from versioned.cli.output import human_size, print_json, spinner, transfer
 from versioned.errors import InvalidInput
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -43,6 +43,8 @@ def verify(settings: Settings, name: str | None, quick: bool) -> None:
       versioned verify my-app --quick
     """
     with settings.repository() as repo, transfer(settings, "verifying", None) as progress:
+        if name is not None:
+            repo.require_artifact(name)
         report = repo.verify(name, read_content=not quick, progress=progress)
     if settings.as_json:
         print_json({**asdict(report), "ok": report.ok})
@@ -74,7 +76,7 @@ def gc(settings: Settings, dry_run: bool, grace: str) -> None:
       versioned gc --grace 7d
     """
     period = _period(grace)
-    with settings.repository() as repo:
+    with settings.repository() as repo, spinner(settings, "looking for unused content"):
         report = repo.gc(grace=period, dry_run=dry_run)
     if settings.as_json:
         print_json({**asdict(report), "bytes": report.bytes})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from versioned.cli.context import Settings, command, paged
@@ -11,10 +13,13 @@ from versioned.cli.output import (
     human_size,
     print_json,
     print_page,
+    spinner,
 )
 from versioned.errors import InvalidReference
-from versioned.references import Reference, parse_reference
-from versioned.rows import Artifact
+
+if TYPE_CHECKING:
+    from versioned.references import Reference
+    from versioned.rows import Artifact
 
 
 @command
@@ -53,6 +58,8 @@ def versions(
         page = repo.list_versions(
             name, limit=limit, cursor=cursor, oldest_first=oldest_first, include_deleted=deleted
         )
+        if not page.items and cursor is None:
+            repo.require_artifact(name)
     print_page(
         settings,
         page,
@@ -110,12 +117,18 @@ def purge(settings: Settings, reference: str, all_versions: bool, yes: bool) -> 
     wanted = _version(reference)
     if not yes:
         what = f"all versions of {wanted.name}" if all_versions else str(wanted)
-        click.confirm(f"Remove {what} for good?", abort=True, err=True)
+        try:
+            click.confirm(f"Remove {what} for good?", abort=True, err=True)
+        except click.Abort as error:
+            raise click.ClickException(
+                "not confirmed, so nothing was removed; --yes confirms without a question"
+            ) from error
     with settings.repository() as repo:
         if not all_versions:
             _tell(settings, repo.purge(wanted.name, wanted.version), "purged")
             return
-        count = repo.purge_artifact(wanted.name)
+        with spinner(settings, f"purging {wanted.name}"):
+            count = repo.purge_artifact(wanted.name)
     if settings.as_json:
         print_json({"name": wanted.name, "purged": count})
     else:
@@ -126,6 +139,8 @@ COMMANDS = (names, versions, delete, undelete, purge)
 
 
 def _version(reference: str) -> Reference:
+    from versioned.references import parse_reference
+
     wanted = parse_reference(reference)
     if wanted.alias is not None:
         raise InvalidReference(
