@@ -75,14 +75,17 @@ dynoxide:
 	@if [ -f tools/install_dynoxide.sh ]; then sh tools/install_dynoxide.sh; fi
 
 $(BIN)/python:
+	@echo "Making a Python environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; \
 		rm -rf $(VENV); exit 1; }
 
 $(VENV)/.base: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+	@echo "Installing the package with MLflow into $(VENV); the first time takes a few minutes"
+	@sh tools/install.sh $(BIN)/python --editable .
 	@touch $@
 
 $(VENV)/.dev $(VENV)/.bench $(VENV)/.docs $(VENV)/.e2e: $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@echo "Installing what \`make\` needs for $* into $(VENV)"
+	@sh tools/install.sh $(BIN)/python --editable ".[$*]"
 	@touch $@ $(VENV)/.base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from tempfile import TemporaryDirectory
@@ -19,6 +20,7 @@ from mlflow_dynamodbstore.cli.limits import (
 )
 from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
+from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention
 from mlflow_dynamodbstore.table.errors import TableMissing
 from mlflow_dynamodbstore.table.location import SCHEME
 
@@ -67,16 +69,31 @@ class Job:
 @click.argument("source")
 @verify_option
 @dry_run_option
+@click.option(
+    "--keep-forever/--let-expire",
+    default=None,
+    help="Whether imported data is kept for good, or expires by the table's retention.",
+)
 @pass_table_options
 @click.pass_context
 def import_database(
-    ctx: click.Context, options: TableOptions, source: str, verify: bool, dry_run: bool, json: bool
+    ctx: click.Context,
+    options: TableOptions,
+    source: str,
+    verify: bool,
+    dry_run: bool,
+    keep_forever: bool | None,
+    json: bool,
 ) -> None:
     """Import a database of MLflow's own into the table, with its ids and times.
 
     SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db. Nobody may
     write to it meanwhile. What the table already holds stays as it is. After an interruption, run
     the same command again to finish.
+
+    MLflow keeps data until it is deleted; a table lets traces, histories of metrics and deleted
+    runs expire. --keep-forever switches that off for the table, as `ttl set --keep-forever` does.
+    Without either option the command asks on a terminal, and elsewhere warns.
     """
     from mlflow_dynamodbstore.shared.policies import Policies
     from mlflow_dynamodbstore.transfer.sql.database import Database
@@ -85,7 +102,10 @@ def import_database(
     database = Database.to_read(source)
     table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
     transfer = Transfer.from_database(database, table)
-    job = Job("Import", transfer, json, _expiry(Policies(table)))
+    policies = Policies(table)
+    if not dry_run and _keeps_forever(policies, keep_forever, json=json):
+        _keep_forever(options, policies, json=json)
+    job = Job("Import", transfer, json, _expiry(policies))
     _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
@@ -111,6 +131,26 @@ def export_database(
             f"{transfer.database.address} holds other data: {why}. Export to an empty database"
         )
     _run(ctx, Job("Export", transfer, json), verify=verify, dry_run=dry_run)
+
+
+def _keeps_forever(policies: Policies, wanted: bool | None, *, json: bool) -> bool:
+    """Say what will expire before anything is written, and ask where somebody can answer."""
+    expiry = _expiry(policies)
+    if wanted is not None or not expiry:
+        return bool(wanted)
+    days = ", ".join(f"{what} after {days:,} days" for what, days in expiry.items())
+    output.warn(f"[yellow]Imported data will expire in this table[/]: {days}.")
+    chosen = any(policies.source(_EXPIRING[what]) != "default" for what in expiry)
+    if json or chosen or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        output.warn("--keep-forever keeps it; `ttl set` changes the retention later.")
+        return False
+    return click.confirm("Keep everything forever instead?", default=True, err=True)
+
+
+def _keep_forever(options: TableOptions, policies: Policies, *, json: bool) -> None:
+    for policy in (METRIC_HISTORY_RETENTION, SOFT_DELETED_RETENTION):
+        policies.set(policy, 0)
+    change_trace_retention(options, policies, 0, wait=False, json=json)
 
 
 def _table_to_count(ctx: click.Context, options: TableOptions) -> Table:

@@ -77,9 +77,12 @@ def show(options: TableOptions, json: bool) -> None:
     type=DAYS,
     help="Days that the history of metrics is kept; 0: forever.",
 )
+@click.option("--keep-forever", is_flag=True, help="Let nothing expire: all three are 0.")
 @click.option("--no-wait", is_flag=True, help="Prolong traces before every server knows.")
 @pass_table_options
-def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None) -> None:
+def set_(
+    options: TableOptions, /, keep_forever: bool, no_wait: bool, json: bool, **days: int | None
+) -> None:
     """Change retention policies.
 
     A change applies to what is deleted or written from now on; servers see it within half a
@@ -88,8 +91,14 @@ def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None
     the same command again to finish.
     """
     chosen = {name: value for name, value in days.items() if value is not None}
+    if keep_forever and chosen:
+        raise click.UsageError("give --keep-forever without other policies")
+    if keep_forever:
+        chosen = dict.fromkeys(days, 0)
     if not chosen:
-        raise click.UsageError("give at least one policy, such as --trace-retention-days 60")
+        raise click.UsageError(
+            "give at least one policy, such as --trace-retention-days 60, or --keep-forever"
+        )
     policies = options.policies(may_create=True)
     days_of_traces = chosen.pop(TRACE_RETENTION, None)
     for name, value in chosen.items():

@@ -89,7 +89,7 @@ class Database:
         except sa.exc.ArgumentError as error:
             raise ValueError(_not_a_uri(uri)) from error
         self.address = url.render_as_string(hide_password=True)
-        self._is_new = (
+        self.is_new = (
             url.get_backend_name() == "sqlite"
             and bool(url.database)
             and not Path(str(url.database)).exists()
@@ -106,7 +106,7 @@ class Database:
     def to_read(cls, uri: str) -> Database:
         """An existing database of an MLflow server, with the schema of this MLflow."""
         made = cls(uri)
-        if made._is_new or not {"experiments", "users"} & made.names:
+        if made.is_new or not {"experiments", "users"} & made.names:
             raise ValueError(f"there is no MLflow database at {made.address}")
         if made.has_tracking:
             made._check_schema()

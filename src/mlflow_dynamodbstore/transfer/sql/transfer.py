@@ -67,7 +67,7 @@ class Transfer:
 
     def other_data_in_target(self) -> str | None:
         """Why the target of an export is not empty and no earlier export of this table, if so."""
-        if not self.database.has_tracking:
+        if self.database.is_new or not self.database.has_tracking:
             return None
         (experiments,) = (kind for kind in self.kinds if kind.name == EXPERIMENTS)
         for page in experiments.target.pages():
