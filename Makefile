@@ -59,8 +59,10 @@ docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an e
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
-build: $(VENV)/.dev ## build the wheel into dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+build: $(VENV)/.dev ## build the wheel and the sdist into dist/, and check them as PyPI does
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean: ## remove caches and built files
 	rm -rf dist build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
