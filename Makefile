@@ -28,7 +28,7 @@ serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, POR
 test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
-e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and keep pictures of them (IMAGES)
+e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation in a real browser, and keep pictures of them (IMAGES)
 	@sh tools/install_chromium.sh
 	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser
 
@@ -56,7 +56,7 @@ bench-full: $(VENV)/.bench dynoxide ## the same with PostgreSQL and 50,000 runs,
 	$(BIN)/python -m bench --full --docs docs $(if $(SIZES),--sizes $(SIZES))
 
 docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 build: $(VENV)/.dev ## build the wheel and the sdist into dist/, and check them as PyPI does
