@@ -159,8 +159,8 @@ def refuse_if_in_use(home: Home, found: Artifact) -> None:
     ]
     if using:
         raise VersionInUse(
-            f"version {found.version} of {found.name!r} is what {_named(using)} at: "
-            "move or delete that first",
+            f"{_named(using)} at version {found.version} of {found.name!r}: "
+            "move or delete it first",
             using,
         )
 

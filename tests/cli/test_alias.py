@@ -30,7 +30,7 @@ def champion(registry, run):
 
 
 def test_set_shows_where_the_alias_leads_and_mlflow_sees_it(run, registry, champion):
-    assert "leads to 2" in run("alias", "set", "m", "champion", "2").stdout
+    assert "points at 2" in run("alias", "set", "m", "champion", "2").stdout
     assert registry.get_model_version_by_alias("m", "champion").version == 2
     shown = run.json("alias", "show", "m", "champion")
     assert shown == {
@@ -50,7 +50,7 @@ def test_split_gives_a_share_to_a_second_version(run, registry, champion):
     }
     assert 3 in chosen
     assert (
-        "leads to 1, 5 % to 2"
+        "points at 1, 5 % to 2"
         in run("alias", "split", "m", "champion", "2", "--weight", "5").stdout
     )
     assert registry.get_registered_model("m").aliases == {"champion": 1}
@@ -93,7 +93,7 @@ def test_delete_asks_first_and_rollback_brings_the_alias_back(run, registry, cha
     gone = run.json("alias", "delete", "m", "champion", "--yes")
     assert gone == {"model": "m", "alias": "champion", "deleted": True}
     assert registry.get_registered_model("m").aliases == {}
-    assert "leads to 1" in run("alias", "rollback", "m", "champion").stdout
+    assert "points at 1" in run("alias", "rollback", "m", "champion").stdout
     run("alias", "delete", "m", "champion", "--yes")
     assert "no alias" in run("alias", "delete", "m", "champion", "--yes", code=NO_TABLE).output
 

@@ -185,7 +185,7 @@ def test_aliases_are_shown_listed_and_deleted(filled: Run):
 def test_deleting_undeleting_and_purging(filled: Run):
     assert "the alias 'prod' points at" in filled("delete", "my-app/1", code=4).stderr
     filled("alias", "put", "my-app", "prod", "2")
-    assert "undelete brings it back" in filled("delete", "my-app/1").stdout
+    assert "`versioned undelete` restores it" in filled("delete", "my-app/1").stdout
     filled("show", "my-app/1", code=3)
     assert from_json(filled("undelete", "my-app/1", "--json"))["is_deleted"] is False
     filled("purge", "my-app/1", "--yes", code=4)

@@ -129,8 +129,8 @@ def history(
         (
             change.change_id,
             escape(change.alias),
-            _leads_to(change.before),
-            _leads_to(change.after),
+            _points_at(change.before),
+            _points_at(change.after),
             _time(change.timestamp),
             escape(change.user or NOWHERE),
         )
@@ -237,10 +237,10 @@ def _tell(model: str, name: str, target: Target | None, *, json: bool) -> None:
     elif target is None:
         output.say(f"[bold]{escape(model)}@{escape(name)}[/] was deleted.")
     else:
-        output.say(f"[bold]{escape(model)}@{escape(name)}[/] leads to {_leads_to(target)}.")
+        output.say(f"[bold]{escape(model)}@{escape(name)}[/] points at {_points_at(target)}.")
 
 
-def _leads_to(target: Target | None) -> str:
+def _points_at(target: Target | None) -> str:
     if target is None:
         return NOWHERE
     if target.secondary is None:

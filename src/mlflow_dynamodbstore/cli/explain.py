@@ -23,8 +23,20 @@ VIEWS = {"active": "ACTIVE_ONLY", "deleted": "DELETED_ONLY", "all": "ALL"}
 @click.argument("filter_string", metavar="FILTER", default="")
 @click.option("--experiment", default="0", show_default=True, help="Id of an experiment.")
 @click.option("--order-by", multiple=True, help="As in search_runs; can be repeated.")
-@click.option("--view", type=click.Choice(list(VIEWS)), default="active", show_default=True)
-@click.option("--max-results", type=click.IntRange(1, 50_000), default=100, show_default=True)
+@click.option(
+    "--view",
+    type=click.Choice(list(VIEWS)),
+    default="active",
+    show_default=True,
+    help="Which runs to search.",
+)
+@click.option(
+    "--max-results",
+    type=click.IntRange(1, 50_000),
+    default=100,
+    show_default=True,
+    help="Runs on a page.",
+)
 @click.option("--path", help="Use this path, if it can answer.")
 @pass_table_options
 def explain(

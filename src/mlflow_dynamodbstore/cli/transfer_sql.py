@@ -72,7 +72,7 @@ class Job:
 @click.option(
     "--keep-forever/--let-expire",
     default=None,
-    help="Whether imported data is kept for good, or expires by the table's retention.",
+    help="Keep imported data for good, or let it expire by the table's retention.",
 )
 @pass_table_options
 @click.pass_context
@@ -85,10 +85,10 @@ def import_database(
     keep_forever: bool | None,
     json: bool,
 ) -> None:
-    """Import a database of MLflow's own into the table, with its ids and times.
+    """Import MLflow's own database into the table, with its ids and times.
 
-    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db. Nobody may
-    write to it meanwhile. What the table already holds stays as it is. After an interruption, run
+    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db. Stop its
+    server first. What the table already holds stays as it is. After an interruption, run
     the same command again to finish.
 
     MLflow keeps data until it is deleted; a table lets traces, histories of metrics and deleted
@@ -118,7 +118,7 @@ def import_database(
 def export_database(
     ctx: click.Context, options: TableOptions, target: str, verify: bool, dry_run: bool, json: bool
 ) -> None:
-    """Export the table to a database of MLflow's own, with its ids and times.
+    """Export the table to MLflow's own database, with its ids and times.
 
     TARGET is an empty database, such as sqlite:///mlflow.db; MLflow's tables are created in it.
     After an interruption, run the same command again to finish.

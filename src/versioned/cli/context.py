@@ -51,7 +51,7 @@ class Settings:
             if self.table:
                 missing = "--storage (or VERSIONED_STORAGE)"
             raise InvalidInput(
-                f"{missing} is missing: write for example "
+                f"{missing} is missing; for example: "
                 "versioned --table dynamodb:///artifacts.ddb --storage ./artifacts names"
             )
         from versioned.repository import Repository
@@ -195,8 +195,10 @@ def command(function: F) -> click.Command:
 def paged(function: F) -> F:
     """Options of a command that lists."""
     for option in (
-        click.option("--cursor", help="Go on after the page that gave this cursor."),
-        click.option("--limit", default=DEFAULT_LIMIT, show_default=True, help="Lines of a page."),
+        click.option("--cursor", help="Continue after the page that printed this cursor."),
+        click.option(
+            "--limit", default=DEFAULT_LIMIT, show_default=True, help="Entries on a page."
+        ),
     ):
         function = option(function)
     return function
@@ -205,12 +207,12 @@ def paged(function: F) -> F:
 def recorded(function: F) -> F:
     """Options of a command that changes an alias."""
     for option in (
-        click.option("--reason", help="Why, for the history."),
-        click.option("--by", help="Who, for the history. Default: --actor."),
+        click.option("--reason", help="Reason, for the history."),
+        click.option("--by", help="Name, for the history. [default: --actor]"),
         click.option(
             "--expected-revision",
             type=int,
-            help="Change it only if it still is at this revision (0: it must not exist).",
+            help="Change the alias only if it is still at this revision; 0: if it does not exist.",
         ),
     ):
         function = option(function)

@@ -19,7 +19,7 @@ FOUND_PROBLEMS = 5
 
 @command
 def init(settings: Settings) -> None:
-    """Create the table if it is absent. A file or a local endpoint needs no init.
+    """Create the table if it is missing. A file or a local endpoint needs no init.
 
     Example:
       versioned --table dynamodb://us-east-1/artifacts --storage s3://my-bucket/artifacts init
@@ -34,9 +34,9 @@ def init(settings: Settings) -> None:
 
 @command
 @click.argument("name", required=False)
-@click.option("--quick", is_flag=True, help="Compare sizes only, read no content.")
+@click.option("--quick", is_flag=True, help="Compare sizes only; read no content.")
 def verify(settings: Settings, name: str | None, quick: bool) -> None:
-    """Check that rows, counts and bytes agree; exit code 5 when they do not.
+    """Check that rows, counts and bytes agree; exit with code 5 if they do not.
 
     Examples:
       versioned verify
@@ -61,12 +61,12 @@ def verify(settings: Settings, name: str | None, quick: bool) -> None:
 
 
 @command
-@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @click.option(
     "--grace",
     default="1d",
     show_default=True,
-    help="Keep what was dropped more recently: 90s, 30m, 12h, 7d.",
+    help="Keep what became unused more recently than this: 90s, 30m, 12h, 7d.",
 )
 def gc(settings: Settings, dry_run: bool, grace: str) -> None:
     """Reclaim bytes that no version points at.
@@ -98,5 +98,5 @@ COMMANDS = (init, verify, gc)
 def _period(text: str) -> timedelta:
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
     if not found:
-        raise InvalidInput(f"{text!r} is no period: write it as 90s, 30m, 12h or 7d")
+        raise InvalidInput(f"{text!r} is not a period: write it as 90s, 30m, 12h or 7d")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})

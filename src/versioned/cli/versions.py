@@ -38,7 +38,7 @@ def names(settings: Settings, limit: int, cursor: str | None) -> None:
 @command
 @click.argument("name")
 @click.option("--oldest-first", is_flag=True, help="LATEST still comes first.")
-@click.option("--deleted", is_flag=True, help="Deleted versions, too.")
+@click.option("--deleted", is_flag=True, help="Also list deleted versions.")
 @paged
 def versions(
     settings: Settings,
@@ -86,29 +86,31 @@ def delete(settings: Settings, reference: str) -> None:
     wanted = _version(reference)
     with settings.repository() as repo:
         _tell(
-            settings, repo.delete(wanted.name, wanted.version), "deleted; undelete brings it back"
+            settings,
+            repo.delete(wanted.name, wanted.version),
+            "deleted; `versioned undelete` restores it",
         )
 
 
 @command
 @click.argument("reference")
 def undelete(settings: Settings, reference: str) -> None:
-    """Bring a deleted version back.
+    """Restore a deleted version.
 
     Example:
       versioned undelete my-app/3
     """
     wanted = _version(reference)
     with settings.repository() as repo:
-        _tell(settings, repo.undelete(wanted.name, wanted.version), "is back")
+        _tell(settings, repo.undelete(wanted.name, wanted.version), "restored")
 
 
 @command
 @click.argument("reference")
-@click.option("--all", "all_versions", is_flag=True, help="All versions, deleted or not.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--all", "all_versions", is_flag=True, help="Remove all versions, deleted or not.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def purge(settings: Settings, reference: str, all_versions: bool, yes: bool) -> None:
-    """Remove a deleted version for good. Its number is never used again; gc takes its bytes.
+    """Remove a deleted version for good. Its number is never used again; `gc` reclaims its bytes.
 
     Examples:
       versioned purge my-app/3
@@ -144,7 +146,7 @@ def _version(reference: str) -> Reference:
     wanted = parse_reference(reference)
     if wanted.alias is not None:
         raise InvalidReference(
-            f"{reference!r} is what an alias points at: name the version itself, as in my-app/3"
+            f"{reference!r} names an alias: name the version itself, as in my-app/3"
         )
     return wanted
 
