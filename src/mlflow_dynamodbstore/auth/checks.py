@@ -22,7 +22,7 @@ def is_text(value: object) -> bool:
 def check_text(value: str, what: str) -> None:
     """Refuse a value that cannot be part of a key."""
     if not is_text(value):
-        raise MlflowException.invalid_parameter_value(f"{what} must be a non-empty string.")
+        raise MlflowException.invalid_parameter_value(f"{what} must be a text that is not empty.")
 
 
 def is_number(value: object) -> bool:

@@ -123,8 +123,8 @@ class Aliases:
             target = model.target_of(alias)
             if target.version == number:
                 raise MlflowException.invalid_parameter_value(
-                    f"Alias {alias} already points at version {number}; "
-                    "its second version must be another."
+                    f"Alias {alias} leads to version {number} already; "
+                    "its second version must be another one."
                 )
             return Target(target.version, number, weight)
 
