@@ -164,7 +164,7 @@ def verified(chunks: Iterator[bytes], sha256: str, size: int | None, where: str)
     if digest.hexdigest() != sha256:
         raise DigestMismatch(
             f"{where} is damaged: its sha256 is {digest.hexdigest()} instead of {sha256}; remove "
-            "it and put the right content again, which stores it anew"
+            "it and put the right content again"
         )
 
 

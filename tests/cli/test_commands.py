@@ -150,7 +150,7 @@ def test_explain_shows_path_range_and_cost(run, store):
     assert "RANK#m#loss#" in shown
     assert "metric.loss < 0.7" in shown
     assert "1 runs" in shown
-    run("explain", "loss is low", code=FAILED)
+    run("explain", "loss is low", code=USAGE)
 
 
 # --- doctor, stats, workspaces ------------------------------------------------------------------

@@ -11,8 +11,9 @@ from mlflow.entities import SpanStatusCode
 from mlflow.exceptions import MlflowTracingException
 from moto import mock_aws
 
+from mlflow_dynamodbstore.shared.policies import XRAY_REGION
 from mlflow_dynamodbstore.traces.xray import spans_from, xray_id
-from mlflow_dynamodbstore.traces.xray_cache import XRAY_REGION, XRAY_VARIABLE, CacheProgress
+from mlflow_dynamodbstore.traces.xray_cache import XRAY_VARIABLE, CacheProgress
 from tests.stores import refused
 from tests.traces.making import make_info, make_spans
 

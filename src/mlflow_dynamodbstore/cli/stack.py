@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command, yes_option
 from mlflow_dynamodbstore.cli.exits import USAGE, Failure
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.deploy.iam import ROLES, policy
-from mlflow_dynamodbstore.deploy.stacks import Event, Stack
-from mlflow_dynamodbstore.deploy.template import template
-from mlflow_dynamodbstore.table.dynamodb import DynamoDBEngine
 from mlflow_dynamodbstore.table.errors import TableMissing
 from mlflow_dynamodbstore.table.location import Location
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
-from mlflow_dynamodbstore.table.uri import open_engine
 
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.deploy.stacks import Event, Stack
+
+AWS_GOES_ON = "Stopped. AWS continues; run the same command again to follow it."
 stack_option = click.option("--stack", help="Name of the stack. [default: the table's name]")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, stopped=AWS_GOES_ON, creates=True)
 @stack_option
 @click.option("--template", "only_template", is_flag=True, help="Only print the template.")
 @pass_table_options
@@ -32,6 +33,8 @@ def deploy(options: TableOptions, stack: str | None, only_template: bool, json: 
 
     The table outlives its stack, and is protected against deletion.
     """
+    from mlflow_dynamodbstore.deploy.template import template
+
     location = _deployable(options)
     if only_template:
         output.as_json(template(location.table))
@@ -42,7 +45,7 @@ def deploy(options: TableOptions, stack: str | None, only_template: bool, json: 
     _report(made.name, made.deploy(), "up to date", json=json)
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, stopped=AWS_GOES_ON, creates=True)
 @stack_option
 @click.option("--delete-data", is_flag=True, help="Also delete the table, with all its data.")
 @yes_option
@@ -59,6 +62,8 @@ def destroy(
     output.confirm(f"Remove the stack {found.name} {what}?", yes=yes)
     _report(found.name, found.destroy(), "removed", json=json)
     if delete_data:
+        from mlflow_dynamodbstore.table.dynamodb import DynamoDBEngine
+
         engine = DynamoDBEngine(
             location.table,
             MLFLOW_TABLE,
@@ -68,7 +73,7 @@ def destroy(
         engine.remove()
 
 
-@click.command("iam-policy", cls=Command)
+@click.command("iam-policy", cls=Command, creates=True)
 @click.argument("role", type=click.Choice(list(ROLES)))
 @click.option("--account", default="*", show_default=True, help="Number of the AWS account.")
 @stack_option
@@ -98,6 +103,8 @@ def _deployable(options: TableOptions) -> Location:
 
 
 def _is_there(options: TableOptions) -> bool:
+    from mlflow_dynamodbstore.table.uri import open_engine
+
     try:
         open_engine(options.uri, create=False).close()
     except TableMissing:
@@ -106,6 +113,8 @@ def _is_there(options: TableOptions) -> bool:
 
 
 def _stack(location: Location, stack: str | None) -> Stack:
+    from mlflow_dynamodbstore.deploy.stacks import Stack
+
     return Stack(
         stack or location.table, location.table, location.region, location.endpoint or None
     )

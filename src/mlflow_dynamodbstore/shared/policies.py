@@ -24,6 +24,8 @@ PRIMARY_INDEX = "state.primary_metric"
 """The metric that orders LSI5 now; a backfill brings it to ``primary_metric``."""
 TEXT_FIELDS = "fts_fields"
 DENORMALIZED_TAGS = "denormalized_tags"
+XRAY_REGION = "xray_region"
+"""The region of X-Ray, which is off without it."""
 
 DEFAULTS: Mapping[str, Value] = {
     SOFT_DELETED_RETENTION: 90,

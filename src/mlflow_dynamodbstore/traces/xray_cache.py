@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import trace_place_of
-from mlflow_dynamodbstore.shared.policies import DAY
+from mlflow_dynamodbstore.shared.policies import DAY, XRAY_REGION
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import span_batches
@@ -32,8 +32,6 @@ from mlflow_dynamodbstore.traces.span_batches import batch_of
 from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.xray import MOST_TRACES_AT_ONCE, XRay
 
-XRAY_REGION = "xray_region"
-"""Setting in CONFIG: the region of X-Ray, which is off without it."""
 XRAY_VARIABLE = "MLFLOW_DYNAMODBSTORE_XRAY_REGION"
 """Environment variable that overrides the setting."""
 XRAY_DAYS = 30
