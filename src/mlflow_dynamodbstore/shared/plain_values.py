@@ -14,6 +14,10 @@ from typing import Any
 from mlflow.exceptions import MlflowException
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999: MLflow sends the times of traces in messages that hold no others."""
+MOST_MS = 315_576_000_000_000
+"""The longest duration that such a message holds: ten thousand years."""
 
 
 def text(value: Any, what: str) -> str:
@@ -26,7 +30,7 @@ def text(value: Any, what: str) -> str:
         return str(int(value))
     if isinstance(value, str | int | float):
         plain = str(value)
-        if _is_unicode(plain):
+        if is_unicode(plain):
             return plain
     raise MlflowException.invalid_parameter_value(
         f"Invalid value {shown(value)} for {what}: it must be text."
@@ -52,12 +56,47 @@ def whole_number(value: Any, what: str) -> int:
     )
 
 
+def moment(value: Any, what: str) -> int:
+    """A time of a trace in milliseconds; raises for one that MLflow's messages cannot carry."""
+    time = whole_number(value, what)
+    if not FIRST_MS <= time <= LAST_MS:
+        raise MlflowException.invalid_parameter_value(
+            f"Invalid value {time} for {what}: it must be a time of the years 1 to 9999."
+        )
+    return time
+
+
+def duration(value: Any, what: str) -> int:
+    """A duration of a trace in milliseconds; raises as :func:`moment` does."""
+    length = whole_number(value, what)
+    if abs(length) > MOST_MS:
+        raise MlflowException.invalid_parameter_value(
+            f"Invalid value {length} for {what}: it must be at most {MOST_MS} milliseconds."
+        )
+    return length
+
+
+def readable_text(value: Any) -> Any:
+    """A stored text as MLflow shows it; earlier releases stored values of other types."""
+    return value if type(value) is str or value is None else str(value)
+
+
+def readable_number(value: Any, least: int = SMALLEST, most: int = LARGEST) -> Any:
+    """A stored number as MLflow shows it; earlier releases stored larger ones and other values."""
+    if value is None or (type(value) is int and least <= value <= most):
+        return value
+    try:
+        return min(max(int(value), least), most)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def shown(value: Any) -> str:
     """A value as an error message shows it: short, and always printable."""
     return ascii(value)[:100]
 
 
-def _is_unicode(value: str) -> bool:
+def is_unicode(value: str) -> bool:
     """Whether a text can be encoded, which half of a surrogate pair cannot."""
     try:
         value.encode()
