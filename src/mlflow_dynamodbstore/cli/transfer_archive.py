@@ -126,7 +126,7 @@ def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: b
     The whole file is checked before anything is written. After an interruption, run the same
     command again to resume.
     """
-    archive = _checked(file, json=json)
+    archive = _checked(file, json=json, target=options.uri)
     report = Report(End(str(file)), End.of(options.uri), json=json)
     if dry_run:
         trouble = _trouble_with(options.uri, archive)
@@ -187,8 +187,9 @@ def _trouble_with(uri: str, source: Source) -> str | None:
     return None
 
 
-def _checked(file: Path, *, json: bool) -> Archive:
-    archive = Archive(file)
+def _checked(file: Path, *, json: bool, target: str | None = None) -> Archive:
+    """An archive that was read once, and whose items fit into the target if there is one."""
+    archive = Archive(file, with_copies=target is not None and parse(target).kind != "file")
     with output.bar("checking", quiet=json) as shown:
         archive.check(lambda items: _count(shown, items))
     return archive
