@@ -16,8 +16,8 @@ NAME_RULE = (
 )
 VERSION_RULE = "a whole number from 1, or LATEST"
 FILENAME_RULE = (
-    "one part of a path: text of at most 255 bytes without '/', '\\' and NUL that is not empty, '.' "
-    "or '..', and does not begin like a drive ('C:')"
+    "one part of a path: text of at most 255 bytes without '/', '\\' and NUL that is not empty, "
+    "'.' or '..', and does not begin like a drive ('C:')"
 )
 WEIGHT_RULE = "a whole number from 0 to 99"
 MAX_NUMBER = 10**17 - 1

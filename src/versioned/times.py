@@ -21,7 +21,7 @@ def to_text(time: datetime) -> str:
 
 
 def from_text(text: object) -> datetime:
-    """A time that a row kept; the beginning of time for a row that kept none or an unreadable one."""
+    """A time that a row kept; the beginning of time if it kept none that can be read."""
     if not isinstance(text, str):
         return BEGINNING
     try:

@@ -12,12 +12,22 @@ from enum import Enum
 from typing import Any
 
 from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """The years 1 to 9999: MLflow sends the times of traces in messages that hold no others."""
+_SECRETS = ("password", "secret", "auth_config")
+"""Words in the names of arguments whose values no message shows."""
 MOST_MS = 315_576_000_000_000
 """The longest duration that such a message holds: ten thousand years."""
+
+
+class WrongTypeError(MlflowException, TypeError):
+    """For the few arguments for which MLflow's own stores raise ``TypeError``."""
+
+    def __init__(self, message: str):
+        super().__init__(message, INVALID_PARAMETER_VALUE)
 
 
 def text(value: Any, what: str) -> str:
@@ -33,7 +43,7 @@ def text(value: Any, what: str) -> str:
         if is_unicode(plain):
             return plain
     raise MlflowException.invalid_parameter_value(
-        f"Invalid value {shown(value)} for {what}: it must be text."
+        f"Invalid value {shown(value, what)} for {what}: it must be text."
     )
 
 
@@ -52,7 +62,7 @@ def whole_number(value: Any, what: str) -> int:
     if isinstance(value, int) and SMALLEST <= value <= LARGEST:
         return int(value)
     raise MlflowException.invalid_parameter_value(
-        f"Invalid value {shown(value)} for {what}: it must be a whole number of 64 bits."
+        f"Invalid value {shown(value, what)} for {what}: it must be a whole number of 64 bits."
     )
 
 
@@ -91,8 +101,10 @@ def readable_number(value: Any, least: int = SMALLEST, most: int = LARGEST) -> A
         return None
 
 
-def shown(value: Any) -> str:
-    """A value as an error message shows it: short, and always printable."""
+def shown(value: Any, what: str = "") -> str:
+    """A value as an error message shows it: short and printable, and never a secret."""
+    if any(word in what for word in _SECRETS):
+        return "(not shown)"
     return ascii(value)[:100]
 
 
