@@ -321,7 +321,7 @@ def test_a_name_taken_while_things_are_moved_is_a_conflict_too(filled, tracking,
     assert names(store) == ["default", "team-a"]
 
 
-class Interruption(Exception):
+class Interruption(BaseException):
     """Stands for the end of a process."""
 
 

@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.auth.records import UserRecord
 from mlflow_dynamodbstore.mlflow_compat import auth as mlflow_auth
 from mlflow_dynamodbstore.mlflow_compat.auth import validate_permission_for_resource_type
 from mlflow_dynamodbstore.shared.mlflow_errors import translated
+from mlflow_dynamodbstore.shared.plain_values import optional_text
 from mlflow_dynamodbstore.shared.refusals import already_exists
 from mlflow_dynamodbstore.table.values import Item
 
@@ -192,7 +193,10 @@ def answered_for(kind: ResourceType, method: Callable[..., Any]) -> Callable[...
 
     @translated
     def answer(store: Any, *args: Any, **kwargs: Any) -> Any:
-        _, *given = signature.bind(store, *args, **kwargs).args
+        bound = signature.bind(store, *args, **kwargs)
+        given: list[Any] = [
+            optional_text(value, name) for name, value in list(bound.arguments.items())[1:]
+        ]
         if ids:
             given = [given[: len(ids)], *given[len(ids) :]]
         return method(store.resource_permissions, kind, *given)

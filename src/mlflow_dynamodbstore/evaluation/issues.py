@@ -73,6 +73,7 @@ class Issues:
         categories: list[str] | None = None,
         created_by: str | None = None,
     ) -> Issue:
+        parse_experiment_id(experiment_id)  # an empty one is not that of the default experiment
         meta = self.experiment_lookup.get(experiment_id, {LifecycleStage.ACTIVE})
         experiment_id = experiment_id_of(meta)
         if source_run_id is not None and self.run_lookup.find(source_run_id) is None:

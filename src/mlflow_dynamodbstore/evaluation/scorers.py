@@ -6,7 +6,6 @@ the scorer is one transaction that raises the count, on condition that it is as 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from mlflow.entities.scorer import ScorerVersion
@@ -24,6 +23,7 @@ from mlflow_dynamodbstore.evaluation.scorer_endpoints import (
     SCORER,
     ScorerEndpoints,
     endpoint_ref,
+    scorer_data,
     with_endpoint,
 )
 from mlflow_dynamodbstore.evaluation.scorer_items import (
@@ -77,7 +77,7 @@ class Scorers:
     ) -> ScorerVersion:
         validate_scorer_name(name)
         place = self.place(experiment_id, name)
-        model = extract_model_from_serialized_scorer(json.loads(serialized_scorer))
+        model = extract_model_from_serialized_scorer(scorer_data(serialized_scorer))
         validate_scorer_model(model)
         endpoint_id = None
         if (endpoint := endpoint_ref(serialized_scorer)) is not None:

@@ -68,11 +68,12 @@ class Budgets:
             "target": _target(scope, target_value),
             "action": _value(budget_action),
         }
+        policy = _to_policy(item)  # first, so that what MLflow refuses is not written
         if scope == OF_ENDPOINT:
             self._write_if_target_exists(Put(item), item["target"])
         else:
             self.table.put(item)
-        return _to_policy(item)
+        return policy
 
     def get_budget_policy(self, budget_policy_id: str) -> GatewayBudgetPolicy:
         return _to_policy(self._get_item(budget_policy_id))

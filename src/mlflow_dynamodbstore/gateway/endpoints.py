@@ -48,6 +48,7 @@ from mlflow_dynamodbstore.gateway.items import (
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
@@ -240,6 +241,7 @@ class Endpoints:
     ) -> str | None:
         """The id of the experiment for an endpoint's traces; creates it when none is given."""
         if given is not None:
+            parse_experiment_id(given)  # an empty one is not that of the default experiment
             experiment = self.experiment_lookup.get(given)
             return str(experiment_keys.experiment_id_of(str(experiment["PK"])))
         if not needed:

@@ -48,6 +48,7 @@ class Assessments:
     def create_assessment(self, assessment: Assessment) -> Assessment:
         trace_id = str(assessment.trace_id)
         made = record_of(assessment)
+        answer = entity(made, trace_id)  # first, so that what MLflow refuses is not written
 
         def created(item: Item) -> Change:
             name = ASSESSMENT + made.assessment_id
@@ -64,7 +65,7 @@ class Assessments:
             lambda known: self.trace_changes.change(known, created),
             lambda: self.trace_changes.change(self.trace_lookup.get(trace_id), created),
         )
-        return entity(made, trace_id)
+        return answer
 
     def get_assessment(self, trace_id: str, assessment_id: str) -> Assessment:
         return entity(self._get(trace_id, assessment_id), trace_id)
@@ -93,18 +94,18 @@ class Assessments:
             )
         if rationale is not None and existing.type != EXPECTATION:
             changes["rationale"] = rationale
-        updated: list[AssessmentRecord] = []
+        updated: list[Assessment] = []
 
         def changed(item: Item) -> Change:
             current = self._get_from(item, trace_id, assessment_id)
             merged = metadata_json({**current.metadata_map, **(metadata or {})})
             after = replace(current, metadata=merged, **changes)
-            updated[:] = [after]
+            updated[:] = [entity(after, trace_id)]
             made, old = _with_assessment(item, after), self._removal(item, assessment_id)
             return replace(made, together=made.together or old.together, obsolete=old.obsolete)
 
         self.trace_changes.change(self.trace_lookup.get(trace_id), changed)
-        return entity(updated[0], trace_id)
+        return updated[0]
 
     def delete_assessment(self, trace_id: str, assessment_id: str) -> None:
         def deleted(item: Item) -> Change | None:

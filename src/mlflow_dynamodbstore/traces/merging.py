@@ -21,7 +21,7 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
     validate_trace_name,
 )
 from mlflow_dynamodbstore.shared.places import trace_place_of
-from mlflow_dynamodbstore.shared.plain_values import optional_text
+from mlflow_dynamodbstore.shared.plain_values import duration, moment, optional_text, text
 from mlflow_dynamodbstore.shared.refusals import invalid_state
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import facts
@@ -42,17 +42,18 @@ def with_info(item: Item, info: TraceInfo) -> Item:
     """A trace after ``start_trace``, without its tags and assessments."""
     after = {
         **item,
-        "request_time": info.request_time,
+        "request_time": moment(info.request_time, "request_time"),
         "state": info.state.value,
     }
-    _assign(after, "duration", info.execution_duration)
-    _assign(after, "client_request_id", info.client_request_id)
+    lasted = info.execution_duration
+    _assign(after, "duration", lasted if lasted is None else duration(lasted, "duration"))
+    _assign(after, "client_request_id", optional_text(info.client_request_id, "client_request_id"))
     if TraceTagKey.TRACE_NAME in info.tags:
         _assign(after, "name", validate_trace_name(info.tags[TraceTagKey.TRACE_NAME]))
     if info.request_preview is not None:
-        after["request_preview"] = info.request_preview
+        after["request_preview"] = text(info.request_preview, "request_preview")
     if info.response_preview is not None:
-        after["response_preview"] = info.response_preview
+        after["response_preview"] = text(info.response_preview, "response_preview")
     after = with_metadata(after, dict(info.trace_metadata))
     after[METADATA + TraceMetadataKey.TRACE_INFO_FINALIZED] = "true"
     return indexed(after)

@@ -10,6 +10,7 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.bulk import batched, empty_partition
 from mlflow_dynamodbstore.shared.conditions import ABSENT, names_experiment
 from mlflow_dynamodbstore.shared.context import Context
@@ -57,6 +58,7 @@ class ExperimentDeletion:
         self.runs = runs
 
     def delete_experiment(self, experiment_id: str | int) -> None:
+        parse_experiment_id(experiment_id)  # an empty one is not that of the default experiment
         meta = self._set_stage(experiment_id, ACTIVE, DELETED)
         self.experiment_lookup.forget(experiment_id_of(meta))
         # A call that saw the experiment active may have added a run: repeat until there is none.

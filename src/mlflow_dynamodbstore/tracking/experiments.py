@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.mlflow_compat.validation import (
+    parse_experiment_id,
     validate_experiment_artifact_location_length,
     validate_experiment_name,
     validate_experiment_tag,
@@ -232,6 +233,8 @@ class Experiments:
         optimistically(f"Experiment {experiment_id}", attempt)
 
     def delete_experiment_tag(self, experiment_id: str | int, key: str) -> None:
+        parse_experiment_id(experiment_id)  # an empty one is not that of the default experiment
+
         def attempt() -> None:
             meta = self.experiment_lookup.get_active(experiment_id)
             tag_key = Key(str(meta["PK"]), experiment_keys.experiment_tag(key))

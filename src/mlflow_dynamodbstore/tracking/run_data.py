@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
-from mlflow_dynamodbstore.shared.plain_values import optional_text, text
+from mlflow_dynamodbstore.shared.plain_values import WrongTypeError, optional_text, text
 from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -122,7 +122,7 @@ class RunData:
 
     def record_logged_model(self, run_id: str, mlflow_model: Model) -> None:
         if not isinstance(mlflow_model, Model):
-            raise TypeError(
+            raise WrongTypeError(
                 f"Argument 'mlflow_model' should be mlflow.models.Model, got '{type(mlflow_model)}'"
             )
         run = run_place_of(self.run_admission.admit(run_id))

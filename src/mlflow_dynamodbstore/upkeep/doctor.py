@@ -28,6 +28,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking.log_entries import RunLog
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
 from mlflow_dynamodbstore.upkeep.import_state import unfinished_imports
+from mlflow_dynamodbstore.upkeep.odd_values import odd_value
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
 from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
 from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT, TableStats, readable
@@ -219,12 +220,14 @@ class Doctor:
 
     def _contents(self) -> Iterator[Finding]:
         damage: list[Damage] = []
+        odd: list[Damage] = []
         try:
-            stats, orphans = self._scan(damage)
+            stats, orphans = self._scan(damage, odd)
         except NewerItem as error:
             yield Finding("versions", Level.FAILURE, str(error))
             return
         yield self._damage(damage)
+        yield self._values(odd)
         yield self._versions(stats)
         yield self._partitions(stats)
         yield self._orphans(stats.total.items, orphans)
@@ -233,11 +236,12 @@ class Doctor:
             text = f"{stats.unknown:,} items of kinds that this release does not know"
             yield Finding("unknown items", Level.NOTE, text)
 
-    def _scan(self, damage: list[Damage]) -> tuple[TableStats, int]:
+    def _scan(self, damage: list[Damage], odd: list[Damage]) -> tuple[TableStats, int]:
         stats = TableStats(self._table.schema, self._table.clock())
         finder, policies, orphans = OrphanFinder(self._table), Policies(self._table), 0
         for items in self._pages(damage.append):
             damage += filter(None, map(damaged_value, items))
+            odd += filter(None, map(odd_value, items))
             stats.add(items)
             with suppress(Damaged):  # of something that belongs to these items
                 policies.all()  # to be read after the items
@@ -260,6 +264,16 @@ class Doctor:
         some = "; ".join(map(str, damage[:EXAMPLES]))
         text = f"damaged: {len(damage):,}, such as {some}; {RESCUE}"
         return Finding("damage", Level.FAILURE, text)
+
+    def _values(self, odd: list[Damage]) -> Finding:
+        if not odd:
+            return Finding("values", Level.OK, "every value has its type")
+        some = "; ".join(map(str, odd[:EXAMPLES]))
+        text = (
+            f"values of a wrong type: {len(odd):,}, such as {some}; they are shown as text until "
+            "they are written again"
+        )
+        return Finding("values", Level.WARNING, text)
 
     def _versions(self, stats: TableStats) -> Finding:
         if not stats.outdated:

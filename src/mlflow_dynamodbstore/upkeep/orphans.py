@@ -29,6 +29,7 @@ from mlflow_dynamodbstore.keys.section_types import ItemDescription
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.experiment_items import name_of
+from mlflow_dynamodbstore.shared.plain_values import readable_text
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.table.table import Table
@@ -145,6 +146,8 @@ class OrphanFinder:
             record = sealing.read(self._table, run)
         except large_values.LargeValueLost:
             return None  # the summary is unknown, so the entries stay
+        params = record.contents.params
+        record.contents.params = {name: readable_text(value) for name, value in params.items()}
         derived = sealing.derived_keys(str(run["PK"]), record.run_id, record.contents, rules)
         return {key.sk for key in derived if key.sk in entries}
 
