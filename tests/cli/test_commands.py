@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from mlflow.entities import Dataset, DatasetInput
 
 from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, USAGE
 from mlflow_dynamodbstore.keys import ids
@@ -104,6 +105,23 @@ def test_config_refuses_what_no_reader_understands(run, name, value):
 def test_config_list_leaves_out_notes_of_upkeep(run, store):
     store.policies.set(cleanup.POSITION, {"noted": 0})
     assert cleanup.POSITION not in run.json("config", "list")
+
+
+# --- run ----------------------------------------------------------------------------------------
+
+
+def test_what_a_run_has_read_and_produced_is_listed(run, store):
+    run_id = make_run(store)
+    data = Dataset(name="mnist", digest="9f", source_type="s3", source="s3://b")
+    store.log_inputs(run_id, [DatasetInput(data)])
+    models = [store.create_logged_model("0", "iris", run_id).model_id for _ in range(2)]
+    assert run.json("run", "datasets", run_id) == [
+        {"name": "mnist", "digest": "9f", "source_type": "s3"}
+    ]
+    assert {one["model_id"] for one in run.json("run", "models", run_id)} == set(models)
+    assert "mnist" in run("run", "datasets", run_id).stdout
+    assert "iris" in run("run", "models", run_id).stdout
+    run("run", "models", "nothing", code=FAILED)
 
 
 # --- fts and explain ----------------------------------------------------------------------------

@@ -87,7 +87,11 @@ _RUNS = (
         "SK", "R#<run_id>#INPUT_LM#<model_id>", "Model input", runs.run_model_input, (_RUN, _MODEL)
     ),
     Pattern(
-        "SK", "R#<run_id>#LM#<model_name>", "Logged model", runs.run_logged_model, (_RUN, "iris")
+        "SK",
+        "R#<run_id>#LM#<model_name>[#<model_id>]",
+        "Logged model",
+        runs.run_logged_model,
+        (_RUN, "iris"),
     ),
     Pattern("SK", "R#<run_id>#OUTPUT#<model_id>", "Model output", runs.run_output, (_RUN, _MODEL)),
 )

@@ -85,6 +85,7 @@ from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.metrics import Metrics
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.run_data import RunData
+from mlflow_dynamodbstore.tracking.run_models import RunModels
 from mlflow_dynamodbstore.tracking.run_search.search import RunSearch
 from mlflow_dynamodbstore.tracking.runs import Runs
 from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
@@ -366,14 +367,17 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.experiment_deletion = ExperimentDeletion(
             context, self.experiment_lookup, experiment_names, self.run_admission, self.runs
         )
-        self.logged_models = LoggedModels(context, self.experiment_lookup, self.run_lookup)
-        self.logged_model_search = LoggedModelSearch(context, self.experiment_lookup)
+        self.run_models = RunModels(context, self.run_lookup)
+        self.logged_models = LoggedModels(context, self.experiment_lookup, self.run_models)
+        self.logged_model_search = LoggedModelSearch(
+            context, self.experiment_lookup, self.run_models
+        )
         self.metrics = Metrics(context, self.run_admission, self.logged_models)
         self.run_data = RunData(
             context, self.run_admission, self.runs, self.logged_models, self.metrics
         )
         self.history = History(context, self.run_lookup)
-        self.inputs = Inputs(context, self.experiment_lookup, self.run_admission)
+        self.inputs = Inputs(context, self.experiment_lookup, self.run_lookup, self.run_admission)
         self.run_search = RunSearch(context, self.experiment_lookup)
         self.trace_lookup = TraceLookup(context, self.experiment_lookup)
         self.trace_changes = TraceChanges(context, self.trace_lookup)

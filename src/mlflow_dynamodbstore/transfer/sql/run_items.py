@@ -18,7 +18,13 @@ from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION, Rules
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.inputs import DatasetUse, model_input, model_output, number
+from mlflow_dynamodbstore.tracking.inputs import (
+    DatasetUse,
+    model_input,
+    model_output,
+    number,
+    told_apart,
+)
 from mlflow_dynamodbstore.tracking.metrics import DISORDERED
 from mlflow_dynamodbstore.tracking.points import Point, history_item, span_of
 from mlflow_dynamodbstore.tracking.records import (
@@ -127,7 +133,8 @@ class NewRun:
         children = _children(entity, disordered)
         self._children = [{**child, **dated} for child in children]
         uses = _uses(entity)
-        self._links = [item for use in uses for item in (use.entry, use.link().item)]
+        links = [use.link(with_digest=digest).item for use, digest in told_apart(uses)]
+        self._links = [*(use.entry for use in uses), *({**link, **dated} for link in links)]
         self._further: list[Item] = []
         self.own = {**_own_item(entity, now), **dated}
         if entity.values["status"] in TERMINAL_STATUSES:
@@ -144,10 +151,11 @@ class NewRun:
         summary = large_values.store(
             self.place.key, sealing.SUMMARY, contents.to_summary(), ttl=ttl
         )
+        dated: Item = {} if ttl is None else {TTL: ttl}
         derived = sealing.derived_keys(pk, run_id, contents, rules)
         self._further = [
             *(put.item for put in summary.parts),
-            *(sealing.derived_item(key).item for key in derived),
+            *({**sealing.derived_item(key).item, **dated} for key in derived),
         ]
         del self.own["lsi5sk"]
         self.own.update(
@@ -200,7 +208,7 @@ def _children(entity: Entity, disordered: Collection[str] = ()) -> list[Item]:
     run, values = _place(entity), entity.values
     latest = values["latest_metrics"]
     used = [
-        *(use.input().item for use in _uses(entity)),
+        *(use.input(0, with_digest=digest).item for use, digest in told_apart(_uses(entity))),
         *(model_input(run, model_id) for model_id in values["model_inputs"]),
         *(
             model_output(run, LoggedModelOutput(model_id, step))
