@@ -106,3 +106,17 @@ class TestDatasetEntities:
             experiment_id, _, dataset_hash = link["dataset"].partition("/")
             assert experiment_id == "0"
             assert f"D#{dataset_hash}" in stored
+
+
+class TestCoreEntities:
+    def test_reversed_name(self, home: Home):
+        """`E#NAME_REV`: the name spelled backwards, in GSI5 among those of its workspace."""
+        experiment_id = home.store.create_experiment("nlp #1")
+        row = home.item(f"EXP#{experiment_id}", "E#NAME_REV")
+        assert row is not None
+        assert row["value"] == "1# pln"
+        assert (row["gsi5pk"], row["gsi5sk"]) == ("WS#default#EXP_REV", "1%23%20pln")
+        home.store.rename_experiment(experiment_id, "vision")
+        row = home.item(f"EXP#{experiment_id}", "E#NAME_REV")
+        assert row is not None
+        assert (row["value"], row["gsi5sk"]) == ("noisiv", "noisiv")

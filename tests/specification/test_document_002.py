@@ -7,10 +7,72 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from mlflow.entities import ExperimentTag
+
+from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
 from tests.specification.rows import Home
 from tests.specification.test_document_000 import EXPERIMENT, new_run, used
+
+
+class TestExperiments:
+    def test_search_experiments_by_the_end_of_their_names(self, home: Home):
+        """Query on GSI5 with the reversed end, whatever else the workspace holds."""
+        for n in range(20):
+            home.store.create_experiment(f"trial {n} v{n % 5}")
+        assert names(home, "name LIKE '%v3'") == {f"trial {n} v3" for n in (3, 8, 13, 18)}
+        home.time.sleep(2 * HOUR)
+        with home.recorded() as made:
+            assert names(home, "name LIKE '%v3'") == {f"trial {n} v3" for n in (3, 8, 13, 18)}
+        queries = [one for one in made if one.operation == "Query" and one.partition != "CONFIG"]
+        assert {(one.partition, one.index) for one in queries} == {
+            ("WS#default#EXP_REV", "GSI5"),
+            ("WORKSPACE#default", "LSI2"),
+        }
+        assert all(one.between[0] == "3v" for one in queries if one.index == "GSI5")
+        (read,) = [one for one in made if one.operation == "BatchGetItem"]
+        assert len(read.keys) == 4
+
+    def test_names_of_older_releases_are_found_by_their_ends(self, home: Home):
+        """They are in neither index; the searches that list all names add them."""
+        for name in ("one v3", "two v3"):
+            make_old(home, home.store.create_experiment(name), name)
+        for _ in range(3):
+            assert names(home, "name LIKE '%v3'") == {"one v3", "two v3"}
+        make_old(home, home.store.create_experiment("late v3"), "late v3")
+        home.time.sleep(25 * HOUR)
+        for _ in range(3):
+            assert names(home, "name LIKE '%v3'") == {"one v3", "two v3", "late v3"}
+        assert home.item("WORKSPACE#default", "EXPNAME#late%20v3")["lsi2sk"]  # type: ignore[index]
+
+    @pytest.mark.parametrize(
+        "filter_string", ["name LIKE '%v3' AND tags.a = 'b'", "name LIKE '%3'"]
+    )
+    def test_the_end_of_a_name_is_one_term_among_others(self, home: Home, filter_string: str):
+        home.store.create_experiment("one v3", tags=[ExperimentTag("a", "b")])
+        renamed = home.store.create_experiment("two v3")
+        names(home, "name LIKE '%v3'")
+        home.store.rename_experiment(renamed, "two v4")
+        assert names(home, filter_string) == {"one v3"}
+        assert names(home, "name LIKE '%v4'") == {"two v4"}
+
+
+HOUR = 3600
+
+
+def names(home: Home, filter_string: str) -> set[str]:
+    return {one.name for one in home.store.search_experiments(filter_string=filter_string)}
+
+
+def make_old(home: Home, experiment_id: str, name: str) -> None:
+    """Give an experiment's items the form of a release before the indexes of reversed names."""
+    guard = access_keys.experiment_name_guard(name)
+    home.table.update(guard, Update(remove=("lsi2sk",)))
+    reversed_name = Key(f"EXP#{experiment_id}", "E#NAME_REV")
+    home.table.update(reversed_name, Update(remove=("gsi5pk", "gsi5sk")))
 
 
 class TestDatasets:

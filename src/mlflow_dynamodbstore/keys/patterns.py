@@ -325,6 +325,13 @@ _GLOBAL = tuple(
         ),
         (
             "gsi5",
+            "Reversed name",
+            indexes.gsi5_reversed_name,
+            ("nlp",),
+            ("WS#<workspace>#EXP_REV", "<reversed_name>"),
+        ),
+        (
+            "gsi5",
             "Registered model",
             indexes.gsi5_model,
             ("iris",),
@@ -348,6 +355,9 @@ _LOCAL = (
     Pattern("lsi1sk", "T#<time>#<trace_id>", "Trace", indexes.lsi1_trace, (_TRACE, _TIME)),
     Pattern("lsi2sk", "R#<time>#<run_id>", "Run", indexes.lsi2_run, (_RUN, _TIME)),
     Pattern("lsi2sk", "T#<time>#<trace_id>", "Trace", indexes.lsi2_trace, (_TRACE, _TIME)),
+    Pattern(
+        "lsi2sk", "N#<time>#<experiment_id>", "Experiment name", indexes.lsi2_named, ("7", _TIME)
+    ),
     Pattern(
         "lsi3sk", "<status>#<time>#<run_id>", "Run", indexes.lsi3_run, (_RUN, "RUNNING", _TIME)
     ),

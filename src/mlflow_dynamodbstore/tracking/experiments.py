@@ -149,8 +149,8 @@ class Experiments:
             self.table.transact(
                 [
                     Put(new.meta(), condition=ABSENT),
-                    Put(new.entry(), condition=ABSENT),
-                    Put(name_rev_item(new.experiment_id, new.name)),
+                    Put(new.entry(self.context.now_ms()), condition=ABSENT),
+                    Put(new.name_rev()),
                 ]
             )
         except TransactionCancelled as error:
@@ -184,12 +184,13 @@ class Experiments:
         entry = entry_item(
             new_name,
             workspace,
+            experiment_id,
             {
-                "experiment_id": experiment_id,
                 "lifecycle": ACTIVE,
                 "creation_time": meta["creation_time"],
                 "last_update_time": now,
             },
+            now_ms=self.context.now_ms(),
         )
         writes: list[TransactWrite] = [
             Patch(
@@ -205,7 +206,7 @@ class Experiments:
                 condition=Attr("name").eq(meta["name"]) & IS_ACTIVE,
             ),
             Put(entry, condition=ABSENT | names_experiment(experiment_id)),
-            Put(name_rev_item(experiment_id, new_name)),
+            Put(name_rev_item(experiment_id, new_name, workspace)),
         ]
         if new_name != meta["name"]:
             writes.append(Delete(entry_key(meta)))

@@ -83,6 +83,7 @@ from mlflow_dynamodbstore.tracking.inputs import Inputs
 from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.metrics import Metrics
+from mlflow_dynamodbstore.tracking.reversed_names import ReversedNames
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.run_data import RunData
 from mlflow_dynamodbstore.tracking.run_models import RunModels
@@ -353,7 +354,11 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.workspaces_in_use = WorkspacesInUse(context.table)
         self.workspace_mode = WorkspaceMode(context)
         self.experiment_search = ExperimentSearch(
-            context, self.experiment_lookup, experiment_names, self.workspace_mode
+            context,
+            self.experiment_lookup,
+            experiment_names,
+            ReversedNames(context),
+            self.workspace_mode,
         )
         self.experiments = Experiments(
             context,
