@@ -55,10 +55,11 @@ def test_ttl_cleanup_previews_and_cleans(run, store):
     make_run(store)
     key = orphan(store)
     preview = run.json("ttl", "cleanup", "--dry-run")
-    assert (preview["found"], preview["removed"]) == ({"Run tag": 1}, 0)
+    assert (preview["found"], preview["dated"], preview["removed"]) == ({"Run tag": 1}, 0, 0)
     assert "nothing was changed" in run("ttl", "cleanup", "--dry-run").stdout
     assert store.table.get(key) is not None
-    assert "1 orphans removed" in run("ttl", "cleanup", "--segments", "3").stdout
+    said = run("ttl", "cleanup", "--segments", "3").stdout
+    assert "1 orphans dated, for the storage to delete, 0 removed" in " ".join(said.split())
     assert store.table.get(key) is None
     assert run.json("ttl", "cleanup", "--restart")["orphans"] == 0
 

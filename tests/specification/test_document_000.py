@@ -15,7 +15,11 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.specification.rows import Home
+from tests.stores import ARTIFACTS
 
 EXPERIMENT = "EXP#0"
 
@@ -120,3 +124,32 @@ class TestCoreEntities:
         row = home.item(f"EXP#{experiment_id}", "E#NAME_REV")
         assert row is not None
         assert (row["value"], row["gsi5sk"]) == ("noisiv", "noisiv")
+
+
+class TestWorkspacePartition:
+    def test_workspace_metadata_of_default(self, home: Home):
+        """`WORKSPACE#default`, `WS#META`: there from the first opening on."""
+        row = home.item("WORKSPACE#default", "WS#META")
+        assert row is not None
+        assert row["description"] == "Default workspace"
+
+    def test_workspace_metadata_of_default_in_an_older_table(self, home: Home):
+        """A table that was filled before gets the item when it is opened again, and keeps it."""
+        key = Key("WORKSPACE#default", "WS#META")
+        home.table.delete(key)
+        DynamoDBTrackingStore("", ARTIFACTS, table=home.table)
+        assert home.item(*key) is not None
+        home.table.update(key, Update(set={"description": "ours"}))
+        DynamoDBTrackingStore("", ARTIFACTS, table=home.table)
+        row = home.item(*key)
+        assert row is not None
+        assert row["description"] == "ours"
+
+
+class TestConfigPartition:
+    def test_configuration_entry(self, home: Home):
+        """`CONFIG`, `CFG#<key>`."""
+        home.store.policies.set("primary_metric", "auc")
+        row = home.item("CONFIG", "CFG#primary_metric")
+        assert row is not None
+        assert row["value"] == "auc"

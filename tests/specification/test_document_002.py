@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from mlflow.entities import ExperimentTag
+from mlflow.entities import ExperimentTag, Workspace
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
-from tests.specification.rows import Home
+from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+from tests.specification.rows import Home, Request
 from tests.specification.test_document_000 import EXPERIMENT, new_run, used
 
 
@@ -168,3 +169,49 @@ def pages(home: Home, experiments: list[str], terms: str, order: Any) -> list[st
         token = page.token
         if not token:
             return found
+
+
+class TestConfiguration:
+    def test_get_config_value(self, home: Home):
+        """GetItem: PK=CONFIG, SK=CFG#<key>."""
+        home.store.policies.set("primary_metric", "auc")
+        with home.recorded() as made:
+            assert home.store.policies.read("primary_metric") == "auc"
+            assert home.store.policies.stored("trace_retention_days") is None
+        assert made == [
+            Request("GetItem", (Key("CONFIG", f"CFG#{name}"),))
+            for name in ("primary_metric", "trace_retention_days")
+        ]
+
+    def test_set_config_value(self, home: Home):
+        """PutItem: PK=CONFIG, SK=CFG#<key>."""
+        with home.recorded() as made:
+            home.store.policies.set("primary_metric", "auc")
+        assert made == [Request("PutItem", (Key("CONFIG", "CFG#primary_metric"),))]
+
+    def test_list_all_config(self, home: Home):
+        """Query: PK=CONFIG, SK in CFG#."""
+        home.store.policies.set("primary_metric", "auc")
+        with home.recorded() as made:
+            assert home.store.policies.all()["primary_metric"] == "auc"
+        assert made == [Request("Query", (), None, "CONFIG", ("CFG#", "CFG$"))]
+
+
+class TestWorkspace:
+    def test_get_workspace(self, home: Home):
+        """GetItem: PK=WORKSPACE#<name>, SK=WS#META."""
+        workspaces = DynamoDBWorkspaceStore("", table=home.table)
+        with home.recorded() as made:
+            assert workspaces.get_workspace("default").description == "Default workspace"
+        assert made == [Request("GetItem", (Key("WORKSPACE#default", "WS#META"),))]
+
+    def test_create_and_update_workspace(self, home: Home):
+        """PutItem: PK=WORKSPACE#<name>, SK=WS#META; a change is an UpdateItem of the same item."""
+        workspaces = DynamoDBWorkspaceStore("", table=home.table)
+        own = Key("WORKSPACE#team", "WS#META")
+        with home.recorded() as made:
+            workspaces.create_workspace(Workspace("team", "ours"))
+        assert Request("PutItem", (own,)) in made
+        with home.recorded() as made:
+            workspaces.update_workspace(Workspace("team", "theirs"))
+        assert made == [Request("UpdateItem", (own,))]

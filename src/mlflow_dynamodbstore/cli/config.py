@@ -43,7 +43,7 @@ def list_(options: TableOptions, json: bool) -> None:
 def get(options: TableOptions, name: str, json: bool) -> None:
     """Print the value of one setting."""
     setting(name)
-    value = options.policies().get(name)
+    value = options.policies().read(name)
     if json:
         output.as_json({name: value})
     else:

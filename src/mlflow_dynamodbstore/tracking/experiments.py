@@ -45,9 +45,9 @@ from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
-from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, default_workspace
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, TransactWrite
-from mlflow_dynamodbstore.table.errors import TransactionCancelled
+from mlflow_dynamodbstore.table.errors import AccessDenied, ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.versions import upgrade_of
@@ -288,7 +288,11 @@ class Experiments:
             if in_default
             else access_keys.experiment_name_guard(name, workspace)
         )
-        if (found := self.table.get(known)) is not None:
+        own = access_keys.workspace_key(DEFAULT_WORKSPACE)
+        read = self.table.get_many((known, own))
+        if own not in read:
+            self._create_default_workspace()
+        if (found := read.get(known)) is not None:
             if in_default:
                 self.experiment_lookup.note(found)
             return
@@ -307,6 +311,15 @@ class Experiments:
         except MlflowException:
             if self.table.get(known) is None:
                 raise
+
+    def _create_default_workspace(self) -> None:
+        """Write the item of the default workspace, unless it exists or the caller may only read."""
+        try:
+            self.table.put(default_workspace(), condition=ABSENT)
+        except ConditionFailed:
+            return  # another process wrote it
+        except AccessDenied as error:
+            _logger.debug("the default workspace has no item yet: %s", error)
 
 
 def _name_is_taken(name: str) -> MlflowException:

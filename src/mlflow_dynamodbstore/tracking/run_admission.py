@@ -29,6 +29,7 @@ class RunAdmission:
         self, context: Context, experiment_lookup: ExperimentLookup, run_lookup: RunLookup
     ) -> None:
         self.table = context.table
+        self.policies = context.policies
         self.experiment_lookup = experiment_lookup
         self.run_lookup = run_lookup
         self._admitted: BoundedCache[str, RunPlace] = BoundedCache(seconds=ADMISSION_SECONDS)
@@ -68,4 +69,4 @@ class RunAdmission:
             check_run_is_active(run_id, item)
         sealing.reopen(self.table, run_id, item)
         if deleted and TTL in item:
-            date_children(self.table, run, item[TTL])
+            date_children(self.table, run, item[TTL], self.policies.sealing_rules())

@@ -48,7 +48,7 @@ from mlflow_dynamodbstore.tracking.records import (
     run_info,
 )
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
-from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_children, redate_children
+from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_run, redate_run
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/R")
 DELETE_PAGE = 500
@@ -218,9 +218,9 @@ class Runs:
         facts = self.run_lookup.facts(run_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         # The run first: from now on writers are refused, so the next step sees all its items.
-        self._mark_deleted(facts, ttl)
+        item = self._mark_deleted(facts, ttl)
         if ttl is not None:
-            date_children(self.table, facts.place, ttl)
+            date_run(self.table, item, ttl, self.policies.sealing_rules())
         self.context.events.run_deleted(run_id)
 
     def restore_run(self, run_id: str) -> None:
@@ -244,7 +244,7 @@ class Runs:
             self._item_at_refusal(facts.place, error)
             return  # it is active
         if item is not None and TTL in item:
-            redate_children(self.table, facts.place, None)
+            redate_run(self.table, item, None, self.policies.sealing_rules())
         still_marked = Attr(RESTORING).eq(token)
         try:
             self.table.update(key, _update_to_active(facts), condition=still_marked)
@@ -252,7 +252,8 @@ class Runs:
             self._item_at_refusal(facts.place, error)
             raise
 
-    def _mark_deleted(self, facts: RunFacts, ttl: int | None) -> None:
+    def _mark_deleted(self, facts: RunFacts, ttl: int | None) -> Item:
+        """Give a run the stage and the expiry of a deleted one; returns it as it is now."""
         run, stage = facts.place, LifecycleStage.DELETED
         changes: Item = {
             "lifecycle": stage,
@@ -263,11 +264,15 @@ class Runs:
             changes[TTL] = ttl
         update = Update(set=changes, remove=(RESTORING,))
         try:
-            self.table.update(run.key, update, condition=Attr("lifecycle").exists())
+            item = self.table.update(
+                run.key, update, condition=Attr("lifecycle").exists(), returns="new"
+            )
         except ConditionFailed as error:
             self._item_at_refusal(run, error)
             raise
         self.run_admission.forget(run.run_id)
+        assert item is not None
+        return item
 
     def _item_at_refusal(self, run: RunPlace, refused: ConditionFailed) -> Item:
         """The run as it was when a change was refused; raises MLflow's error when it is gone."""

@@ -37,7 +37,7 @@ from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError, damaged_item
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Key, Value
+from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking.records import (
     LIVE,
     SEALED,
@@ -154,8 +154,11 @@ def _try_to_seal(table: Table, item: Item, rules: Rules) -> None:
 
 
 def should_seal(table: Table, item: Item) -> bool:
-    """Whether a live run has been idle for so long that a reader may seal it."""
-    if item["state"] == SEALED:
+    """Whether a live run has been idle for so long that a reader may seal it.
+
+    A run that expires is not sealed any more: its search entries would have to expire with it.
+    """
+    if item["state"] == SEALED or TTL in item:
         return False
     patience = REST_BEFORE_SEALING if item["status"] in TERMINAL_STATUSES else IDLE_BEFORE_SEALING
     opened = item.get("opened", 0)
@@ -188,7 +191,7 @@ def finish(table: Table, marked: Item, rules: Rules) -> bool:
     """
     key, run_id = table.schema.key_of(marked), run_id_of(marked)
     contents = RunContents.from_children(children(table, key, run_id))
-    before = _published(table, marked)
+    before = published(table, marked)
     summary = large_values.store(key, SUMMARY, contents.to_summary())
     derived = set(derived_keys(key.pk, run_id, contents, rules))
     known = set(derived_keys(key.pk, run_id, before, rules)) if before else set()
@@ -228,7 +231,7 @@ def lsi5_entry(run_id: str, contents: RunContents, primary_metric: str | None) -
     return {"lsi5sk": index_keys.lsi5_run(run_id, name, contents.metrics[name][0])}
 
 
-def _published(table: Table, item: Item) -> RunContents | None:
+def published(table: Table, item: Item) -> RunContents | None:
     """The contents of a run's last summary, from which its RANK items were made."""
     if SUMMARY not in item:
         return None
@@ -241,8 +244,7 @@ def _published(table: Table, item: Item) -> RunContents | None:
 def derived_keys(pk: str, run_id: str, contents: RunContents, rules: Rules) -> Iterable[Key]:
     """The RANK items of a run's latest metrics and params, and the FTS items of its texts.
 
-    A deleted run keeps them: a search reads the run itself and sees its stage, and a restored
-    one needs nothing written again.
+    A deleted run keeps them until it expires: a search reads the run itself and sees its stage.
     """
     for name, (value, _, _) in contents.metrics.items():
         yield Key(pk, rank_keys.metric_rank(name, value, run_id))
