@@ -5,18 +5,23 @@ Each test makes one call and looks at the requests that it made.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from mlflow.entities import ExperimentTag, Workspace
+from mlflow.entities import ExperimentTag, Metric, Param, RunStatus, RunTag, Workspace
 
+from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 from tests.specification.rows import Home, Request
-from tests.specification.test_document_000 import EXPERIMENT, new_run, used
+from tests.specification.test_document_000 import EXPERIMENT, finish, new_run, used
 
 
 class TestExperiments:
@@ -215,3 +220,211 @@ class TestWorkspace:
         with home.recorded() as made:
             workspaces.update_workspace(Workspace("team", "theirs"))
         assert made == [Request("UpdateItem", (own,))]
+
+
+class TestExperimentItems:
+    def test_get_experiment_by_id(self, home: Home):
+        """GetItem: PK=EXP#<id>, SK=E#META."""
+        experiment_id = home.store.create_experiment("nlp")
+        with home.recorded() as made:
+            home.store.get_experiment(experiment_id)
+        assert made == [Request("GetItem", (Key(f"EXP#{experiment_id}", "E#META"),))]
+
+    def test_get_experiment_by_name(self, home: Home):
+        """By the guard of the name, consistently, instead of GSI3: see 0123."""
+        experiment_id = home.store.create_experiment("nlp")
+        with home.recorded() as made:
+            home.store.get_experiment_by_name("nlp")
+        assert made == [
+            Request("GetItem", (Key("WORKSPACE#default", "EXPNAME#nlp"),)),
+            Request("GetItem", (Key(f"EXP#{experiment_id}", "E#META"),)),
+        ]
+        query = Query(index_keys.experiment_name("nlp"), index="GSI3")
+        (found,) = home.table.items(query)
+        assert found["PK"] == f"EXP#{experiment_id}"
+
+    def test_list_experiments_in_workspace_and_by_name(self, home: Home):
+        """By the guards, consistently, instead of GSI2 and GSI5, which have the same: see 0123."""
+        made_ids = {home.store.create_experiment(name) for name in ("b", "a")}
+        with home.recorded() as made:
+            home.store.search_experiments(order_by=["name"])
+        listing = made[0]
+        assert (listing.operation, listing.partition) == ("Query", "WORKSPACE#default")
+        assert listing.between == ("EXPNAME#", "EXPNAME$")
+        listed = home.table.items(Query(index_keys.workspace_experiments(), index="GSI2"))
+        assert {str(item["PK"]) for item in listed} == {f"EXP#{n}" for n in (*made_ids, "0")}
+        named = home.table.items(Query(index_keys.experiment_list(), index="GSI5"))
+        assert [item["gsi5sk"] for item in named] == ["Default", "a", "b"]
+
+    def test_create_experiment(self, home: Home):
+        """One transaction: E#META on the condition that it and its name are new."""
+        with home.recorded() as made:
+            experiment_id = home.store.create_experiment("nlp")
+        (write,) = [one for one in made if one.operation == "TransactWriteItems"]
+        assert set(write.keys) == {
+            Key(f"EXP#{experiment_id}", "E#META"),
+            Key(f"EXP#{experiment_id}", "E#NAME_REV"),
+            Key("WORKSPACE#default", "EXPNAME#nlp"),
+        }
+
+    def test_delete_and_restore_experiment(self, home: Home):
+        """An update of E#META, with the guard of its name."""
+        experiment_id = home.store.create_experiment("nlp")
+        own = {Key(f"EXP#{experiment_id}", "E#META"), Key("WORKSPACE#default", "EXPNAME#nlp")}
+        for call in (home.store.delete_experiment, home.store.restore_experiment):
+            with home.recorded() as made:
+                call(experiment_id)
+            (write,) = [one for one in made if one.operation == "TransactWriteItems"]
+            assert set(write.keys) == own
+
+    def test_set_experiment_tag(self, home: Home):
+        """Put of E#TAG#<key>, together with the copy on E#META."""
+        with home.recorded() as made:
+            home.store.set_experiment_tag("0", ExperimentTag("team", "blue"))
+        (write,) = [one for one in made if one.operation == "TransactWriteItems"]
+        assert set(write.keys) == {Key(EXPERIMENT, "E#META"), Key(EXPERIMENT, "E#TAG#team")}
+
+
+class TestRuns:
+    def test_get_run_by_id(self, home: Home):
+        """GetItem alone: our ids name their experiment. GSI1 has it, for ids from elsewhere."""
+        run_id = new_run(home)
+        finish(home, run_id)
+        with home.recorded() as made:
+            home.store.get_run(run_id)
+        assert made == [Request("GetItem", (Key(EXPERIMENT, f"R#{run_id}"),))]
+        (found,) = home.table.items(Query(index_keys.run_locator(run_id), index="GSI1"))
+        assert found["gsi1sk"] == "EXP#0"
+
+    def test_create_run(self, home: Home):
+        """PutItem: PK=EXP#<id>, SK=R#<run_id>, after its tags."""
+        with home.recorded() as made:
+            run_id = new_run(home, team="blue")
+        written = [key.sk for one in made if one.operation == "PutItem" for key in one.keys]
+        assert set(written[:-1]) == {f"R#{run_id}#TAG#mlflow.runName", f"R#{run_id}#TAG#team"}
+        assert written[-1] == f"R#{run_id}"
+
+    def test_update_run_info(self, home: Home):
+        """UpdateItem: PK=EXP#<id>, SK=R#<run_id>."""
+        run_id = new_run(home)
+        with home.recorded() as made:
+            home.store.update_run_info(run_id, RunStatus.SCHEDULED, None, None)
+        assert [one.operation for one in made] == ["UpdateItem"]
+        assert made[0].keys == (Key(EXPERIMENT, f"R#{run_id}"),)
+
+    def test_delete_and_restore_run(self, home: Home):
+        """UpdateItem of R#<run_id> first, and last when it is restored."""
+        run_id = new_run(home)
+        own = Request("UpdateItem", (Key(EXPERIMENT, f"R#{run_id}"),))
+        with home.recorded() as made:
+            home.store.delete_run(run_id)
+        assert made[0] == own
+        with home.recorded() as made:
+            home.store.restore_run(run_id)
+        assert (made[0], made[-1]) == (own, own)
+
+    @pytest.mark.parametrize(
+        ("arguments", "index", "begins"),
+        [
+            (("", 1), "LSI1", "ACTIVE#"),
+            (("", 2), "LSI1", "DELETED#"),
+            (("attributes.status = 'FAILED'", 1), "LSI3", "FAILED#"),
+            (("attributes.run_name = 'night-owl'", 1), "LSI4", "R#night-owl#"),
+        ],
+        ids=["active", "deleted", "status", "name"],
+    )
+    def test_runs_by_lifecycle_status_and_name(
+        self, home: Home, arguments: tuple[str, int], index: str, begins: str
+    ):
+        """Queries on LSI1, LSI3 and LSI4."""
+        home.needs_fetches()
+        for n in range(40):
+            run_id = new_run(home)
+            home.store.update_run_info(run_id, RunStatus.FINISHED, 2_000, f"run {n}" if n else None)
+        with home.recorded() as made:
+            home.store.search_runs(["0"], *arguments, 2)
+        queried = [one for one in made if one.index == index]
+        assert queried
+        assert all(one.partition == EXPERIMENT for one in queried)
+        assert any(one.between[0].startswith(begins) for one in queried)
+
+
+class TestRunData:
+    def test_log_param_and_set_tag(self, home: Home):
+        """PutItem: SK=R#<run_id>#PARAM#<key> and R#<run_id>#TAG#<key>."""
+        run_id = new_run(home)
+        with home.recorded() as made:
+            home.store.log_param(run_id, Param("lr", "0.1"))
+            home.store.set_tag(run_id, RunTag("team", "blue"))
+        written = [key.sk for one in made if one.operation == "PutItem" for key in one.keys]
+        assert written == [f"R#{run_id}#PARAM#lr", f"R#{run_id}#TAG#team"]
+
+    def test_get_all_params_and_tags_of_a_live_run(self, home: Home):
+        """Query: one range from R#<run_id>#OUTPUT to R#<run_id>#TAG, around the history."""
+        run_id = new_run(home, team="blue")
+        home.store.log_param(run_id, Param("lr", "0.1"))
+        with home.recorded() as made:
+            run = home.store.get_run(run_id)
+        assert run.data.params == {"lr": "0.1"}
+        ranges = [one.between for one in made if one.operation == "Query"]
+        assert (f"R#{run_id}#OUTPUT#", f"R#{run_id}#TAG$") in ranges
+
+
+class TestSearchAndRanking:
+    def test_search_runs_by_metric_and_param_value(self, home: Home):
+        """Query: SK in RANK#m#<key># and RANK#p#<key>#."""
+        for n in range(60):
+            run_id = new_run(home)
+            metrics = [Metric("auc", n / 60, 1_000, 0), Metric("other", 1.0, 1_000, 0)]
+            home.store.log_batch(run_id, metrics, [Param("lr", str(n))], [])
+            finish(home, run_id)
+        for terms, begins in (
+            ("metrics.other > 5", "RANK#m#other#"),
+            ("params.lr = '7'", "RANK#p#lr#7#"),
+        ):
+            with home.recorded() as made:
+                home.store.search_runs(["0"], terms, 1, 10)
+            ranges = [one.between[0] for one in made if one.operation == "Query" and one.between]
+            assert [low for low in ranges if low.startswith(begins)], ranges
+
+
+class TestModelRegistry:
+    def test_models_versions_tags_and_aliases_by_their_keys(self, home: Home):
+        """Items of RM#<name>; a list reads the guards of names instead of GSI5: see 0123."""
+        registry = DynamoDBRegistryStore("", table=home.table)
+        registry.create_registered_model("iris")
+        registry.create_model_version("iris", "s3://m", None)
+        registry.set_registered_model_alias("iris", "champion", "1")
+        calls: dict[str, Callable[[], object]] = {
+            "model": lambda: registry.get_registered_model("iris"),
+            "version": lambda: registry.get_model_version("iris", "1"),
+            "alias": lambda: registry.get_model_version_by_alias("iris", "champion"),
+        }
+        for what, call in calls.items():
+            with home.recorded() as made:
+                call()
+            asked = {key.pk for one in made for key in one.keys}
+            asked |= {one.partition for one in made if one.partition}
+            assert asked == {"RM#iris"}, what
+            assert len(made) == 1, what
+        with home.recorded() as made:
+            registry.search_registered_models()
+        assert [(one.operation, one.partition) for one in made] == [("Query", "WORKSPACE#default")]
+        (named,) = home.table.items(Query(index_keys.model_list(), index="GSI5"))
+        assert named["gsi5sk"] == "iris"
+
+
+class TestAuthorization:
+    def test_check_and_list_permissions(self, home: Home):
+        """U#PERM# of the user by its key; those of an experiment by GRANT#, as GSI4 tells later."""
+        auth = DynamoDBAuthStore("", table=home.table)
+        auth.create_user("ada", "a long enough password")
+        auth.create_experiment_permission("7", "ada", "READ")
+        with home.recorded() as made:
+            auth.get_user("ada")
+        assert Request("GetItem", (Key("USER#ada", "U#META"),)) in made
+        (listed,) = home.rows("GRANT#experiment#7")
+        assert listed == "USER#default#ada"
+        query = Query(index_keys.experiment_permissions("7"), index="GSI4")
+        (found,) = home.table.items(query)
+        assert (found["PK"], found["SK"]) == ("USER#ada", "U#PERM#7")

@@ -27,7 +27,7 @@ LIMITS = {
     "get_run (finished)": (2, 2, 0),
     "get_metric_history, 1,000 points": (1, 20, 0),
     "get_metric_history, 10,000 points": (3, 200, 0),
-    # One request more than the first target: the RANK items expire with the run (ADR 0111).
+    # One request more than the first target: the RANK items expire with the run (ADR 0121).
     "delete_run + restore_run": (15, 10, 180),
     "search_runs, default order, 100": (3, 120, 0),
     "search_runs, top 50 by a metric": (5, 80, 0),
