@@ -33,6 +33,8 @@ ARGUMENTS = {
     "gateway rotate-key": ["--new-passphrase", "a new and long passphrase"],
     "primary-metric backfill": [],
     "primary-metric show": [],
+    "run datasets": ["0197c9b4"],
+    "run models": ["0197c9b4"],
     "stats": [],
     "tag backfill": [],
     "tag list": [],

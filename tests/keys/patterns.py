@@ -86,7 +86,11 @@ _RUNS = (
         "SK", "R#<run_id>#INPUT_LM#<model_id>", "Model input", runs.run_model_input, (_RUN, _MODEL)
     ),
     Pattern(
-        "SK", "R#<run_id>#LM#<model_name>", "Logged model", runs.run_logged_model, (_RUN, "iris")
+        "SK",
+        "R#<run_id>#LM#<model_name>[#<model_id>]",
+        "Logged model",
+        runs.run_logged_model,
+        (_RUN, "iris"),
     ),
     Pattern("SK", "R#<run_id>#OUTPUT#<model_id>", "Model output", runs.run_output, (_RUN, _MODEL)),
 )
@@ -320,6 +324,13 @@ _GLOBAL = tuple(
         ),
         (
             "gsi5",
+            "Reversed name",
+            indexes.gsi5_reversed_name,
+            ("nlp",),
+            ("WS#<workspace>#EXP_REV", "<reversed_name>"),
+        ),
+        (
+            "gsi5",
             "Registered model",
             indexes.gsi5_model,
             ("iris",),
@@ -343,6 +354,9 @@ _LOCAL = (
     Pattern("lsi1sk", "T#<time>#<trace_id>", "Trace", indexes.lsi1_trace, (_TRACE, _TIME)),
     Pattern("lsi2sk", "R#<time>#<run_id>", "Run", indexes.lsi2_run, (_RUN, _TIME)),
     Pattern("lsi2sk", "T#<time>#<trace_id>", "Trace", indexes.lsi2_trace, (_TRACE, _TIME)),
+    Pattern(
+        "lsi2sk", "N#<time>#<experiment_id>", "Experiment name", indexes.lsi2_named, ("7", _TIME)
+    ),
     Pattern(
         "lsi3sk", "<status>#<time>#<run_id>", "Run", indexes.lsi3_run, (_RUN, "RUNNING", _TIME)
     ),

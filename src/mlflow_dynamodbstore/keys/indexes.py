@@ -24,7 +24,9 @@ from mlflow_dynamodbstore.keys.base import (
     children,
     in_workspace,
     join,
+    key_text,
     pieces_of,
+    starting,
     starting_text,
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, certain_prefix, ordered_float, ordered_time
@@ -131,6 +133,21 @@ def gsi5_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     return {"gsi5pk": in_workspace("RM_LIST", workspace), "gsi5sk": bounded(name, LONE_NAME)}
 
 
+def gsi5_reversed_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """The reversed name of an experiment in the list of its workspace."""
+    return {"gsi5pk": reversed_names(workspace), "gsi5sk": bounded(name[::-1], LONE_NAME)}
+
+
+def reversed_names(workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI5 that lists a workspace's experiments by their reversed names."""
+    return join("WS", bounded(workspace, WORKSPACE), "EXP_REV")
+
+
+def names_ending(text: str) -> Range:
+    """In GSI5: the reversed names of names that end with a text; for a long text, others too."""
+    return starting(certain_prefix(bounded(text[::-1], LONE_NAME), LONE_NAME))
+
+
 # --- LSI1 to LSI5: runs, logged models and traces of an experiment -------------------------------
 
 
@@ -157,6 +174,23 @@ def lsi2_run(run_id: str, start_time: int | None) -> str:
 def lsi2_trace(trace_id: str, request_time: int | None) -> str:
     """A trace by request time."""
     return join("T", _timed(request_time, trace_id))
+
+
+def lsi2_named(experiment_id: str, time_ms: int) -> str:
+    """The guard of an experiment's name by the time the experiment got the name."""
+    return join("N", _timed(time_ms, experiment_id))
+
+
+def named_since(time_ms: int) -> Range:
+    """In LSI2 of a workspace: the guards of the names that experiments got from a time on."""
+    return _in_time("N", time_ms, None)
+
+
+def named_experiment(lsi2sk: str) -> str:
+    """The experiment that a guard in LSI2 names."""
+    experiment_id = key_text(pieces_of(lsi2sk, "N")[1])
+    assert experiment_id is not None  # ids are short
+    return experiment_id
 
 
 def lsi3_run(run_id: str, status: str, start_time: int | None) -> str:

@@ -43,6 +43,9 @@ LONG_TAGS = "long_tags"
 TAGS_REVISION = "tags_revision"
 """Attribute of META: counts the changes of tags."""
 
+NAMED_AT = "lsi2sk"
+"""Attribute of an entry: when the experiment got its name. Entries of older releases lack it."""
+
 MAX_INLINE_TAG = 1024
 MAX_INLINE_TAGS = 200 * 1024
 
@@ -92,10 +95,14 @@ class NewExperiment:
             **inline(self.tags, self.holds_tag),
         }
 
-    def entry(self) -> Item:
-        """The guard of its name."""
-        attributes = {"experiment_id": self.experiment_id, **self._listed()}
-        return entry_item(self.name, self.workspace, attributes)
+    def entry(self, now_ms: int) -> Item:
+        """The guard of its name, taken now."""
+        return entry_item(
+            self.name, self.workspace, self.experiment_id, self._listed(), now_ms=now_ms
+        )
+
+    def name_rev(self) -> Item:
+        return name_rev_item(self.experiment_id, self.name, self.workspace)
 
     def tag_items(self) -> list[Item]:
         return [tag_item(self.key.pk, key, value) for key, value in self.tags.items()]
@@ -146,10 +153,23 @@ class ExperimentEntry:
 # --- entries ------------------------------------------------------------------------------------
 
 
-def entry_item(name: str, workspace: str, attributes: Mapping[str, Value]) -> Item:
-    """The guard of a name, with what it says about the experiment."""
+def entry_item(
+    name: str,
+    workspace: str,
+    experiment_id: str,
+    attributes: Mapping[str, Value],
+    *,
+    now_ms: int,
+) -> Item:
+    """The guard of a name that is taken now, with what it says about the experiment."""
     key = access_keys.experiment_name_guard(name, workspace)
-    item: Item = {"PK": key.pk, "SK": key.sk, **attributes}
+    item: Item = {
+        "PK": key.pk,
+        "SK": key.sk,
+        "experiment_id": experiment_id,
+        **attributes,
+        NAMED_AT: index_keys.lsi2_named(experiment_id, now_ms),
+    }
     if is_cut(key.sk):
         item[NAME] = name
     return item
@@ -166,10 +186,14 @@ def name_of(guard: Item) -> str:
     return str(guard[NAME]) if name is None else name
 
 
-def name_rev_item(experiment_id: str, name: str) -> Item:
-    """The experiment's name spelled backwards."""
-    pk = experiment_keys.experiment_pk(experiment_id)
-    return {"PK": pk, "SK": experiment_keys.experiment_name_rev(), "value": name[::-1]}
+def name_rev_item(experiment_id: str, name: str, workspace: str) -> Item:
+    """The experiment's name spelled backwards, by which GSI5 finds the names with one end."""
+    return {
+        "PK": experiment_keys.experiment_pk(experiment_id),
+        "SK": experiment_keys.experiment_name_rev(),
+        "value": name[::-1],
+        **index_keys.gsi5_reversed_name(name, workspace),
+    }
 
 
 # --- tags ---------------------------------------------------------------------------------------

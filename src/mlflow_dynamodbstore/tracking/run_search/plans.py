@@ -36,7 +36,7 @@ from mlflow_dynamodbstore.tracking.run_search.rank_paths import (
     ByPrimaryMetric,
     ByText,
 )
-from mlflow_dynamodbstore.tracking.sealing import tag_of
+from mlflow_dynamodbstore.tracking.summaries import tag_of
 
 MOST_EQUAL = 1000
 """Runs that an equality may bring and still be preferred to reading in order."""
