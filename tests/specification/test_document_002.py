@@ -239,7 +239,7 @@ class TestExperimentItems:
             Request("GetItem", (Key("WORKSPACE#default", "EXPNAME#nlp"),)),
             Request("GetItem", (Key(f"EXP#{experiment_id}", "E#META"),)),
         ]
-        query = Query(f"EXPNAME#{"nlp"}", index="GSI3")
+        query = Query("EXPNAME#nlp", index="GSI3")
         (found,) = home.table.items(query)
         assert found["PK"] == f"EXP#{experiment_id}"
 
@@ -425,6 +425,6 @@ class TestAuthorization:
         assert Request("GetItem", (Key("USER#ada", "U#META"),)) in made
         (listed,) = home.rows("GRANT#experiment#7")
         assert listed == "USER#default#ada"
-        query = Query(f"EXPPERM#{"7"}", index="GSI4")
+        query = Query("EXPPERM#7", index="GSI4")
         (found,) = home.table.items(query)
         assert (found["PK"], found["SK"]) == ("USER#ada", "U#PERM#7")
