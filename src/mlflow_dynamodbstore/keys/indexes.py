@@ -10,6 +10,8 @@ the table itself (see :mod:`mlflow_dynamodbstore.keys.access` for names).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
@@ -290,6 +292,31 @@ def traces_named(name: str) -> Range:
 def traces_by_name(starting: str = "") -> Range:
     """In LSI4: traces by name, all or those that begin with a text; for a long text, others too."""
     return starting_text("T", starting, NAME)
+
+
+def traces_from_name(name: str) -> Range:
+    """In LSI4: where traces of a name stand; of a long name, where those that begin like it do."""
+    whole = bounded(name, NAME)
+    return traces_named(name) if certain_prefix(whole, NAME) == whole else traces_by_name(name)
+
+
+def traces_named_as(lsi4sk: str) -> Range:
+    """In LSI4: traces with the name of another one."""
+    return children(join("T", pieces_of(lsi4sk, "T")[0]))
+
+
+class TraceName(NamedTuple):
+    """The part of a name in LSI4 that is in order, and whether that is the whole name."""
+
+    group: str
+    is_whole: bool
+
+
+def trace_name_of(lsi4sk: str) -> TraceName:
+    """The name of a trace in LSI4."""
+    piece = pieces_of(lsi4sk, "T")[0]
+    group = certain_prefix(piece, NAME)
+    return TraceName(group, group == piece)
 
 
 def traces_of_session(session: str, since: int | None = None, until: int | None = None) -> Range:

@@ -32,7 +32,8 @@ from mlflow_dynamodbstore.shared.search.pages import (
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.filters import AssessmentTerm, TraceFilter, parse_filter
-from mlflow_dynamodbstore.traces.paths import TIME, ExperimentTraces, Path, usable_paths
+from mlflow_dynamodbstore.traces.paths import TIME, ExperimentTraces, Path, PathTooExpensive
+from mlflow_dynamodbstore.traces.plans import usable_paths
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.time_indexes import TimeIndexes
 
@@ -167,19 +168,25 @@ def _stream(
     size: int,
 ) -> Iterator[TraceRecord]:
     """The matching traces of one experiment in order, at least as many as a page shows."""
-    path = _best_path(traces, wanted, ordering)
-    if not path.ordered:
-        traces.needed = None
-    found = filtered(traces, path.pages(traces, after), wanted, sessions)
+    path, last = _best_path(traces, wanted, ordering), after
     if path.ordered:
-        yield from sort_groups(((trace.request_time, trace) for trace in found), ordering)
-        return
+        found = filtered(traces, path.pages(traces, after), wanted, sessions)
+        try:
+            for trace in sort_groups(((path.group(t.item), t) for t in found), ordering):
+                last = ordering.position(trace)
+                yield trace
+        except PathTooExpensive:
+            path = _everything(wanted, ordering)
+        else:
+            return
+    traces.needed = None
+    found = filtered(traces, path.pages(traces, None), wanted, sessions)
 
     def position(trace: TraceRecord) -> tuple[object, ...]:
         return ordering.comparable(ordering.position(trace))
 
-    if after is not None:
-        bound = ordering.comparable(after)
+    if last is not None:
+        bound = ordering.comparable(last)
         found = (trace for trace in found if position(trace) > bound)
     # Keeps only as many in memory as the page shows.
     yield from heapq.nsmallest(size + 1, found, key=position)
@@ -187,6 +194,11 @@ def _stream(
 
 def _best_path(traces: ExperimentTraces, wanted: TraceFilter, ordering: Ordering) -> Path:
     return next(p for p in usable_paths(wanted.comparisons, ordering) if p.is_cheap(traces))
+
+
+def _everything(wanted: TraceFilter, ordering: Ordering) -> Path:
+    """The path that reads all traces of the period that a filter allows."""
+    return usable_paths(wanted.comparisons, ordering)[-1]
 
 
 def filtered(
