@@ -104,6 +104,10 @@ def dataset_link_run(sk: str) -> str | None:
     return key_text(pieces_of(sk, "DLINK")[0])
 
 
+DATASET_LINKS = children("DLINK")
+"""The links of all runs of an experiment."""
+
+
 def listed_experiment(experiment_id: str) -> str:
     """An experiment in a list, such as that of experiments with issues."""
     return join("E", bounded(experiment_id, ID))

@@ -57,6 +57,16 @@ def gsi1_logged_model(model_id: str, experiment_id: str) -> Attributes:
     return {"gsi1pk": logged_model_locator(model_id), "gsi1sk": _experiment(experiment_id)}
 
 
+def gsi1_client_request(client_request_id: str, trace_id: str) -> Attributes:
+    """From a client's id of a request to the trace of the request."""
+    return {"gsi1pk": client_request(client_request_id), "gsi1sk": trace_locator(trace_id)}
+
+
+def gsi1_dataset(digest: str, run_id: str) -> Attributes:
+    """From a dataset's digest to a run that used the dataset."""
+    return {"gsi1pk": dataset_digest(digest), "gsi1sk": run_locator(run_id)}
+
+
 def run_locator(run_id: str) -> str:
     """The partition of GSI1 that names a run's experiment."""
     return join("RUN", bounded(run_id, ID))
@@ -70,6 +80,16 @@ def trace_locator(trace_id: str) -> str:
 def logged_model_locator(model_id: str) -> str:
     """The partition of GSI1 that names a logged model's experiment."""
     return join("LM", bounded(model_id, ID))
+
+
+def client_request(client_request_id: str) -> str:
+    """The partition of GSI1 that lists the traces with a client's id of a request."""
+    return join("CLIENT", bounded(client_request_id, PARTITION_NAME))
+
+
+def dataset_digest(digest: str) -> str:
+    """The partition of GSI1 that lists the runs that used a dataset of this digest."""
+    return join("DS", bounded(digest, PARTITION_NAME))
 
 
 # --- GSI2: experiments of a workspace, entities with a word -------------------------------------
@@ -127,6 +147,19 @@ def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
 
 
 # --- GSI4: permissions --------------------------------------------------------------------------
+def gsi3_alias(alias: str, name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """From an alias to the partition of a registered model that has it."""
+    return {
+        "gsi3pk": models_with_alias(alias, workspace),
+        "gsi3sk": in_workspace("RM", workspace, bounded(name, NAME)),
+    }
+
+
+def models_with_alias(alias: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI3 that lists the registered models that have an alias."""
+    return in_workspace("ALIAS", workspace, bounded(alias, KEY))
+
+
 
 
 def gsi4_experiment_permission(experiment_id: str, username: str) -> Attributes:
@@ -253,6 +286,16 @@ def logged_models_by_lifecycle(
     """In LSI1: logged models of a stage, created from one time to another, both included."""
     return _in_time(join("LM", _word(lifecycle)), since, until)
 
+def lsi5_client_request(trace_id: str, client_request_id: str) -> str:
+    """A trace by the client's id of its request."""
+    return join("CLIENT", bounded(client_request_id, NAME), bounded(trace_id, ID))
+
+
+def lsi5_dataset(run_id: str, digest: str) -> str:
+    """A run by the digest of a dataset that it used."""
+    return join("DS", bounded(digest, NAME), bounded(run_id, ID))
+
+
 
 def runs_by_time(since: int | None = None, until: int | None = None) -> Range:
     """In LSI2: runs that started from one time to another, both included."""
@@ -335,6 +378,16 @@ def runs_by_metric(key: str) -> Range:
 def experiment_index(
     *, experiment_id: str, name: str, workspace: str = DEFAULT_WORKSPACE
 ) -> Attributes:
+def traces_of_client_request(client_request_id: str) -> Range:
+    """In LSI5: the traces with a client's id of a request."""
+    return children(join("CLIENT", bounded(client_request_id, NAME)))
+
+
+def runs_using_dataset(digest: str) -> Range:
+    """In LSI5: the runs that used a dataset of this digest."""
+    return children(join("DS", bounded(digest, NAME)))
+
+
     """All index attributes of an experiment."""
     return {
         **gsi2_experiment(experiment_id, workspace),
@@ -417,6 +470,19 @@ def _user(username: str) -> str:
 
 def _word(text: str) -> str:
     return bounded(text.upper(), WORD)
+
+def client_request_index(*, trace_id: str, client_request_id: str) -> Attributes:
+    """All index attributes of the item that finds a trace by the client's id of its request."""
+    return {
+        **gsi1_client_request(client_request_id, trace_id),
+        "lsi5sk": lsi5_client_request(trace_id, client_request_id),
+    }
+
+
+def dataset_link_index(*, run_id: str, digest: str) -> Attributes:
+    """All index attributes of the link from a run to a dataset."""
+    return {**gsi1_dataset(digest, run_id), "lsi5sk": lsi5_dataset(run_id, digest)}
+
 
 
 def _timed(milliseconds: int | None, entity_id: str) -> str:

@@ -51,6 +51,7 @@ _LOGGED_MODEL_KINDS: Mapping[str, str] = {
 _TRACE_KINDS: Mapping[str, str] = {
     "TAG": "Trace tag",
     "SPANS": "Spans",
+    "CLIENT": "Client's request",
     "ASSESS": "Assessment",
     "ISSUE": "Reference to an issue",
 }

@@ -121,6 +121,9 @@ _TRACES = (
     Pattern("SK", "T#<trace_id>", "Trace", traces.trace, (_TRACE,)),
     Pattern("SK", "T#<trace_id>#TAG#<key>", "Trace tag", traces.trace_tag, (_TRACE, "team")),
     Pattern("SK", "T#<trace_id>#SPANS", "Spans", traces.trace_spans, (_TRACE,)),
+    Pattern(
+        "SK", "T#<trace_id>#CLIENT", "Client's request", traces.trace_client_request, (_TRACE,)
+    ),
     Pattern("SK", "T#<trace_id>#SPANS#<part>", "More spans", traces.trace_spans_part, (_TRACE, 1)),
     Pattern(
         "SK",
@@ -271,6 +274,20 @@ _GLOBAL = tuple(
             ("LM#<model_id>", "EXP#<experiment_id>"),
         ),
         (
+        (
+            "gsi1",
+            "Client's request",
+            indexes.gsi1_client_request,
+            ("order-17", _TRACE),
+            ("CLIENT#<client_request_id>", "TRACE#<trace_id>"),
+        ),
+        (
+            "gsi1",
+            "Dataset link",
+            indexes.gsi1_dataset,
+            ("9f2c", _RUN),
+            ("DS#<digest>", "RUN#<run_id>"),
+        ),
             "gsi2",
             "Experiment",
             indexes.gsi2_experiment,
@@ -299,6 +316,13 @@ _GLOBAL = tuple(
             ("RMNAME#[<workspace>#]<name>", "RM#[<workspace>#]<model_name>"),
         ),
         (
+        (
+            "gsi3",
+            "Model alias",
+            indexes.gsi3_alias,
+            ("champion", "iris"),
+            ("ALIAS#[<workspace>#]<alias>", "RM#[<workspace>#]<model_name>"),
+        ),
             "gsi4",
             "Experiment permission",
             indexes.gsi4_experiment_permission,
@@ -360,6 +384,14 @@ _LOCAL = (
         (_TRACE, "call-3", _TIME),
     ),
     Pattern("lsi5sk", "LIVE#<run_id>", "Live run", indexes.lsi5_live, (_RUN,)),
+    Pattern(
+        "lsi5sk",
+        "CLIENT#<client_request_id>#<trace_id>",
+        "Client's request",
+        indexes.lsi5_client_request,
+        (_TRACE, "order-17"),
+    ),
+    Pattern("lsi5sk", "DS#<digest>#<run_id>", "Dataset link", indexes.lsi5_dataset, (_RUN, "9f2c")),
     Pattern("lsi5sk", "LIVE##<mark>", "Mark of resealing", indexes.lsi5_resealed, ("5d1c",)),
     Pattern(
         "lsi5sk", "M#<key>#<value>#<run_id>", "Sealed run", indexes.lsi5_run, (_RUN, "loss", 0.5)

@@ -25,6 +25,7 @@ FEW = 200
 """Number of traces with one name up to which it is cheaper to read them all than by time."""
 
 TIME = "timestamp_ms"
+CLIENT_REQUEST = "client_request_id"
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,14 @@ class ExperimentTraces:
 
     ``needed`` is how many traces the answer needs, None for all. ``read`` and ``matched`` count the
     traces so far; the size of the next page follows from them. ``time_index`` is the index that
-    lists all traces by time.
+    lists all traces by time. ``has_lookups``: all have lookup entries.
     """
 
     table: Table
     experiment_id: str
     needed: int | None = None
     time_index: str = TIME_INDEX
+    has_lookups: bool = False
     read: int = 0
     matched: int = 0
 
@@ -162,6 +164,23 @@ class ById(Path):
         wanted = [trace_keys.trace_key(traces.experiment_id, one) for one in self.trace_ids]
         found = traces.table.get_many(wanted)
         yield [found[key] for key in dict.fromkeys(wanted) if key in found]
+
+
+@dataclass(frozen=True)
+class ByClientRequest(Path):
+    """Traces with a client's id of their request (LSI5)."""
+
+    client_request_id: str = ""
+
+    def is_cheap(self, traces: ExperimentTraces) -> bool:
+        return traces.has_lookups
+
+    def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
+        del after
+        where = index_keys.traces_of_client_request(self.client_request_id).on("lsi5sk")
+        entries = traces.table.items(Query(traces.pk, where, index="LSI5", keys_only=True))
+        keys = [Key(traces.pk, trace_keys.trace_of_child(str(one["SK"]))) for one in entries]
+        yield list(traces.fetch(keys).values())
 
 
 @dataclass(frozen=True)

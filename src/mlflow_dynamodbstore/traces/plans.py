@@ -15,7 +15,16 @@ from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Compariso
 from mlflow_dynamodbstore.shared.search.like import fixed_prefix
 from mlflow_dynamodbstore.shared.search.ordering import Ordering
 from mlflow_dynamodbstore.traces.name_order import InNameOrder
-from mlflow_dynamodbstore.traces.paths import TIME, ById, ByName, ByTime, Path, Period
+from mlflow_dynamodbstore.traces.paths import (
+    CLIENT_REQUEST,
+    TIME,
+    ByClientRequest,
+    ById,
+    ByName,
+    ByTime,
+    Path,
+    Period,
+)
 from mlflow_dynamodbstore.traces.records import METADATA
 
 COMMON_STATUS = TraceState.OK.value
@@ -35,6 +44,8 @@ def usable_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[
             found.insert(0, ById(trace_ids=(c.value,)))
         elif what == (ATTRIBUTE, "request_id", "IN"):
             found.insert(0, ById(trace_ids=tuple(c.value)))
+        elif what == (ATTRIBUTE, CLIENT_REQUEST, "="):
+            found.insert(0, ByClientRequest(client_request_id=c.value))
         elif what == (METADATA, TraceMetadataKey.TRACE_SESSION, "="):
             found.append(replace(by_time, index="LSI5", within=_of_session(c.value)))
         elif what == (TAG, TraceTagKey.TRACE_NAME, "="):

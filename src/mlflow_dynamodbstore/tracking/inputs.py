@@ -21,6 +21,7 @@ from mlflow.entities import Dataset, DatasetInput, LoggedModelInput, LoggedModel
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.mlflow_compat.runs import DatasetSummary
 from mlflow_dynamodbstore.mlflow_compat.validation import (
@@ -129,7 +130,7 @@ class Inputs:
 def datasets_of(table: Table, records: Iterable[RunRecord]) -> dict[str, Dataset]:
     """The datasets that runs refer to, by their references in the contents of a run."""
     named = {name for record in records for name, *_ in record.contents.datasets}
-    wanted = {name: _dataset_key(name) for name in named}
+    wanted = {name: dataset_key(name) for name in named}
     found = table.get_many(wanted.values())
     return {name: _dataset(table, found[key]) for name, key in wanted.items() if key in found}
 
@@ -196,7 +197,9 @@ class DatasetUse:
     def link(self) -> Put:
         """The write of the link from the run to the dataset."""
         sk = experiment_keys.dataset_link(self.run.run_id, self.dataset.name, self.dataset.digest)
-        return Put(self.run.child(sk, self.dataset.name, {"dataset": self._dataset_ref}))
+        index = index_keys.dataset_link_index(run_id=self.run.run_id, digest=self.dataset.digest)
+        attributes: Item = {"dataset": self._dataset_ref, **index}
+        return Put(self.run.child(sk, self.dataset.name, attributes))
 
     @property
     def _dataset_ref(self) -> str:
@@ -238,7 +241,7 @@ def model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
     return run.child(run_keys.run_output(run.run_id, model.model_id), model.model_id, attributes)
 
 
-def _dataset_key(named: str) -> Key:
+def dataset_key(named: str) -> Key:
     """The key of the dataset that a run's input refers to."""
     experiment_id, _, name = named.partition("/")
     return Key(experiment_keys.experiment_pk(experiment_id), experiment_keys.dataset(name))

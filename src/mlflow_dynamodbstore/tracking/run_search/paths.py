@@ -330,6 +330,39 @@ class ByPartition(Path):
 
     It needs no index and no summary, and reads params, tags, metrics and history of every run.
     """
+@dataclass(frozen=True)
+class ByDataset(Path):
+    """Runs that used datasets of some digests: LSI5."""
+
+    digests: tuple[str, ...] = ()
+    most: int = LARGEST_BATCH
+
+    def __str__(self) -> str:
+        return f"LSI5 datasets {', '.join(self.digests)}"
+
+    def count(self, runs: ExperimentRuns) -> int | None:
+        counts = [runs.count(within, "LSI5", self.most) for within in self._ranges()]
+        return None if None in counts else sum(filter(None, counts))
+
+    def estimate(self, count: int) -> Estimate:
+        return Estimate.of(count, ENTRY, fetched=True, batches=True)
+
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
+        del ordering, after
+        links = (
+            link
+            for within in self._ranges()
+            for links in runs.items(within, "LSI5", keys_only=True)
+            for link in links
+        )
+        run_ids = dict.fromkeys(rank_keys.ranked_run_of(str(link["lsi5sk"])) for link in links)
+        for record in runs.named(run_ids):
+            yield None, record
+
+    def _ranges(self) -> list[Range]:
+        return [index_keys.runs_using_dataset(digest) for digest in self.digests]
+
+
 
     def __str__(self) -> str:
         return f"the partition within {run_keys.RUNS.low} .. {run_keys.RUNS.high}"
