@@ -108,6 +108,17 @@ def gsi2_fts(
     return {"gsi2pk": workspace_fts(token, workspace), "gsi2sk": gsi2sk}
 
 
+def run_fts_index(sk: str) -> Attributes:
+    """A run's full-text entry, given by its sort key, among those of the table with its word."""
+    level, token, entity_type, entity_id = pieces_of(sk, "FTS")
+    return {"gsi2pk": join("FTS", token), "gsi2sk": join(level, entity_type, entity_id)}
+
+
+def fts_of_type(level: str, entity_type: str) -> Range:
+    """In GSI2: the entries with a word that are of a level and of one type."""
+    return children(join(bounded(level, WORD), bounded(entity_type, WORD)))
+
+
 def workspace_experiments(workspace: str = DEFAULT_WORKSPACE) -> str:
     """The partition of GSI2 that lists a workspace's experiments."""
     return join("WS", bounded(workspace, WORKSPACE))
@@ -136,17 +147,6 @@ def gsi3_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     }
 
 
-def experiment_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI3 that names an experiment's id."""
-    return in_workspace("EXPNAME", workspace, bounded(name, PARTITION_NAME))
-
-
-def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI3 that names a registered model's partition."""
-    return in_workspace("RMNAME", workspace, bounded(name, PARTITION_NAME))
-
-
-# --- GSI4: permissions --------------------------------------------------------------------------
 def gsi3_alias(alias: str, name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """From an alias to the partition of a registered model that has it."""
     return {
@@ -160,6 +160,17 @@ def models_with_alias(alias: str, workspace: str = DEFAULT_WORKSPACE) -> str:
     return in_workspace("ALIAS", workspace, bounded(alias, KEY))
 
 
+def experiment_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI3 that names an experiment's id."""
+    return in_workspace("EXPNAME", workspace, bounded(name, PARTITION_NAME))
+
+
+def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI3 that names a registered model's partition."""
+    return in_workspace("RMNAME", workspace, bounded(name, PARTITION_NAME))
+
+
+# --- GSI4: permissions --------------------------------------------------------------------------
 
 
 def gsi4_experiment_permission(experiment_id: str, username: str) -> Attributes:
@@ -275,6 +286,16 @@ def lsi5_trace(trace_id: str, session: str, request_time: int | None) -> str:
     return join("TS", bounded(session, NAME), _timed(request_time, trace_id))
 
 
+def lsi5_client_request(trace_id: str, client_request_id: str) -> str:
+    """A trace by the client's id of its request."""
+    return join("CLIENT", bounded(client_request_id, NAME), bounded(trace_id, ID))
+
+
+def lsi5_dataset(run_id: str, digest: str) -> str:
+    """A run by the digest of a dataset that it used."""
+    return join("DS", bounded(digest, NAME), bounded(run_id, ID))
+
+
 def runs_by_lifecycle(lifecycle: str, since: int | None = None, until: int | None = None) -> Range:
     """In LSI1: runs of a lifecycle stage that started from one time to another, both included."""
     return _in_time(_word(lifecycle), since, until)
@@ -285,16 +306,6 @@ def logged_models_by_lifecycle(
 ) -> Range:
     """In LSI1: logged models of a stage, created from one time to another, both included."""
     return _in_time(join("LM", _word(lifecycle)), since, until)
-
-def lsi5_client_request(trace_id: str, client_request_id: str) -> str:
-    """A trace by the client's id of its request."""
-    return join("CLIENT", bounded(client_request_id, NAME), bounded(trace_id, ID))
-
-
-def lsi5_dataset(run_id: str, digest: str) -> str:
-    """A run by the digest of a dataset that it used."""
-    return join("DS", bounded(digest, NAME), bounded(run_id, ID))
-
 
 
 def runs_by_time(since: int | None = None, until: int | None = None) -> Range:
@@ -367,6 +378,16 @@ def traces_of_session(session: str, since: int | None = None, until: int | None 
     return _in_time(join("TS", bounded(session, NAME)), since, until)
 
 
+def traces_of_client_request(client_request_id: str) -> Range:
+    """In LSI5: the traces with a client's id of a request."""
+    return children(join("CLIENT", bounded(client_request_id, NAME)))
+
+
+def runs_using_dataset(digest: str) -> Range:
+    """In LSI5: the runs that used a dataset of this digest."""
+    return children(join("DS", bounded(digest, NAME)))
+
+
 def runs_by_metric(key: str) -> Range:
     """In LSI5: the sealed runs that have the primary metric."""
     return children(join("M", bounded(key, KEY)))
@@ -378,16 +399,6 @@ def runs_by_metric(key: str) -> Range:
 def experiment_index(
     *, experiment_id: str, name: str, workspace: str = DEFAULT_WORKSPACE
 ) -> Attributes:
-def traces_of_client_request(client_request_id: str) -> Range:
-    """In LSI5: the traces with a client's id of a request."""
-    return children(join("CLIENT", bounded(client_request_id, NAME)))
-
-
-def runs_using_dataset(digest: str) -> Range:
-    """In LSI5: the runs that used a dataset of this digest."""
-    return children(join("DS", bounded(digest, NAME)))
-
-
     """All index attributes of an experiment."""
     return {
         **gsi2_experiment(experiment_id, workspace),
@@ -460,17 +471,6 @@ def trace_index(
     return attributes
 
 
-def _experiment(experiment_id: str) -> str:
-    return join("EXP", bounded(experiment_id, ID))
-
-
-def _user(username: str) -> str:
-    return join("USER", bounded(username, LONE_NAME))
-
-
-def _word(text: str) -> str:
-    return bounded(text.upper(), WORD)
-
 def client_request_index(*, trace_id: str, client_request_id: str) -> Attributes:
     """All index attributes of the item that finds a trace by the client's id of its request."""
     return {
@@ -483,6 +483,17 @@ def dataset_link_index(*, run_id: str, digest: str) -> Attributes:
     """All index attributes of the link from a run to a dataset."""
     return {**gsi1_dataset(digest, run_id), "lsi5sk": lsi5_dataset(run_id, digest)}
 
+
+def _experiment(experiment_id: str) -> str:
+    return join("EXP", bounded(experiment_id, ID))
+
+
+def _user(username: str) -> str:
+    return join("USER", bounded(username, LONE_NAME))
+
+
+def _word(text: str) -> str:
+    return bounded(text.upper(), WORD)
 
 
 def _timed(milliseconds: int | None, entity_id: str) -> str:

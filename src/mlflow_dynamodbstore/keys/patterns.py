@@ -50,6 +50,7 @@ _EXPERIMENT = (
     Pattern("SK", "E#TAG#<key>", "Experiment tag", experiments.experiment_tag, ("team",)),
     Pattern("SK", "E#NAME_REV", "Reversed name", experiments.experiment_name_rev),
     Pattern("SK", "E#RESEALED", "Mark of resealing", experiments.experiment_resealed),
+    Pattern("SK", "E#TEXTS", "Time of full-text entries", experiments.experiment_texts),
     Pattern("SK", "D#<dataset_hash>", "Dataset", experiments.dataset, ("9f2c",)),
     Pattern(
         "SK",
@@ -120,10 +121,10 @@ _LOGGED_MODELS = (
 _TRACES = (
     Pattern("SK", "T#<trace_id>", "Trace", traces.trace, (_TRACE,)),
     Pattern("SK", "T#<trace_id>#TAG#<key>", "Trace tag", traces.trace_tag, (_TRACE, "team")),
-    Pattern("SK", "T#<trace_id>#SPANS", "Spans", traces.trace_spans, (_TRACE,)),
     Pattern(
         "SK", "T#<trace_id>#CLIENT", "Client's request", traces.trace_client_request, (_TRACE,)
     ),
+    Pattern("SK", "T#<trace_id>#SPANS", "Spans", traces.trace_spans, (_TRACE,)),
     Pattern("SK", "T#<trace_id>#SPANS#<part>", "More spans", traces.trace_spans_part, (_TRACE, 1)),
     Pattern(
         "SK",
@@ -159,14 +160,14 @@ _RANKS = (
         "FTS#<level>#<token>#<entity_type>#<entity_id>",
         "Full-text entry",
         ranks.fts,
-        ("name", "iris", "run", _RUN),
+        ("word", "iris", "run.name", _RUN),
     ),
     Pattern(
         "SK",
         "FTS_REV#<entity_type>#<entity_id>#<level>#<token>",
         "Full-text entry, reversed",
         ranks.fts_rev,
-        ("run", _RUN, "name", "iris"),
+        ("run.name", _RUN, "word", "iris"),
     ),
 )
 
@@ -274,7 +275,6 @@ _GLOBAL = tuple(
             ("LM#<model_id>", "EXP#<experiment_id>"),
         ),
         (
-        (
             "gsi1",
             "Client's request",
             indexes.gsi1_client_request,
@@ -288,6 +288,7 @@ _GLOBAL = tuple(
             ("9f2c", _RUN),
             ("DS#<digest>", "RUN#<run_id>"),
         ),
+        (
             "gsi2",
             "Experiment",
             indexes.gsi2_experiment,
@@ -298,7 +299,7 @@ _GLOBAL = tuple(
             "gsi2",
             "Full-text entry",
             indexes.gsi2_fts,
-            ("name", "iris", "run", _RUN),
+            ("word", "iris", "run.name", _RUN),
             ("FTS#[<workspace>#]<token>", "<level>#<entity_type>#<entity_id>"),
         ),
         (
@@ -316,13 +317,13 @@ _GLOBAL = tuple(
             ("RMNAME#[<workspace>#]<name>", "RM#[<workspace>#]<model_name>"),
         ),
         (
-        (
             "gsi3",
             "Model alias",
             indexes.gsi3_alias,
             ("champion", "iris"),
             ("ALIAS#[<workspace>#]<alias>", "RM#[<workspace>#]<model_name>"),
         ),
+        (
             "gsi4",
             "Experiment permission",
             indexes.gsi4_experiment_permission,
@@ -383,7 +384,6 @@ _LOCAL = (
         indexes.lsi5_trace,
         (_TRACE, "call-3", _TIME),
     ),
-    Pattern("lsi5sk", "LIVE#<run_id>", "Live run", indexes.lsi5_live, (_RUN,)),
     Pattern(
         "lsi5sk",
         "CLIENT#<client_request_id>#<trace_id>",
@@ -392,6 +392,7 @@ _LOCAL = (
         (_TRACE, "order-17"),
     ),
     Pattern("lsi5sk", "DS#<digest>#<run_id>", "Dataset link", indexes.lsi5_dataset, (_RUN, "9f2c")),
+    Pattern("lsi5sk", "LIVE#<run_id>", "Live run", indexes.lsi5_live, (_RUN,)),
     Pattern("lsi5sk", "LIVE##<mark>", "Mark of resealing", indexes.lsi5_resealed, ("5d1c",)),
     Pattern(
         "lsi5sk", "M#<key>#<value>#<run_id>", "Sealed run", indexes.lsi5_run, (_RUN, "loss", 0.5)

@@ -141,6 +141,8 @@ class ExperimentRuns:
         """
         if within.is_empty:
             return 0
+        if within in self._counted:
+            return len(self._counted[within])
         query = Query(self.pk, self._on(within, index), index, limit=most, keys_only=True)
         page = self.table.query(query)
         if page.cursor is not None:
@@ -148,6 +150,10 @@ class ExperimentRuns:
         if index is None:
             self._counted[within] = page.items
         return len(page.items)
+
+    def know(self, within: Range, items: list[Item]) -> None:
+        """Take the keys of a range of the table from elsewhere, so that they are not read."""
+        self._counted[within] = items
 
     def sort_keys(self, within: Range) -> list[str]:
         """The keys of a range of the table, all of them."""
@@ -325,12 +331,6 @@ class ByName(Path):
 
 
 @dataclass(frozen=True)
-class ByPartition(Path):
-    """Everything below the experiment's runs, read from the table itself and put together.
-
-    It needs no index and no summary, and reads params, tags, metrics and history of every run.
-    """
-@dataclass(frozen=True)
 class ByDataset(Path):
     """Runs that used datasets of some digests: LSI5."""
 
@@ -363,6 +363,12 @@ class ByDataset(Path):
         return [index_keys.runs_using_dataset(digest) for digest in self.digests]
 
 
+@dataclass(frozen=True)
+class ByPartition(Path):
+    """Everything below the experiment's runs, read from the table itself and put together.
+
+    It needs no index and no summary, and reads params, tags, metrics and history of every run.
+    """
 
     def __str__(self) -> str:
         return f"the partition within {run_keys.RUNS.low} .. {run_keys.RUNS.high}"

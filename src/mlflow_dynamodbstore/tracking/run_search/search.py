@@ -53,6 +53,7 @@ from mlflow_dynamodbstore.tracking.run_search.paths import (
 from mlflow_dynamodbstore.tracking.run_search.plans import OptionalIndexes, Plans, plans
 from mlflow_dynamodbstore.tracking.run_search.rank_paths import ByMetric
 from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import prefilters
+from mlflow_dynamodbstore.tracking.run_search.words import read_words
 
 SMALLEST_BATCH = 16
 
@@ -143,15 +144,13 @@ class RunSearch:
         )
         rules = self.policies.sealing_rules()
         queries = self._with_datasets(query, experiment_ids)
+        searched = [query.runs(self.table, one, batch, rules) for one in experiment_ids]
+        read_words(searched, query.plans())
         streams = [
-            run_stream(query.runs(self.table, one, batch, rules), queries.get(one, query), after)
-            for one in experiment_ids
+            run_stream(runs, queries.get(runs.experiment_id, query), after) for runs in searched
         ]
         return streams if len(streams) == 1 else self.table.map(read_first_row, streams)
 
-
-def optional_indexes(policies: Policies) -> OptionalIndexes:
-    """The indexes that the operator of a table chose."""
     def _with_datasets(self, query: RunQuery, experiment_ids: Sequence[str]) -> dict[str, RunQuery]:
         """The query for the experiments whose uses of datasets are indexed, if it asks for one."""
         if not any((c.kind, c.name) == (DATASET, "digest") for c in query.comparisons):
@@ -159,6 +158,9 @@ def optional_indexes(policies: Policies) -> OptionalIndexes:
         indexed = replace(query, indexes=replace(query.indexes, datasets=True))
         return dict.fromkeys(self.lookup_entries.complete(experiment_ids), indexed)
 
+
+def optional_indexes(policies: Policies) -> OptionalIndexes:
+    """The indexes that the operator of a table chose."""
     return OptionalIndexes(tuple(policies.text_fields()), policies.indexed_metric())
 
 
