@@ -14,6 +14,7 @@ from tests.engines import moto_server
 
 ARGUMENTS = {
     "alias delete": ["iris", "champion", "--yes"],
+    "alias find": ["champion"],
     "alias history": ["iris"],
     "alias rollback": ["iris", "champion"],
     "alias set": ["iris", "champion", "1"],
@@ -27,6 +28,9 @@ ARGUMENTS = {
     "dump": ["table.gz"],
     "explain": ["metrics.loss < 1"],
     "export": ["sqlite:///target.db"],
+    "find backfill": [],
+    "find runs": ["9f2c"],
+    "find traces": ["order-17"],
     "fts backfill": ["run.name"],
     "fts list": [],
     "fts remove": ["run.name", "--yes"],

@@ -49,6 +49,7 @@ _EXPERIMENT = (
     Pattern("SK", "E#TAG#<key>", "Experiment tag", experiments.experiment_tag, ("team",)),
     Pattern("SK", "E#NAME_REV", "Reversed name", experiments.experiment_name_rev),
     Pattern("SK", "E#RESEALED", "Mark of resealing", experiments.experiment_resealed),
+    Pattern("SK", "E#TEXTS", "Time of full-text entries", experiments.experiment_texts),
     Pattern("SK", "D#<dataset_hash>", "Dataset", experiments.dataset, ("9f2c",)),
     Pattern(
         "SK",
@@ -123,6 +124,9 @@ _LOGGED_MODELS = (
 _TRACES = (
     Pattern("SK", "T#<trace_id>", "Trace", traces.trace, (_TRACE,)),
     Pattern("SK", "T#<trace_id>#TAG#<key>", "Trace tag", traces.trace_tag, (_TRACE, "team")),
+    Pattern(
+        "SK", "T#<trace_id>#CLIENT", "Client's request", traces.trace_client_request, (_TRACE,)
+    ),
     Pattern("SK", "T#<trace_id>#SPANS", "Spans", traces.trace_spans, (_TRACE,)),
     Pattern("SK", "T#<trace_id>#SPANS#<part>", "More spans", traces.trace_spans_part, (_TRACE, 1)),
     Pattern(
@@ -159,14 +163,14 @@ _RANKS = (
         "FTS#<level>#<token>#<entity_type>#<entity_id>",
         "Full-text entry",
         ranks.fts,
-        ("name", "iris", "run", _RUN),
+        ("word", "iris", "run.name", _RUN),
     ),
     Pattern(
         "SK",
         "FTS_REV#<entity_type>#<entity_id>#<level>#<token>",
         "Full-text entry, reversed",
         ranks.fts_rev,
-        ("run", _RUN, "name", "iris"),
+        ("run.name", _RUN, "word", "iris"),
     ),
 )
 
@@ -274,6 +278,20 @@ _GLOBAL = tuple(
             ("LM#<model_id>", "EXP#<experiment_id>"),
         ),
         (
+            "gsi1",
+            "Client's request",
+            indexes.gsi1_client_request,
+            ("order-17", _TRACE),
+            ("CLIENT#<client_request_id>", "TRACE#<trace_id>"),
+        ),
+        (
+            "gsi1",
+            "Dataset link",
+            indexes.gsi1_dataset,
+            ("9f2c", _RUN),
+            ("DS#<digest>", "RUN#<run_id>"),
+        ),
+        (
             "gsi2",
             "Experiment",
             indexes.gsi2_experiment,
@@ -284,7 +302,7 @@ _GLOBAL = tuple(
             "gsi2",
             "Full-text entry",
             indexes.gsi2_fts,
-            ("name", "iris", "run", _RUN),
+            ("word", "iris", "run.name", _RUN),
             ("FTS#[<workspace>#]<token>", "<level>#<entity_type>#<entity_id>"),
         ),
         (
@@ -300,6 +318,13 @@ _GLOBAL = tuple(
             indexes.gsi3_model,
             ("iris",),
             ("RMNAME#[<workspace>#]<name>", "RM#[<workspace>#]<model_name>"),
+        ),
+        (
+            "gsi3",
+            "Model alias",
+            indexes.gsi3_alias,
+            ("champion", "iris"),
+            ("ALIAS#[<workspace>#]<alias>", "RM#[<workspace>#]<model_name>"),
         ),
         (
             "gsi4",
@@ -372,6 +397,14 @@ _LOCAL = (
         indexes.lsi5_trace,
         (_TRACE, "call-3", _TIME),
     ),
+    Pattern(
+        "lsi5sk",
+        "CLIENT#<client_request_id>#<trace_id>",
+        "Client's request",
+        indexes.lsi5_client_request,
+        (_TRACE, "order-17"),
+    ),
+    Pattern("lsi5sk", "DS#<digest>#<run_id>", "Dataset link", indexes.lsi5_dataset, (_RUN, "9f2c")),
     Pattern("lsi5sk", "LIVE#<run_id>", "Live run", indexes.lsi5_live, (_RUN,)),
     Pattern("lsi5sk", "LIVE##<mark>", "Mark of resealing", indexes.lsi5_resealed, ("5d1c",)),
     Pattern(

@@ -38,6 +38,8 @@ FAMILY = "EXP/E"
 
 OLD_TRACES = "old_traces"
 """Attribute of META: some traces may have been written before traces were in LSI1."""
+OLD_LOOKUPS = "old_lookups"
+"""Attribute of META: some traces and uses of datasets may have no lookup entry (ADR 0110)."""
 LONG_TAGS = "long_tags"
 """Attribute of META: some tags are items only."""
 TAGS_REVISION = "tags_revision"
@@ -61,6 +63,12 @@ HoldsTag = Callable[[str], bool]
 def _mark_old_traces(item: Item) -> Item:
     """Mark META of an experiment that may hold older traces; tags stay as they are."""
     return {**item, OLD_TRACES: True} if item["SK"] == experiment_keys.EXPERIMENT_META else item
+
+
+@MLFLOW_TABLE.versions.upgrades(FAMILY, 2)
+def _mark_old_lookups(item: Item) -> Item:
+    """Mark META of an experiment that may hold what has no lookup entries."""
+    return {**item, OLD_LOOKUPS: True} if item["SK"] == experiment_keys.EXPERIMENT_META else item
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ class Policies:
         """The texts that are indexed for full-text search."""
         chosen = self.get(TEXT_FIELDS)
         return [
-            TextField(name, tuple(field["levels"]), field["complete"])
+            TextField(name, tuple(field["levels"]), field["complete"], field.get("gsi2", False))
             for name, field in sorted(chosen.items())
         ]
 

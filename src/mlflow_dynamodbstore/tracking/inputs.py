@@ -24,6 +24,7 @@ from mlflow.entities import Dataset, DatasetInput, LoggedModelInput, LoggedModel
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.mlflow_compat.runs import DatasetSummary
 from mlflow_dynamodbstore.mlflow_compat.validation import (
@@ -172,7 +173,7 @@ class Inputs:
 
 def _datasets_at(table: Table, refs: Iterable[str]) -> dict[str, Dataset]:
     """The datasets that inputs and links refer to, by their references."""
-    wanted = {ref: _dataset_key(ref) for ref in refs}
+    wanted = {ref: dataset_key(ref) for ref in refs}
     found = table.get_many(wanted.values())
     return {ref: _dataset(table, found[key]) for ref, key in wanted.items() if key in found}
 
@@ -246,7 +247,9 @@ class DatasetUse:
         name, digest = self.dataset.name, self.dataset.digest if with_digest else None
         sk = experiment_keys.dataset_link(self.run.run_id, name, digest)
         free = ABSENT | Attr(DATASET).eq(self.ref)
-        return Put(self.run.child(sk, name, {DATASET: self.ref}), condition=free)
+        index = index_keys.dataset_link_index(run_id=self.run.run_id, digest=self.dataset.digest)
+        attributes: Item = {DATASET: self.ref, **index}
+        return Put(self.run.child(sk, name, attributes), condition=free)
 
     @property
     def ref(self) -> str:
@@ -323,7 +326,7 @@ def model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
     return run.child(run_keys.run_output(run.run_id, model.model_id), model.model_id, attributes)
 
 
-def _dataset_key(named: str) -> Key:
+def dataset_key(named: str) -> Key:
     """The key of the dataset that a run's input refers to."""
     experiment_id, _, name = named.partition("/")
     return Key(experiment_keys.experiment_pk(experiment_id), experiment_keys.dataset(name))

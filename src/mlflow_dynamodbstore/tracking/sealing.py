@@ -85,6 +85,7 @@ from mlflow_dynamodbstore.tracking.summaries import (
     derived_keys,
     lsi5_entry,
     published,
+    time_of_texts,
 )
 
 _logger = logging.getLogger(__name__)
@@ -328,6 +329,7 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
     derived = set(derived_keys(key.pk, run.run_id, contents, rules))
     known = set(derived_keys(key.pk, run.run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if seals and before and rules.primary_metric else []
+    marks += time_of_texts(key.pk, derived - known, table.clock())
     writes: list[Write] = [
         *(derived_item(key) for key in sorted(derived - known)),
         *summary.parts,

@@ -53,6 +53,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import check_key
 from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID, ExperimentLookup
 from mlflow_dynamodbstore.shared.face import answered_by
+from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
@@ -395,12 +396,15 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         )
         self.history = History(context, self.run_lookup)
         self.inputs = Inputs(context, self.experiment_lookup, self.run_lookup, self.run_admission)
-        self.run_search = RunSearch(context, self.experiment_lookup)
+        self.lookup_entries = LookupEntries(context)
+        self.run_search = RunSearch(context, self.experiment_lookup, self.lookup_entries)
         self.trace_lookup = TraceLookup(context, self.experiment_lookup)
         self.trace_changes = TraceChanges(context, self.trace_lookup)
         self.trace_experiments = TraceExperiments(context, self.experiment_lookup)
         self.trace_time_indexes = TimeIndexes(context)
-        self.trace_search = TraceSearch(context, self.experiment_lookup, self.trace_time_indexes)
+        self.trace_search = TraceSearch(
+            context, self.experiment_lookup, self.trace_time_indexes, self.lookup_entries
+        )
         self.trace_creation = TraceCreation(context, self.experiment_lookup, self.trace_lookup)
         self.trace_infos = TraceInfos(
             context,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.shared import large_values
@@ -55,8 +56,19 @@ def derived_keys(pk: str, run_id: str, contents: RunContents, rules: Rules) -> I
 
 
 def derived_item(key: Key) -> Put:
-    """A RANK or FTS item, which is nothing but its key."""
-    return Put({"PK": key.pk, "SK": key.sk})
+    """A RANK or FTS item, which is nothing but its key; a forward FTS item is in GSI2 too."""
+    index = index_keys.run_fts_index(key.sk) if key.sk in rank_keys.FTS_ENTRIES else {}
+    return Put({"PK": key.pk, "SK": key.sk, **index})
+
+
+def time_of_texts(pk: str, derived: Iterable[Key], now: float) -> list[Put]:
+    """The note of when FTS items of an experiment were written, if any are among those derived.
+
+    GSI2 shows them later. It must be written before the run is no longer live.
+    """
+    if not any(key.sk in rank_keys.FTS_ENTRIES for key in derived):
+        return []
+    return [Put({"PK": pk, "SK": experiment_keys.experiment_texts(), "at": int(now)})]
 
 
 def tag_of(field: str) -> str | None:

@@ -111,7 +111,8 @@ class TextIndex:
         done = self._backfill_names(field) if name in NAMES else self._backfill_runs(field)
         fields = self.fields()
         if name in fields:
-            self._policies.set(TEXT_FIELDS, {**fields, name: {**fields[name], "complete": True}})
+            filled = {**fields[name], "complete": True, "gsi2": True}
+            self._policies.set(TEXT_FIELDS, {**fields, name: filled})
         self._runs(name).forget_position()
         return done
 
@@ -148,7 +149,12 @@ class TextIndex:
         """
         rules = Rules(text_fields=(field,))
         for chunk in batched(self._entries(runs, rules, done), WRITES_AT_ONCE):
-            self._table.write([summaries.derived_item(key) for key in chunk])
+            self._table.write(
+                [
+                    *(summaries.derived_item(key) for key in chunk),
+                    *summaries.time_of_texts(str(runs[0]["PK"]), chunk, self._table.clock()),
+                ]
+            )
             done.entries += len(chunk)
 
     def _entries(self, runs: Sequence[Item], rules: Rules, done: BackfillProgress) -> Iterator[Key]:
