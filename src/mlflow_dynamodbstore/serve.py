@@ -52,12 +52,6 @@ class Server:
         )
 
 
-def environment() -> dict[str, str]:
-    """The environment of the server: ours, with background jobs off by default."""
-    # MLflow runs background jobs only from a SQL database, and otherwise warns at every start.
-    return {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
-
-
 def embedded_table(data: Path) -> str:
     """The URI of the embedded table inside a data folder."""
     if "?" in str(data):
@@ -123,7 +117,7 @@ def main(
     click.echo(server.banner())
     sys.stdout.flush()
     command = [*server.command(), *mlflow_options]
-    os.execve(command[0], command, environment())  # noqa: S606 - becomes the server
+    os.execv(command[0], command)  # noqa: S606 - becomes the server
 
 
 if __name__ == "__main__":

@@ -51,10 +51,11 @@ PAGE = 100
 class Jobs:
     """Jobs, apart from running them."""
 
-    def __init__(self, context: Context, changes: StatusChanges) -> None:
+    def __init__(self, context: Context, changes: StatusChanges, queue: str | None = None) -> None:
         self.context = context
         self.table = context.table
         self.changes = changes
+        self.queue = queue
 
     def create_job(
         self,
@@ -69,6 +70,7 @@ class Jobs:
         key = self.changes.key(job_id)
         long_params = stored(key, PARAMS, params)
         given = {"timeout": timeout, "creator": creator, "backend": executor_backend}
+        given["queue"] = self.queue
         item: Item = {
             "PK": key.pk,
             "SK": key.sk,
@@ -134,7 +136,7 @@ class Jobs:
         end_timestamp: int | None = None,
         params: dict[str, Any] | None = None,
     ) -> Iterator[Job]:
-        items = self._items(statuses, begin_timestamp, end_timestamp)
+        items = self.items(statuses, begin_timestamp, end_timestamp)
         found = (
             job
             for item in items
@@ -145,7 +147,7 @@ class Jobs:
         step = translated(lambda: next(found, None))
         return iter(step, None)  # None ends it
 
-    def _items(
+    def items(
         self, statuses: list[JobStatus] | None, since: int | None, until: int | None
     ) -> Iterator[Item]:
         """Jobs in the order they were created."""
@@ -182,7 +184,7 @@ class Jobs:
 
     def _deletable(self, until: int | None, job_ids: list[str] | None) -> Iterator[Item]:
         if not job_ids:
-            return self._items(list(FINAL), None, until)
+            return self.items(list(FINAL), None, until)
         wanted = self.table.get_many(self.changes.key(job_id) for job_id in job_ids)
         return (
             item

@@ -24,7 +24,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
-RUN_ATTRIBUTES = ("lease_until", "message", "progress", "progress_at", "next_attempt")
+RUN_ATTRIBUTES = ("lease_until", "runner", "message", "progress", "progress_at", "next_attempt")
 """What a job has only while it runs or waits for its next attempt."""
 
 

@@ -1,7 +1,8 @@
-"""Keys of background jobs: a partition for each workspace.
+"""Keys of background jobs: a partition for each workspace, and one for the leases of runners.
 
 The id of a job begins with the millisecond of its creation, so the partition lists jobs by age.
-``LSI1``, which carries whole items, lists those of a status by age.
+``LSI1``, which carries whole items, lists those of a status by age. Leases belong to no workspace:
+a runner serves all of them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
+    LONE_NAME,
     PARTITION_NAME,
     WORD,
     Range,
@@ -53,6 +55,21 @@ def lsi1_job(job_id: str, status: str) -> str:
     return join("JOB", bounded(status, WORD), bounded(job_id, ID))
 
 
+def leases_pk() -> str:
+    """The partition of all leases."""
+    return "JOBLEASES"
+
+
+def lease(name: str) -> str:
+    """A lease: of a queue, or of a lock that keeps two jobs apart."""
+    return join("L", bounded(name, LONE_NAME))
+
+
+def lease_key(name: str) -> Key:
+    """The whole key of a lease."""
+    return Key(leases_pk(), lease(name))
+
+
 def jobs_made(since: int | None = None, until: int | None = None) -> Range:
     """Jobs created from one millisecond to another, both included, with their parts."""
     return _in_time("J", since, until)
@@ -80,11 +97,17 @@ def _describe(_pk: str, words: list[str], _item: Item) -> ItemDescription | None
     return ItemDescription("Job") if words[0] == "J" and len(words) == 2 else None
 
 
+def _describe_lease(_pk: str, words: list[str], _item: Item) -> ItemDescription | None:
+    return ItemDescription("Job lease") if words[0] == "L" and len(words) == 2 else None
+
+
 SECTION = KeySection(
     patterns=(
         Pattern("PK", "JOBS#<workspace>", "Jobs of a workspace", jobs_pk, ("default",)),
+        Pattern("PK", "JOBLEASES", "Leases of job runners", leases_pk),
+        Pattern("SK", "L#<name>", "Job lease", lease, ("periodic_tasks",)),
         Pattern("SK", "J#<job_id>", "Job", job, (_ID,)),
         Pattern("lsi1sk", "JOB#<status>#<job_id>", "Job", lsi1_job, (_ID, "PENDING")),
     ),
-    partitions={"JOBS": _describe},
+    partitions={"JOBS": _describe, "JOBLEASES": _describe_lease},
 )
