@@ -120,9 +120,9 @@ def test_a_job_is_not_tried_before_its_next_attempt_is_due(server, clock):
     there.start_job(job.job_id)
     assert there.retry_or_fail_job(job.job_id, "busy") == 1
     assert taken(here) == []
-    assert not here.lost_jobs.may_start(job.job_id)
+    assert here.lost_jobs.claim(job.job_id, LEASE) is None
     clock.added = 60
-    assert here.lost_jobs.may_start(job.job_id)
+    assert here.lost_jobs.claim(job.job_id, LEASE)
     assert taken(here) == [job.job_id]
 
 
@@ -152,6 +152,32 @@ def test_a_job_that_fell_out_of_its_queue_is_found(server):
     queued, fallen = (store.create_job("f", "{}").job_id for _ in range(2))
     missing = store.lost_jobs.missing_from([queued], LATER)
     assert [job.job_id for job in missing] == [fallen]
+
+
+def test_a_job_that_is_in_two_queues_is_claimed_once(server):
+    here, there = server("here"), server("there")
+    job_id = here.create_job("f", "{}").job_id
+    with ThreadPoolExecutor(8) as pool:
+        claims = list(
+            pool.map(lambda n: (here, there)[n % 2].lost_jobs.claim(job_id, LEASE), range(16))
+        )
+    assert sum(claim is not None for claim in claims) == 1
+
+
+def test_the_claim_of_a_process_that_is_gone_is_void(server, ended_process):
+    store = server("here")
+    job_id = store.create_job("f", "{}").job_id
+    store.leases.acquire(f"job {job_id}", f"{ended_process} x", LEASE)
+    assert store.lost_jobs.claim(job_id, LEASE)
+
+
+def test_a_job_that_runs_or_has_ended_is_not_claimed(server):
+    store = server("here")
+    job_id = store.create_job("f", "{}").job_id
+    store.start_job(job_id)
+    assert store.lost_jobs.claim(job_id, LEASE) is None
+    store.finish_job(job_id, "1")
+    assert store.lost_jobs.claim(job_id, LEASE) is None
 
 
 def test_processes_elsewhere_are_never_known_to_be_gone(ended_process):

@@ -187,6 +187,23 @@ def test_a_job_that_is_run_again_after_a_crash_passes_its_own_lock(uri, ran):
     assert ran.done == [job_id]
 
 
+def test_a_job_that_is_queued_twice_keeps_its_lock(uri, ran):
+    """The second is dropped before it takes the lock, so it cannot give it up either."""
+    store = job_store()
+    first, other = submit(store), submit(store)
+
+    def meanwhile():
+        ran.meanwhile = lambda: None
+        execute(first, KEYS)
+        execute(other, KEYS)
+
+    ran.meanwhile = meanwhile
+    execute(first, KEYS)
+    assert ran.done == [first]
+    assert store.get_job(first).status == JobStatus.SUCCEEDED
+    assert store.get_job(other).status == JobStatus.CANCELED
+
+
 def test_periodic_tasks_run_on_one_of_two_servers(uri, monkeypatch, tmp_path):
     """Also when the first has ended before the second begins."""
     locked = importlib.import_module("huey.exceptions").TaskLockedException

@@ -152,11 +152,6 @@ class Jobs:
     ) -> Iterator[Item]:
         """Jobs in the order they were created."""
         pk = job_keys.jobs_pk(self.context.workspace())
-        if not statuses:
-            where = job_keys.jobs_made(since, until).on()
-            # Parts of long texts lie between the jobs.
-            whole = self.table.items(Query(pk, where=where, limit=PAGE))
-            return (item for item in whole if "job_id" in item)
         streams = [
             self.table.items(
                 Query(
@@ -166,11 +161,11 @@ class Jobs:
                     limit=PAGE,
                 )
             )
-            for status in stored_statuses(statuses)
+            for status in stored_statuses(statuses or JobStatus)
         ]
-        merged = heapq.merge(*streams, key=_job_id)
+        merged = heapq.merge(*streams, key=_order)
         # A job whose status changes between the queries may be found twice.
-        return (next(same) for _, same in groupby(merged, key=_job_id))
+        return (next(same) for _, same in groupby(merged, key=_order))
 
     def delete_jobs(self, older_than: int = 0, job_ids: list[str] | None = None) -> list[str]:
         until = get_current_time_millis() - older_than - 1 if older_than > 0 else None
@@ -195,6 +190,10 @@ class Jobs:
 
 def _job_id(item: Item) -> str:
     return str(item["job_id"])
+
+
+def _order(item: Item) -> str:
+    return job_keys.job_order(_job_id(item), int(item["created"]))
 
 
 def _has_params(job: Job, wanted: dict[str, Any] | None) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from uuid import uuid4
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 
 from mlflow_dynamodbstore.jobs.jobs import Jobs
-from mlflow_dynamodbstore.jobs.leases import Leases
+from mlflow_dynamodbstore.jobs.leases import Lease, Leases
 from mlflow_dynamodbstore.jobs.processes import is_gone, name_of_process
 from mlflow_dynamodbstore.jobs.records import in_status, job_of, status_of
 from mlflow_dynamodbstore.jobs.status_changes import Change, StatusChanges, to_pending
@@ -25,7 +26,7 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 
 PENDING, RUNNING = JobStatus.PENDING, JobStatus.RUNNING
-LEASE_OF_QUEUE = "queue "
+LEASE_OF_QUEUE, LEASE_OF_JOB = "queue ", "job "
 
 
 class LostJobs:
@@ -67,10 +68,22 @@ class LostJobs:
             if item.get("queue") == self.queue and item["job_id"] not in known and self._due(item):
                 yield job_of(self.table, item)
 
-    def may_start(self, job_id: str) -> bool:
-        """Whether a job waits, and its next attempt is due."""
+    def claim(self, job_id: str, seconds: float) -> Lease | None:
+        """The right to run a job that waits and is due; None if there is nothing to run.
+
+        A job may be in several queues, or twice in one, after it was taken over. One claim holds.
+        """
         item = self.changes.existing_job(job_id)
-        return status_of(item) == PENDING and self._due(item)
+        if status_of(item) != PENDING or not self._due(item):
+            return None
+        name, holder = LEASE_OF_JOB + job_id, f"{name_of_process(os.getpid())} {uuid4().hex}"
+        lease = self.leases.acquire(name, holder, seconds)
+        if lease is not None:
+            return lease
+        held = self.leases.find(name)
+        if held is not None and not is_gone(held.holder.partition(" ")[0]):
+            return None
+        return self.leases.acquire(name, holder, seconds, instead_of=held)
 
     def _is_lost(self, item: Item, held: dict[str, bool]) -> bool:
         status = status_of(item)

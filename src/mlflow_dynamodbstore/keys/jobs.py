@@ -27,6 +27,7 @@ _ID = "0197c9b4-77aa"
 _MILLISECOND_DIGITS = 12
 _DASH_AFTER = 8
 _AFTER_DASH = "."
+_UUID_LENGTH, _VERSION_AT = 36, 14
 _LAST_MILLISECOND = (1 << 48) - 1
 
 
@@ -50,9 +51,19 @@ def job_key(job_id: str, workspace: str = DEFAULT_WORKSPACE) -> Key:
     return Key(jobs_pk(workspace), job(job_id))
 
 
-def lsi1_job(job_id: str, status: str) -> str:
-    """A job by status, then age."""
-    return join("JOB", bounded(status, WORD), bounded(job_id, ID))
+def lsi1_job(order: str, status: str) -> str:
+    """A job by status, then age; ``order`` is what :func:`job_order` says."""
+    return join("JOB", bounded(status, WORD), bounded(order, ID))
+
+
+def job_order(job_id: str, created: int) -> str:
+    """What sorts a job by age: our own ids begin with their time, imported ones do not."""
+    return job_id if begins_with_time(job_id) else f"{_first_at(created)}-{job_id}"
+
+
+def begins_with_time(job_id: str) -> bool:
+    """Whether a job's id is one of ours: a UUID of the seventh version."""
+    return len(job_id) == _UUID_LENGTH and job_id[_VERSION_AT] == "7"
 
 
 def leases_pk() -> str:

@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
 from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern, described
 from mlflow_dynamodbstore.table.values import Item, Key
 
+_LOCATOR = "RV#LOC"
 ITEM = 200  # bytes: MLflow's limit of 50 characters, each of four bytes
 
 REVIEW_QUEUES = children("RQ")
@@ -89,6 +90,14 @@ def lsi1_review_queue(queue_id: str, created: int) -> str:
 def review_queues_by_age(after: tuple[int, str] | None = None) -> Range:
     """In LSI1: review queues, the newest first, or from a creation time and id on."""
     return _from("RQ", None if after is None else lsi1_review_queue(after[1], after[0]))
+
+
+# --- locators -----------------------------------------------------------------------------------
+
+
+def review_locator_key(entity_id: str) -> Key:
+    """Tells where an imported label schema or review queue lies, whose id does not."""
+    return Key(join("REVIEW", bounded(entity_id, ID)), _LOCATOR)
 
 
 # --- items of review queues ---------------------------------------------------------------------
@@ -175,11 +184,32 @@ def _review_queue_name(pk: str, _words: list[str], item: Item) -> ItemDescriptio
     return ItemDescription("Name of a review queue", owners)
 
 
+def _locator(_pk: str, words: list[str], item: Item) -> ItemDescription | None:
+    if words != ["RV", "LOC"]:
+        return None
+    owner = Key(experiment_pk(str(item["experiment_id"])), EXPERIMENT_META)
+    return ItemDescription("Locator of a label schema or review queue", (owner,))
+
+
 _SCHEMA, _QUEUE, _TRACE = "ls-0197c9b7", "rq-0197c9b8", "tr-5f3a"
 _TIME = 1_700_000_000_000
 
 SECTION = KeySection(
     patterns=(
+        Pattern(
+            "PK",
+            "REVIEW#<id>",
+            "Locator of a label schema or review queue",
+            review_locator_key,
+            (_QUEUE,),
+        ),
+        Pattern(
+            "SK",
+            "RV#LOC",
+            "Locator of a label schema or review queue",
+            review_locator_key,
+            (_QUEUE,),
+        ),
         Pattern("SK", "LS#<schema_id>", "Label schema", label_schema, (_SCHEMA,)),
         Pattern("SK", "LSNAME#<name>", "Name of a label schema", label_schema_name, ("tone",)),
         Pattern("SK", "RQ#<queue_id>", "Review queue", review_queue, (_QUEUE,)),
@@ -212,6 +242,7 @@ SECTION = KeySection(
             (_TRACE, _QUEUE),
         ),
     ),
+    partitions={"REVIEW": _locator},
     in_experiment={
         "LS": _label_schema,
         "LSNAME": _label_schema_name,

@@ -46,6 +46,7 @@ ORPHAN_SECONDS = 3
 """After this time the process of a job whose runner is gone is gone too: it looks each second."""
 MakeStore = Callable[[str], Any]
 
+_recovering = threading.Lock()
 _missing: list[str] = []
 """Names that this release lacks and without which jobs would not be safe."""
 
@@ -140,22 +141,24 @@ def _exec_job(
         theirs(job_id, workspace, *args, **kwargs)
         return
     with in_workspace(workspace):
-        if not store.lost_jobs.may_start(job_id):
-            logger.info("Job %s has been started by another server, or has ended.", job_id)
-            return
+        claim = store.lost_jobs.claim(job_id, lease_seconds())
+    if claim is None:
+        logger.info("Job %s has been started elsewhere, or has ended.", job_id)
+        return
+
+    def renew() -> None:
+        store.leases.renew(claim, lease_seconds())
+        with in_workspace(workspace):
+            # Not applied before the job has started and after it has ended.
+            store.renew_job_lease(job_id, lease_seconds())
+
     marked = current_job.set(job_id)
     try:
-        with renewed(lambda: _renew_job(store, job_id, workspace), f"job {job_id}"):
+        with renewed(renew, f"job {job_id}"):
             theirs(job_id, workspace, *args, **kwargs)
     finally:
         current_job.reset(marked)
-
-
-def _renew_job(store: Any, job_id: str, workspace: str | None) -> None:
-
-    with in_workspace(workspace):
-        # Not applied before the job has started and after it has ended.
-        store.renew_job_lease(job_id, lease_seconds())
+        store.leases.release(claim)
 
 
 # --- the runner ---------------------------------------------------------------------------------
@@ -234,6 +237,11 @@ def _for_each_unfinished_job(
 
 def _recover(utils: ModuleType, store: Any, until: int) -> None:
     """Take over the lost jobs of all workspaces, and put them into this server's queue."""
+    with _recovering:  # one that has been taken over, and is not in the queue yet, is not missing
+        _take_over(utils, store, until)
+
+
+def _take_over(utils: ModuleType, store: Any, until: int) -> None:
     scheduled = vars(utils).get("get_job_execution_engine", lambda: "huey")() == "executor"
     for context in vars(utils)["_workspace_contexts_for_recovery"]():
         with context as workspace:
