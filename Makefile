@@ -33,7 +33,7 @@ e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation i
 	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
-	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
+	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 STORE_FUZZ=all $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
 
 matrix: $(BIN)/python dynoxide ## run the tests on every release of MLflow that we support (RELEASES, TESTS)
 	$(BIN)/python tools/matrix.py $(if $(RELEASES),--releases $(RELEASES)) \

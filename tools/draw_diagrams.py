@@ -74,22 +74,24 @@ class Drawing:
 
 def run_life() -> str:
     """The states of a run."""
-    d = Drawing(860, 250)
-    d.box(20, 70, 190, 70, "live", "one item for each param,", "tag and metric", color=GREEN)
-    d.box(335, 70, 190, 70, "sealing", "its items are read", "and put together", color=AMBER)
+    d = Drawing(860, 270)
+    d.box(20, 70, 190, 70, "live", "params and tags are read", "from their own items", color=GREEN)
+    d.box(335, 70, 190, 70, "logging", "a summary of all, and", "a log of new metrics", color=AMBER)
     d.box(650, 70, 190, 70, "sealed", "one summary, and", "ranks for searches")
     d.arrow((210, 95), (335, 95))
-    d.text(272, 68, "it ends, or is")
-    d.text(272, 84, "left alone")
+    d.text(272, 68, "params and tags")
+    d.text(272, 84, "rest for ten seconds")
     d.arrow((525, 95), (650, 95))
-    d.text(587, 68, "nobody wrote")
-    d.text(587, 84, "meanwhile")
-    d.arrow((430, 140), (430, 200), (140, 200), (140, 140))
-    d.arrow((745, 140), (745, 225), (90, 225), (90, 140))
-    d.text(300, 192, "a write")
-    d.text(600, 217, "a write: the run is live again")
+    d.text(587, 68, "it ends, or rests")
+    d.text(587, 84, "for an hour")
+    d.arrow((400, 140), (400, 180), (150, 180), (150, 140))
+    d.text(275, 172, "a param or a tag")
+    d.arrow((710, 140), (710, 180), (460, 180), (460, 140))
+    d.text(585, 172, "a metric")
+    d.arrow((780, 140), (780, 235), (80, 235), (80, 140))
+    d.text(430, 227, "a param or a tag")
     d.text(
-        430, 34, "Every change of state but the last raises the run's generation by one.", size=13
+        430, 34, "A summary is published only if nobody has changed the state meanwhile.", size=13
     )
     return d.svg()
 

@@ -138,7 +138,7 @@ def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: b
     """
     from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 
-    archive = _checked(file, json=json)
+    archive = _checked(file, json=json, target=options.uri)
     report = Report(End(str(file)), End.of(options.uri), json=json)
     if dry_run:
         trouble = _trouble_with(options.uri, archive)
@@ -212,10 +212,11 @@ def _trouble_with(uri: str, source: Source) -> str | None:
     return None
 
 
-def _checked(file: Path, *, json: bool) -> Archive:
+def _checked(file: Path, *, json: bool, target: str | None = None) -> Archive:
+    """An archive that was read once, and whose items fit into the target if there is one."""
     from mlflow_dynamodbstore.transfer.archive.file import Archive
 
-    archive = Archive(file)
+    archive = Archive(file, with_copies=target is not None and parse(target).kind != "file")
     with output.bar("checking", quiet=json) as shown:
         archive.check(lambda items: _count(shown, items))
     return archive

@@ -71,11 +71,6 @@ def dataset(dataset_hash: str) -> str:
     return join("D", bounded(dataset_hash, ID))
 
 
-def dataset_hash_of(sk: str) -> str | None:
-    """The hash that identifies a dataset."""
-    return key_text(pieces_of(sk, "D")[0])
-
-
 def dataset_context(dataset_hash: str, context: str | None = None) -> str:
     """Notes that a dataset was used in a context (training, evaluation), or in none.
 
@@ -97,11 +92,6 @@ def dataset_link(run_id: str, name: str, digest: str | None = None) -> str:
 def dataset_links(run_id: str) -> Range:
     """All links of one run."""
     return children(join("DLINK", bounded(run_id, ID)))
-
-
-def dataset_link_run(sk: str) -> str | None:
-    """The run that a link starts from."""
-    return key_text(pieces_of(sk, "DLINK")[0])
 
 
 def listed_experiment(experiment_id: str) -> str:

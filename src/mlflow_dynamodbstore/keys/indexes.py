@@ -47,7 +47,7 @@ def gsi1_run(run_id: str, experiment_id: str) -> Attributes:
 
 def gsi1_trace(trace_id: str, experiment_id: str) -> Attributes:
     """From a trace's id to its experiment."""
-    return {"gsi1pk": trace_locator(trace_id), "gsi1sk": _experiment(experiment_id)}
+    return {"gsi1pk": join("TRACE", bounded(trace_id, ID)), "gsi1sk": _experiment(experiment_id)}
 
 
 def gsi1_logged_model(model_id: str, experiment_id: str) -> Attributes:
@@ -60,11 +60,6 @@ def run_locator(run_id: str) -> str:
     return join("RUN", bounded(run_id, ID))
 
 
-def trace_locator(trace_id: str) -> str:
-    """The partition of GSI1 that names a trace's experiment."""
-    return join("TRACE", bounded(trace_id, ID))
-
-
 def logged_model_locator(model_id: str) -> str:
     """The partition of GSI1 that names a logged model's experiment."""
     return join("LM", bounded(model_id, ID))
@@ -75,7 +70,8 @@ def logged_model_locator(model_id: str) -> str:
 
 def gsi2_experiment(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """An experiment among those of its workspace."""
-    return {"gsi2pk": workspace_experiments(workspace), "gsi2sk": _experiment(experiment_id)}
+    gsi2pk = join("WS", bounded(workspace, WORKSPACE))
+    return {"gsi2pk": gsi2pk, "gsi2sk": _experiment(experiment_id)}
 
 
 def gsi2_fts(
@@ -83,17 +79,7 @@ def gsi2_fts(
 ) -> Attributes:
     """A full-text entry among those of its workspace with the same word."""
     gsi2sk = join(bounded(level, WORD), bounded(entity_type, WORD), bounded(entity_id, TOKEN))
-    return {"gsi2pk": workspace_fts(token, workspace), "gsi2sk": gsi2sk}
-
-
-def workspace_experiments(workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI2 that lists a workspace's experiments."""
-    return join("WS", bounded(workspace, WORKSPACE))
-
-
-def workspace_fts(token: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI2 that lists the entities with a word."""
-    return in_workspace("FTS", workspace, bounded(token, TOKEN))
+    return {"gsi2pk": in_workspace("FTS", workspace, bounded(token, TOKEN)), "gsi2sk": gsi2sk}
 
 
 # --- GSI3: names --------------------------------------------------------------------------------
@@ -103,25 +89,16 @@ def gsi3_experiment(
     name: str, experiment_id: str, workspace: str = DEFAULT_WORKSPACE
 ) -> Attributes:
     """From an experiment's name to its id."""
-    return {"gsi3pk": experiment_name(name, workspace), "gsi3sk": _experiment(experiment_id)}
+    gsi3pk = in_workspace("EXPNAME", workspace, bounded(name, PARTITION_NAME))
+    return {"gsi3pk": gsi3pk, "gsi3sk": _experiment(experiment_id)}
 
 
 def gsi3_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """From a registered model's name to its partition."""
     return {
-        "gsi3pk": model_name(name, workspace),
+        "gsi3pk": in_workspace("RMNAME", workspace, bounded(name, PARTITION_NAME)),
         "gsi3sk": in_workspace("RM", workspace, bounded(name, NAME)),
     }
-
-
-def experiment_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI3 that names an experiment's id."""
-    return in_workspace("EXPNAME", workspace, bounded(name, PARTITION_NAME))
-
-
-def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI3 that names a registered model's partition."""
-    return in_workspace("RMNAME", workspace, bounded(name, PARTITION_NAME))
 
 
 # --- GSI4: permissions --------------------------------------------------------------------------
@@ -129,24 +106,15 @@ def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
 
 def gsi4_experiment_permission(experiment_id: str, username: str) -> Attributes:
     """A user's permission among those for an experiment."""
-    return {"gsi4pk": experiment_permissions(experiment_id), "gsi4sk": _user(username)}
+    return {"gsi4pk": join("EXPPERM", bounded(experiment_id, ID)), "gsi4sk": _user(username)}
 
 
 def gsi4_model_permission(
     name: str, username: str, workspace: str = DEFAULT_WORKSPACE
 ) -> Attributes:
     """A user's permission among those for a registered model."""
-    return {"gsi4pk": model_permissions(name, workspace), "gsi4sk": _user(username)}
-
-
-def experiment_permissions(experiment_id: str) -> str:
-    """The partition of GSI4 that lists the permissions for an experiment."""
-    return join("EXPPERM", bounded(experiment_id, ID))
-
-
-def model_permissions(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI4 that lists the permissions for a registered model."""
-    return in_workspace("RMPERM", workspace, bounded(name, PARTITION_NAME))
+    gsi4pk = in_workspace("RMPERM", workspace, bounded(name, PARTITION_NAME))
+    return {"gsi4pk": gsi4pk, "gsi4sk": _user(username)}
 
 
 # --- GSI5: listings by name ---------------------------------------------------------------------
@@ -154,22 +122,13 @@ def model_permissions(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
 
 def gsi5_experiment(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """An experiment in the list of its workspace, by name."""
-    return {"gsi5pk": experiment_list(workspace), "gsi5sk": bounded(name, LONE_NAME)}
+    gsi5pk = join("WS", bounded(workspace, WORKSPACE), "EXP")
+    return {"gsi5pk": gsi5pk, "gsi5sk": bounded(name, LONE_NAME)}
 
 
 def gsi5_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """A registered model in the list of its workspace, by name."""
-    return {"gsi5pk": model_list(workspace), "gsi5sk": bounded(name, LONE_NAME)}
-
-
-def experiment_list(workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI5 that lists a workspace's experiments by name."""
-    return join("WS", bounded(workspace, WORKSPACE), "EXP")
-
-
-def model_list(workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI5 that lists a workspace's registered models by name."""
-    return in_workspace("RM_LIST", workspace)
+    return {"gsi5pk": in_workspace("RM_LIST", workspace), "gsi5sk": bounded(name, LONE_NAME)}
 
 
 # --- LSI1 to LSI5: runs, logged models and traces of an experiment -------------------------------
@@ -330,9 +289,8 @@ def run_index(
     status: str,
     name: str,
     live: bool,
-    primary_metric: tuple[str, float] | None = None,
 ) -> Attributes:
-    """All index attributes of a run; none for LSI5 when it is sealed without a primary metric."""
+    """All index attributes of a run; sealing decides where it is in LSI5."""
     attributes = {
         **gsi1_run(run_id, experiment_id),
         "lsi1sk": lsi1_run(run_id, lifecycle, start_time),
@@ -342,8 +300,6 @@ def run_index(
     }
     if live:
         attributes["lsi5sk"] = lsi5_live(run_id)
-    elif primary_metric is not None:
-        attributes["lsi5sk"] = lsi5_run(run_id, *primary_metric)
     return attributes
 
 

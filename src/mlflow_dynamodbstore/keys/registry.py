@@ -24,7 +24,6 @@ MODEL_META = "M#META"
 MODEL_VERSIONS = children("M#V")
 """All versions of a model, each followed by its tags."""
 MODEL_TAGS = children("M#TAG")
-MODEL_ALIASES = children("M#ALIAS")
 MODEL_AND_VERSIONS = Range(MODEL_META, MODEL_VERSIONS.high)
 """A model's own item, its tags and its versions, in one range."""
 
@@ -75,16 +74,6 @@ def model_version_tag(version: int, key: str) -> str:
     return join(model_version(version), "TAG", bounded(key, KEY))
 
 
-def model_version_tags(version: int) -> Range:
-    """The tags of a version."""
-    return children(join(model_version(version), "TAG"))
-
-
-def model_version_and_children(version: int) -> Range:
-    """A version's own item and everything below it."""
-    return Range(model_version(version), children(model_version(version)).high)
-
-
 def model_version_of(sk: str) -> int:
     """The number of the version that a sort key belongs to."""
     return version_of(pieces_of(sk, "M", "V")[0])
@@ -109,11 +98,6 @@ def model_tag_key(sk: str) -> str | None:
 def model_alias(alias: str) -> str:
     """An alias of a model."""
     return join("M#ALIAS", bounded(alias, KEY))
-
-
-def model_alias_of(sk: str) -> str | None:
-    """The alias; None when it was cut."""
-    return key_text(pieces_of(sk, "M", "ALIAS")[0])
 
 
 def model_alias_change(alias: str, timestamp: int, change_id: str) -> str:

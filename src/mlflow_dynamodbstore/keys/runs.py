@@ -138,7 +138,7 @@ def run_tail(run_id: str) -> Range:
     return Range(run_outputs(run_id).low, run_tags(run_id).high)
 
 
-def run_children_without_history(run_id: str) -> tuple[Range, Range]:
+def run_children_without_history(run_id: str) -> tuple[Range, ...]:
     """Everything below a run except its history."""
     return Range(run_children(run_id).low, run_head(run_id).high), run_tail(run_id)
 
@@ -161,16 +161,6 @@ def run_params(run_id: str) -> Range:
 def run_tags(run_id: str) -> Range:
     """The tags of a run."""
     return children(join(run(run_id), "TAG"))
-
-
-def run_inputs(run_id: str) -> Range:
-    """The datasets that a run read."""
-    return children(join(run(run_id), "INPUT"))
-
-
-def run_model_inputs(run_id: str) -> Range:
-    """The logged models that a run read."""
-    return children(join(run(run_id), "INPUT_LM"))
 
 
 def run_logged_models(run_id: str) -> Range:

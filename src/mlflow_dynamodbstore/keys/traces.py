@@ -85,29 +85,11 @@ def trace_and_children(trace_id: str) -> Range:
     return Range(trace(trace_id), trace_children(trace_id).high)
 
 
-def trace_tags(trace_id: str) -> Range:
-    """The tags of a trace."""
-    return children(join(trace(trace_id), "TAG"))
-
-
 def trace_all_spans(trace_id: str) -> Range:
     """The item of a trace's spans, and its parts."""
     return Range(trace_spans(trace_id), children(trace_spans(trace_id)).high)
 
 
-def trace_assessments(trace_id: str) -> Range:
-    """The assessments of a trace."""
-    return children(join(trace(trace_id), "ASSESS"))
-
-
 def trace_id_of(sk: str) -> str | None:
     """The trace that a sort key belongs to; None when its id was cut."""
     return key_text(pieces_of(sk, "T")[0])
-
-
-def trace_tag_key(sk: str) -> str | None:
-    """The key of a trace's tag; None when it was cut."""
-    _, kind, key = [*pieces_of(sk, "T"), "", ""][:3]
-    if kind != "TAG":
-        raise ValueError(f"not a tag of a trace: {sk!r}")
-    return key_text(key)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.mlflow_compat.validation import (
@@ -24,6 +23,7 @@ from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.registered_models import RegisteredModels
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 
 MAX_WEIGHT = 99
 
@@ -66,9 +66,7 @@ class Aliases:
     def _newest(self, name: str) -> ModelVersion:
         versions = self.registered_models.get_latest_versions(name)
         if not versions:
-            raise MlflowException(
-                f"Latest version not found for model {name}.", RESOURCE_DOES_NOT_EXIST
-            )
+            raise not_found(f"Latest version not found for model {name}.")
         return max(versions, key=lambda version: int(version.version))
 
     def _redirected(
@@ -115,14 +113,14 @@ class Aliases:
         validate_model_alias_name(alias)
         number = validate_model_version(version)
         if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 f"A weight is a whole number of percent from 0 to {MAX_WEIGHT}, not {weight!r}."
             )
 
         def choose(model: Model) -> Target:
             target = model.target_of(alias)
             if target.version == number:
-                raise MlflowException.invalid_parameter_value(
+                raise invalid(
                     f"Alias {alias} leads to version {number} already; "
                     "its second version must be another one."
                 )
@@ -155,8 +153,6 @@ class Aliases:
                 if change.change_id == change_id:
                     return change.after
             which = "" if change_id is None else f" {change_id}"
-            raise MlflowException(
-                f"There is no recorded change{which} of alias {alias}.", RESOURCE_DOES_NOT_EXIST
-            )
+            raise not_found(f"There is no recorded change{which} of alias {alias}.")
 
         return self._redirected(place, alias, choose).aliases.get(alias)

@@ -53,6 +53,7 @@ class Rules:
 
     primary_metric: str | None = None
     text_fields: tuple[TextField, ...] = ()
+    history_days: int = 0  # after which a point of a history expires; 0 for never
 
 
 class Policies:
@@ -118,7 +119,8 @@ class Policies:
         """What is derived from a run when it is sealed."""
         index = self.get(PRIMARY_INDEX)
         metric = self.get(PRIMARY_METRIC) if index is None else index["metric"]
-        return Rules(metric or None, tuple(self.text_fields()))
+        days = self.get(METRIC_HISTORY_RETENTION)
+        return Rules(metric or None, tuple(self.text_fields()), days)
 
     def indexed_metric(self) -> str | None:
         """The metric by which LSI5 holds every sealed run that has it; None while there is none.

@@ -40,6 +40,7 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.update import Update
@@ -188,8 +189,11 @@ class Table:
 
         Returns an outcome for each, ``applied`` or ``refused``. When one of ``writes`` is refused,
         ``then`` is not begun and has no outcomes. Neither may name a key twice. Raises
-        ``IncompleteWrite``, which says what was written, when the retries are used up.
+        ``IncompleteWrite``, which says what was written, when the retries are used up. An item that
+        no engine takes is refused before anything is written.
         """
+        refuse_oversized(writes)
+        refuse_oversized(then)
         if self._local is not None and then:
             outcomes = self._local.apply_in_order(writes, then)
             first = self._finished(writes, outcomes[: len(writes)])

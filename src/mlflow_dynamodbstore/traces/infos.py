@@ -12,7 +12,7 @@ from mlflow.tracing.utils import generate_request_id_v2
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import validate_trace_name
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
-from mlflow_dynamodbstore.shared.plain_values import texts
+from mlflow_dynamodbstore.shared.plain_values import duration, moment, texts
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
@@ -121,7 +121,8 @@ class TraceInfos:
         self.context.events.trace_described(place.experiment_id, request_metadata)
         ttl = self.trace_experiments.expiry()
         item = items.new_trace(place, int(self.table.clock()), ttl)
-        item.update(request_time=timestamp_ms, state=TraceState.IN_PROGRESS.value)
+        began = moment(timestamp_ms, "timestamp_ms")
+        item.update(request_time=began, state=TraceState.IN_PROGRESS.value)
         if name is not None:
             item["name"] = name
         item = merging.with_metadata(item, request_metadata)
@@ -147,7 +148,8 @@ class TraceInfos:
         def ended(item: Item) -> Change:
             written = items.tag_writes(trace_place_of(item), plain, ttl_of(item))
             after = merging.with_metadata({**item, **written.attributes}, request_metadata)
-            after["duration"] = timestamp_ms - item["request_time"]
+            lasted = moment(timestamp_ms, "timestamp_ms") - item["request_time"]
+            after["duration"] = duration(lasted, "the duration")
             after["state"] = TraceStatus(status).value
             if name is not None:
                 after["name"] = name
@@ -172,10 +174,11 @@ def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:
     place, ttl = trace_place_of(item), ttl_of(item)
     written = items.tag_writes(place, tags, ttl)
     after = {**item, **written.attributes}
-    before = list(written.items)
+    before = {(put.item["PK"], put.item["SK"]): put for put in written.items}
     for assessment in info.assessments:
         made = assessment_records.record_of(assessment)
         one = assessment_records.writes(place, made, ttl)
         after.update(one.attributes)
-        before += one.items
-    return Change(merging.with_info(after, info), before=before)
+        # By key: assessments of one session share a note.
+        before.update(((put.item["PK"], put.item["SK"]), put) for put in one.items)
+    return Change(merging.with_info(after, info), before=list(before.values()))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mlflow.entities import TraceInfo
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import SEARCH_TRACES_DEFAULT_MAX_RESULTS
 from mlflow.utils.search_utils import SearchTraceUtils
 
@@ -20,6 +19,7 @@ from mlflow_dynamodbstore.mlflow_compat.validation import resolve_experiment_ids
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
@@ -217,14 +217,12 @@ def parse_order(order_by: Sequence[str] | None) -> Ordering:
     for clause in order_by or []:
         kind, name, ascending = SearchTraceUtils.parse_order_by_for_search_traces(clause)
         if kind == METADATA and name in TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 f"Ordering by reserved metadata '{name}' is not supported because it is "
                 "represented by multiple columns."
             )
         if kind not in (ATTRIBUTE, TAG, METADATA):
-            raise MlflowException(
-                f"Invalid identifier type '{kind}'", error_code=INVALID_PARAMETER_VALUE
-            )
+            raise invalid(f"Invalid identifier type '{kind}'")
         if any((key.kind, key.name) == (kind, name) for key in asked):
             raise MlflowException(f"`order_by` contains duplicate fields: {order_by}")
         asked.append(SortKey(kind, name, ascending))

@@ -13,7 +13,6 @@ from typing import Any
 
 from mlflow.entities import Experiment, ViewType
 from mlflow.entities.lifecycle_stage import LifecycleStage
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchExperimentsUtils
@@ -33,6 +32,7 @@ from mlflow_dynamodbstore.shared.experiment_items import (
 )
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.shared.search.like import fixed_prefix
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
@@ -240,9 +240,7 @@ def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:
         value = tuple(map(parse_experiment_id, value)) if several else parse_experiment_id(value)
     elif SearchExperimentsUtils.is_numeric_attribute(type, key, comparator):
         if not isinstance(value, int):
-            raise MlflowException.invalid_parameter_value(
-                f"Invalid value for numeric attribute '{key}': {str(value)!r}"
-            )
+            raise invalid(f"Invalid value for numeric attribute '{key}': {str(value)!r}")
     elif SearchExperimentsUtils.is_string_attribute(type, key, comparator):
         _check("string attribute", comparator, {"=", "!=", "LIKE", "ILIKE"})
     return Comparison(type, key, comparator, value)
@@ -250,9 +248,7 @@ def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:
 
 def _check(what: str, comparator: str, allowed: set[str]) -> None:
     if comparator not in allowed:
-        raise MlflowException.invalid_parameter_value(
-            f"Invalid comparator for {what}: {comparator}"
-        )
+        raise invalid(f"Invalid comparator for {what}: {comparator}")
 
 
 def _ordering(order_by: Sequence[str] | None) -> Ordering:
@@ -262,7 +258,7 @@ def _ordering(order_by: Sequence[str] | None) -> Ordering:
     sort_keys = []
     for kind, name, ascending in parsed:
         if kind != ATTRIBUTE:
-            raise MlflowException.invalid_parameter_value(f"Invalid order_by entity: {kind}")
+            raise invalid(f"Invalid order_by entity: {kind}")
         sort_keys.append(SortKey(kind, name, ascending))
     if not any(key.name == "experiment_id" for key in sort_keys):
         sort_keys.append(SortKey(ATTRIBUTE, "experiment_id", ascending=False))

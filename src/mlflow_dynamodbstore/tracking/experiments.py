@@ -10,9 +10,7 @@ from mlflow.entities import Experiment, ExperimentTag
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import (
-    INVALID_STATE,
     RESOURCE_ALREADY_EXISTS,
-    RESOURCE_DOES_NOT_EXIST,
     ErrorCode,
 )
 from mlflow.store.workspace.utils import get_default_workspace_optional
@@ -24,6 +22,7 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.mlflow_compat.validation import (
+    parse_experiment_id,
     validate_experiment_artifact_location_length,
     validate_experiment_name,
     validate_experiment_tag,
@@ -44,6 +43,7 @@ from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID,
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid, invalid_state, not_found
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, TransactWrite
@@ -84,9 +84,7 @@ class Experiments:
         tags: Sequence[ExperimentTag] | None = None,
     ) -> str:
         if artifact_location and self.context.has_workspaces():
-            raise MlflowException.invalid_parameter_value(
-                "artifact_location cannot be specified when workspaces are enabled"
-            )
+            raise invalid("artifact_location cannot be specified when workspaces are enabled")
         validate_experiment_name(name)
         if artifact_location:
             artifact_location = resolve_uri_if_local(artifact_location)
@@ -169,7 +167,7 @@ class Experiments:
         def attempt() -> None:
             meta = self.experiment_lookup.get(experiment_id)
             if meta["lifecycle"] != ACTIVE:
-                raise MlflowException("Cannot rename a non-active experiment.", INVALID_STATE)
+                raise invalid_state("Cannot rename a non-active experiment.")
             self._rename(meta, new_name)
 
         optimistically(f"Experiment {experiment_id}", attempt)
@@ -235,6 +233,8 @@ class Experiments:
         optimistically(f"Experiment {experiment_id}", attempt)
 
     def delete_experiment_tag(self, experiment_id: str | int, key: str) -> None:
+        parse_experiment_id(experiment_id)  # an empty one is not that of the default experiment
+
         def attempt() -> None:
             meta = self.experiment_lookup.get_active(experiment_id)
             tag_key = Key(str(meta["PK"]), experiment_keys.experiment_tag(key))
@@ -243,9 +243,8 @@ class Experiments:
             except TransactionCancelled as error:
                 if error.refused(0) or not error.refused(1):
                     raise
-                raise MlflowException(
-                    f"No tag with name: {key} in experiment with id {experiment_id}",
-                    error_code=RESOURCE_DOES_NOT_EXIST,
+                raise not_found(
+                    f"No tag with name: {key} in experiment with id {experiment_id}"
                 ) from error
 
         optimistically(f"Experiment {experiment_id}", attempt)
@@ -309,8 +308,7 @@ class Experiments:
 
 
 def _name_is_taken(name: str) -> MlflowException:
-    return MlflowException(
+    return already_exists(
         f"Experiment(name={name}) already exists. Error: the name is taken, perhaps by a "
-        "deleted experiment.",
-        RESOURCE_ALREADY_EXISTS,
+        "deleted experiment."
     )

@@ -33,6 +33,7 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
+from mlflow_dynamodbstore.shared.plain_values import WrongTypeError, optional_text, text
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -63,7 +64,9 @@ class Inputs:
         validate_run_id(run_id)
         if datasets is not None:
             if not isinstance(datasets, list):
-                raise TypeError(f"Argument 'datasets' should be a list, got '{type(datasets)}'")
+                raise WrongTypeError(
+                    f"Argument 'datasets' should be a list, got '{type(datasets)}'"
+                )
             validate_dataset_inputs(datasets)
         run = run_place_of(self.run_admission.admit(run_id))
         uses = _uses(run, datasets or [])
@@ -216,9 +219,22 @@ def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[DatasetUse]:
     """The inputs, the first of each name and digest."""
     uses: dict[str, DatasetUse] = {}
     for given in inputs:
-        use = DatasetUse(run, given.dataset, {tag.key: tag.value for tag in given.tags})
+        tags = {text(tag.key, "a tag"): text(tag.value, "a tag") for tag in given.tags or []}
+        use = DatasetUse(run, _plain(given.dataset), tags)
         uses.setdefault(use.hash, use)
     return list(uses.values())
+
+
+def _plain(dataset: Dataset) -> Dataset:
+    """A dataset whose fields are texts."""
+    return Dataset(
+        name=text(dataset.name, "the name of a dataset"),
+        digest=text(dataset.digest, "the digest of a dataset"),
+        source_type=text(dataset.source_type, "the type of a dataset's source"),
+        source=text(dataset.source, "the source of a dataset"),
+        schema=optional_text(dataset.schema, "the schema of a dataset"),
+        profile=optional_text(dataset.profile, "the profile of a dataset"),
+    )
 
 
 def number(items: Iterable[Item], first: int) -> None:

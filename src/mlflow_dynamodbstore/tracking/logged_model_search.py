@@ -15,8 +15,6 @@ from typing import Any
 
 from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
 from mlflow.entities.lifecycle_stage import LifecycleStage
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchLoggedModelsPaginationToken
@@ -26,6 +24,7 @@ from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import (
     ATTRIBUTE,
     METRIC,
@@ -205,10 +204,7 @@ class LoggedModelSearch:
         page_token: str | None = None,
     ) -> PagedList[LoggedModel]:
         if datasets and not all(d.get("dataset_name") for d in datasets):
-            raise MlflowException(
-                "`dataset_name` in the `datasets` clause must be specified.",
-                INVALID_PARAMETER_VALUE,
-            )
+            raise invalid("`dataset_name` in the `datasets` clause must be specified.")
         request = SearchLoggedModelsPaginationToken(experiment_ids, filter_string, order_by)
         query = parse_model_query(request, datasets or ())
         after = query.ordering.after(page_token)
@@ -301,9 +297,7 @@ def _comparison(term: Any) -> Comparison:
     if kind == ATTRIBUTE:
         name = _ALIASES.get(name, name)
         if not _is_column(name):
-            raise MlflowException.invalid_parameter_value(
-                f"Invalid attribute of a logged model in a filter: {name!r}"
-            )
+            raise invalid(f"Invalid attribute of a logged model in a filter: {name!r}")
         if name == "status":
             value = _status(value) if isinstance(value, str) else tuple(map(_status, value))
     return Comparison(kind, name, term.op, value)
@@ -329,15 +323,11 @@ def _sort_key(clause: dict[str, Any]) -> SortKey:
     if "." not in field_name:
         name = _ALIASES.get(field_name, field_name)
         if not _is_column(name):
-            raise MlflowException.invalid_parameter_value(
-                f"Invalid order by field name: {field_name}"
-            )
+            raise invalid(f"Invalid order by field name: {field_name}")
         return SortKey(COLUMN, name, ascending)
     entity, name = field_name.split(".", 1)
     if entity != "metrics":
-        raise MlflowException.invalid_parameter_value(
-            f"Invalid order by field name: {field_name}. Only metrics are supported."
-        )
+        raise invalid(f"Invalid order by field name: {field_name}. Only metrics are supported.")
     named = ("dataset_name", "dataset_digest")
     dataset = {part: clause[part] for part in named if clause.get(part)}
     return MetricKey(METRIC, name, ascending, dataset or None)

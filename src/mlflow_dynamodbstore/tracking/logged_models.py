@@ -15,7 +15,6 @@ from mlflow.entities import (
 )
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.uri import append_to_uri_path
 
@@ -32,6 +31,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, experiment_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -141,10 +141,7 @@ class LoggedModels:
 
     def delete_logged_model_tag(self, model_id: str, key: str) -> None:
         if not self._apply(model_id, lambda place: remove_text(self.table, place, "TAG", key)):
-            raise MlflowException(
-                f"No tag with key {key!r} found for model with ID {model_id!r}.",
-                RESOURCE_DOES_NOT_EXIST,
-            )
+            raise not_found(f"No tag with key {key!r} found for model with ID {model_id!r}.")
 
     def log_logged_model_params(self, model_id: str, params: list[LoggedModelParameter]) -> None:
         """Add params to a model. A param that has a value keeps it, and may be logged again."""
@@ -303,13 +300,12 @@ def _given(**attributes: str | int | None) -> Item:
 def _check_unchanged(model_id: str, values: Mapping[str, str], known: Mapping[str, str]) -> None:
     changed = {name: known[name] for name, v in values.items() if known.get(name, v) != v}
     if changed:
-        raise MlflowException(
+        raise invalid(
             f"Changing param values is not allowed. Params {changed} were already logged for "
-            f"model with ID {model_id!r}.",
-            INVALID_PARAMETER_VALUE,
+            f"model with ID {model_id!r}."
         )
 
 
 def model_not_found(model_id: str) -> MlflowException:
     """MLflow's error for a logged model that does not exist."""
-    return MlflowException(f"Logged model with ID '{model_id}' not found.", RESOURCE_DOES_NOT_EXIST)
+    return not_found(f"Logged model with ID '{model_id}' not found.")

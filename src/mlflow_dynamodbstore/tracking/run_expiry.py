@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.shared.places import RunPlace
+from mlflow_dynamodbstore.shared.places import run_id_of
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item
+from mlflow_dynamodbstore.tracking.records import SEALED
 
 RESTORING = "restoring"
 """Attribute of a deleted run: the token of a call that is taking the expiry from its items."""
 
 
-def date_children(table: Table, run: RunPlace, ttl: int | None) -> None:
+def date_children(table: Table, run: Item, ttl: int | None) -> None:
     """Give the items of a run this expiry, or another one that the run itself gets meanwhile.
 
     A call that restores or deletes the run at the same time may have dated these items first, so
@@ -19,15 +21,19 @@ def date_children(table: Table, run: RunPlace, ttl: int | None) -> None:
     """
     while True:
         redate_children(table, run, ttl)
-        now = table.get(run.key)
+        now = table.get(table.schema.key_of(run))
         if now is None or (wanted := _expiry_of_children(now)) == ttl:
             return
-        ttl = wanted
+        run, ttl = now, wanted
 
 
-def redate_children(table: Table, run: RunPlace, ttl: int | None) -> None:
+def redate_children(table: Table, run: Item, ttl: int | None) -> None:
     """Give a run's items this expiry, or none; history keeps its own."""
-    table.redate(run.pk, run_keys.run_children_without_history(run.run_id), ttl)
+    run_id = run_id_of(run)
+    ranges = run_keys.run_children_without_history(run_id)
+    if run["state"] != SEALED:
+        ranges += (log_keys.run_log(run_id),)
+    table.redate(run["PK"], ranges, ttl)
 
 
 def _expiry_of_children(run: Item) -> int | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from mlflow.entities import Span
 from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
 from mlflow.store.tracking.abstract_store import AbstractStore
 from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
@@ -22,6 +25,7 @@ from mlflow_dynamodbstore.gateway.bindings import Bindings
 from mlflow_dynamodbstore.gateway.budgets import Budgets
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.costs import GatewayCosts
+from mlflow_dynamodbstore.gateway.encryption import GATEWAY
 from mlflow_dynamodbstore.gateway.endpoint_configs import EndpointConfigs
 from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
@@ -30,7 +34,6 @@ from mlflow_dynamodbstore.gateway.guardrails import Guardrails
 from mlflow_dynamodbstore.gateway.items import GatewayItems
 from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
 from mlflow_dynamodbstore.gateway.model_mappings import ModelMappings
-from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.gateway.secrets import Secrets
 from mlflow_dynamodbstore.mcp.aliases import ServerAliases
 from mlflow_dynamodbstore.mcp.endpoints import AccessEndpoints
@@ -82,6 +85,7 @@ from mlflow_dynamodbstore.tracking.history import History
 from mlflow_dynamodbstore.tracking.inputs import Inputs
 from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
+from mlflow_dynamodbstore.tracking.metric_log import MetricLog
 from mlflow_dynamodbstore.tracking.metrics import Metrics
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.run_data import RunData
@@ -133,6 +137,11 @@ class TableOfContents:
     set_trace_tag = answered_by(TraceTags.set_trace_tag)
     delete_trace_tag = answered_by(TraceTags.delete_trace_tag)
     log_spans = answered_by(SpanLog.log_spans)
+
+    async def log_spans_async(self, location: str, spans: list[Span]) -> list[Span]:
+        """Log spans in a thread. Stores inherit this from MLflow 3.17 on."""
+        return await asyncio.to_thread(self.log_spans, location, spans)
+
     link_traces_to_run = answered_by(TraceLinks.link_traces_to_run)
     unlink_traces_from_run = answered_by(TraceLinks.unlink_traces_from_run)
     link_prompts_to_trace = answered_by(TraceLinks.link_prompts_to_trace)
@@ -362,13 +371,16 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
             self.workspace_mode,
         )
         self.run_admission = RunAdmission(context, self.experiment_lookup, self.run_lookup)
-        self.runs = Runs(context, self.experiment_lookup, self.run_lookup, self.run_admission)
+        self.metric_log = MetricLog(context)
+        self.runs = Runs(
+            context, self.experiment_lookup, self.run_lookup, self.run_admission, self.metric_log
+        )
         self.experiment_deletion = ExperimentDeletion(
             context, self.experiment_lookup, experiment_names, self.run_admission, self.runs
         )
         self.logged_models = LoggedModels(context, self.experiment_lookup, self.run_lookup)
         self.logged_model_search = LoggedModelSearch(context, self.experiment_lookup)
-        self.metrics = Metrics(context, self.run_admission, self.logged_models)
+        self.metrics = Metrics(context, self.run_admission, self.logged_models, self.metric_log)
         self.run_data = RunData(
             context, self.run_admission, self.runs, self.logged_models, self.metrics
         )

@@ -63,7 +63,10 @@ def test_it_has_the_items_and_attributes_that_our_own_have(table, tmp_path: Path
     imported(theirs.uri, table)
     own = Table(open_engine(f"dynamodb:///{tmp_path}/own.ddb?synchronous=NORMAL"))
     log(*stores(own))
-    one, other = (Counter(map(shape, everything_in(some))) for some in (table, own))
+    one, other = (
+        Counter(shape(item) for item in everything_in(some) if not item["SK"].startswith("LIVE#"))
+        for some in (table, own)
+    )
     only_here, only_there = one - other, other - one
     # The counter of experiments stands at the number of the default one.
     assert {kind for kind, *_ in only_here} == {"Counter"}

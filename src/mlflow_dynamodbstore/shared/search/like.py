@@ -33,8 +33,3 @@ def like(pattern: str, *, ignore_case: bool = False) -> Callable[[str], bool]:
 def fixed_prefix(pattern: str) -> str:
     """The text that everything matching a LIKE pattern begins with."""
     return _WILDCARDS.split(pattern, maxsplit=1)[0]
-
-
-def fixed_parts(pattern: str) -> list[str]:
-    """The texts between wildcards, each of which a matching text contains."""
-    return [part for part in re.split("[%_]+", pattern) if part]

@@ -17,14 +17,14 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.keys.base import Range, value_parts
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.records import SEALED, RunContents, RunRecord
+from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
 from mlflow_dynamodbstore.tracking.run_search.estimates import BELOW, ENTRY, RUN, Estimate
 from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
 
@@ -101,7 +101,7 @@ class ExperimentRuns:
         """Runs with their contents, those of other lifecycle stages left out."""
         wanted = [item for item in items if item["lifecycle"] in self.stages]
         self.runs_read += len(wanted)
-        return sealing.read_all(self.table, wanted, self.rules, self.prefilters)
+        return sealing.read_all(self.table, wanted, self.prefilters, self.rules)
 
     def items(
         self,
@@ -345,7 +345,7 @@ class ByPartition(Path):
             if run_keys.run_item_of(str(item["SK"])).kind == "":
                 yield from self._entry(runs, own, below)
                 own, below = item, []
-            elif own is not None and _is_read_with(str(own["SK"]), str(item["SK"])):
+            else:
                 below.append(item)
         yield from self._entry(runs, own, below)
 
@@ -360,7 +360,7 @@ class ByPartition(Path):
         if own["state"] == SEALED:
             yield from ((None, record) for record in runs.records([own]))
         else:
-            yield None, RunRecord(own, RunContents.from_children(below))
+            yield None, sealing.read_from(runs.table, own, below)
 
 
 def _mark_in(live: Iterable[Item]) -> str | None:
@@ -368,14 +368,6 @@ def _mark_in(live: Iterable[Item]) -> str | None:
     return next(
         (str(item["lsi5sk"]) for item in live if item["lsi5sk"] in index_keys.RESEALED), None
     )
-
-
-def _is_read_with(own: str, sk: str) -> bool:
-    """Whether an item below a run is part of its contents, as ``sealing.children`` reads them."""
-    run_id = rank_keys.ranked_run_of(own)
-    return (
-        sk in run_keys.run_head(run_id) or sk in run_keys.run_tail(run_id)
-    ) and sk not in value_parts(own)
 
 
 def time_in(ordering: Ordering, after: Position) -> int | None:

@@ -12,7 +12,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.transfer.sql.database import AUTH_TABLES, Database
+from mlflow_dynamodbstore.transfer.sql.database import AUTH_TABLES, TABLES, Database
 from mlflow_dynamodbstore.transfer.sql.datasets import DatasetItems, DatasetRows
 from mlflow_dynamodbstore.transfer.sql.evaluation_datasets import (
     EvaluationDatasetItems,
@@ -25,6 +25,7 @@ from mlflow_dynamodbstore.transfer.sql.issues import IssueItems, IssueRows
 from mlflow_dynamodbstore.transfer.sql.items import ItemStore, TransferTable
 from mlflow_dynamodbstore.transfer.sql.logged_models import LoggedModelItems, LoggedModelRows
 from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind
+from mlflow_dynamodbstore.transfer.sql.older_trace_rows import OlderTraceRows
 from mlflow_dynamodbstore.transfer.sql.registry import ModelItems, ModelRows
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 from mlflow_dynamodbstore.transfer.sql.run_items import RunItems
@@ -44,7 +45,11 @@ STORES: tuple[Stores, ...] = (
     ("datasets", DatasetRows, DatasetItems),
     ("runs", RunRows, RunItems),
     ("logged models", LoggedModelRows, LoggedModelItems),
-    ("traces", TraceRows, TraceItems),
+    (
+        "traces",
+        TraceRows if "trace_name" in TABLES["trace_info"].c else OlderTraceRows,
+        TraceItems,
+    ),
     ("registered models", ModelRows, ModelItems),
     ("webhooks", WebhookRows, WebhookItems),
     ("issues", IssueRows, IssueItems),

@@ -32,18 +32,18 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
 from mlflow_dynamodbstore.transfer.sql.items import StagedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
-_COLUMNS = (
-    "experiment_id",
-    "name",
-    "artifact_location",
-    "creation_timestamp_ms",
-    "last_updated_timestamp_ms",
-    "status",
-    "lifecycle_stage",
-    "model_type",
-    "source_run_id",
-    "status_message",
-)
+_FIELDS = {
+    "name": "name",
+    "artifact_location": "artifact_location",
+    "created": "creation_timestamp_ms",
+    "updated": "last_updated_timestamp_ms",
+    "status": "status",
+    "lifecycle": "lifecycle_stage",
+    "model_type": "model_type",
+    "source_run_id": "source_run_id",
+    "status_message": "status_message",
+}
+"""The attributes of a model's item, and the columns of its row. The last three may be missing."""
 _MEASURED = ("metric_name", "metric_timestamp_ms", "metric_step", "run_id")
 
 
@@ -61,7 +61,7 @@ class LoggedModelRows(RowStore):
 
     table = "logged_models"
     key = ("model_id",)
-    columns = _COLUMNS
+    columns = ("experiment_id", *_FIELDS.values())
     children: ClassVar = {
         "tags": ChildTable(
             "logged_model_tags", ("model_id",), ("tag_key",), ("tag_value",), ("experiment_id",)
@@ -141,18 +141,12 @@ def _items(entity: Entity, ttl: int | None) -> tuple[Item, list[Item]]:
         place.metric(RunPlace("", run_id), _metric(place, name, timestamp, step, row))
         for (name, timestamp, step, run_id), row in values["metrics"].items()
     ]
-    optional = {name: values[name] for name in ("model_type", "source_run_id", "status_message")}
+    fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()}
     own: Item = {
         "PK": place.pk,
         "SK": place.key.sk,
         "v": SCHEMA_VERSION,
-        "name": values["name"],
-        "artifact_location": values["artifact_location"],
-        "created": values["creation_timestamp_ms"],
-        "updated": values["last_updated_timestamp_ms"],
-        "status": values["status"],
-        "lifecycle": values["lifecycle_stage"],
-        **{name: value for name, value in optional.items() if value is not None},
+        **{name: value for name, value in fields.items() if value is not None},
         **texts.attributes,
         **({MEASURED: True} if metrics else {}),
         **index_keys.logged_model_index(
@@ -199,15 +193,7 @@ def _entity(record: ModelRecord) -> Entity:
     item = record.item
     values: dict[str, Any] = {
         "experiment_id": record.place.experiment_id,
-        "name": item["name"],
-        "artifact_location": item["artifact_location"],
-        "creation_timestamp_ms": item["created"],
-        "last_updated_timestamp_ms": item["updated"],
-        "status": item["status"],
-        "lifecycle_stage": item["lifecycle"],
-        "model_type": item.get("model_type"),
-        "source_run_id": item.get("source_run_id"),
-        "status_message": item.get("status_message"),
+        **{theirs: item.get(ours) for ours, theirs in _FIELDS.items()},
         "tags": record.tags,
         "params": record.params,
         "metrics": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import chain, groupby
 
 from mlflow.entities import Dataset, LoggedModelOutput
@@ -19,8 +20,8 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.inputs import DatasetUse, model_input, model_output, number
-from mlflow_dynamodbstore.tracking.metrics import DISORDERED
-from mlflow_dynamodbstore.tracking.points import Point, history_item, span_of
+from mlflow_dynamodbstore.tracking.log_entries import read_log
+from mlflow_dynamodbstore.tracking.points import DISORDERED, Point, history_item, span_of
 from mlflow_dynamodbstore.tracking.records import (
     LIVE,
     SEALED,
@@ -60,7 +61,10 @@ class RunItems(StagedItemStore):
     def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         for run in runs:
             query = Query(_place(run).pk, where=run_keys.run_history(run.key[0]).on())
-            items = self.table.items(query)
+            # The log first: what is folded meanwhile is then found in both.
+            unfolded = read_log(self.table, _place(run)).history(_place(run), 0)
+            logged = sorted(unfolded, key=_sort_key)
+            items = merge(logged, self.table.items(query), key=_sort_key)
             for name, some in groupby(items, key=lambda item: kind_and_name(item)[1]):
                 for points in batched(_in_order(some), POINTS_AT_ONCE):
                     yield HistoryChunk(run.key[0], name, points)
@@ -158,6 +162,10 @@ class NewRun:
                 "generation": 2,
             }
         )
+
+
+def _sort_key(item: Item) -> str:
+    return str(item["SK"])
 
 
 def _own_item(entity: Entity, now: int) -> Item:

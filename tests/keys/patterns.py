@@ -14,8 +14,7 @@ from mlflow_dynamodbstore.keys import (
     runs,
     traces,
 )
-from mlflow_dynamodbstore.keys.section_types import Pattern
-from mlflow_dynamodbstore.keys.sections import SECTIONS
+from tests.keys.section_patterns import SECTION_PATTERNS, Pattern
 
 _RUN, _TRACE, _MODEL = "0197c9b4", "tr-5f3a", "m-0197c9b5"
 _TIME = 1_700_000_000_000
@@ -239,9 +238,9 @@ _ACCESS = (
     ),
     Pattern("SK", "UID#<user_id>", "Entry of a user", grants.user_entry, (1,)),
     Pattern("SK", "CFG#<key>", "Configuration entry", access.setting, ("retention",)),
-    Pattern("SK", "SEQ#<name>", "Counter", access.sequence, ("experiment",)),
-    Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check, ("webhook",)),
-    Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
+    Pattern("SK", "SEQ#<name>", "Counter", access.sequence_key, ("experiment",)),
+    Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check_key, ("webhook",)),
+    Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry_key, ("team",)),
     Pattern("SK", "FILL#STATE", "Origin of the table", lambda: access.FILL_STATE),
     Pattern(
         "SK",
@@ -377,6 +376,6 @@ PATTERNS: tuple[Pattern, ...] = (
     *_ACCESS,
     *_GLOBAL,
     *_LOCAL,
-    *(pattern for section in SECTIONS for pattern in section.patterns),
+    *SECTION_PATTERNS,
 )
 """Every pattern that a key of the table or of an index can have."""
