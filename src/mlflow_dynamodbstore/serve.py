@@ -16,6 +16,12 @@ from typing import Any
 
 import click
 
+from mlflow_dynamodbstore.shared.policies import DEFAULTS, Policies
+from mlflow_dynamodbstore.table.errors import TableError
+from mlflow_dynamodbstore.table.location import parse
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+
 
 @dataclass(frozen=True)
 class Server:
@@ -73,12 +79,6 @@ class Server:
 
 def retention(uri: str) -> Mapping[str, Any]:
     """The retention policies of a table in a file; the defaults for others, and for a new file."""
-    from mlflow_dynamodbstore.shared.policies import DEFAULTS, Policies  # noqa: PLC0415 - 0.3 s
-    from mlflow_dynamodbstore.table.errors import TableError  # noqa: PLC0415
-    from mlflow_dynamodbstore.table.location import parse  # noqa: PLC0415
-    from mlflow_dynamodbstore.table.table import Table  # noqa: PLC0415
-    from mlflow_dynamodbstore.table.uri import open_engine  # noqa: PLC0415
-
     try:
         if parse(uri).kind != "file":  # it may take long to answer
             return DEFAULTS

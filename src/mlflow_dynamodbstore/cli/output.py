@@ -127,6 +127,11 @@ def _only_display() -> Iterator[None]:
         _DISPLAYS.pop()
 
 
+def can_ask() -> bool:
+    """Whether somebody can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def _is_watched() -> bool:
     return sys.stderr.isatty()
 

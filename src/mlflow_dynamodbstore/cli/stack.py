@@ -99,7 +99,8 @@ def destroy(
             region=location.region,
             endpoint_url=location.endpoint or None,
         )
-        engine.remove()
+        with output.spinner(f"deleting {location}"):
+            engine.remove()
 
 
 @click.command("iam-policy", cls=Command, creates=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from tempfile import TemporaryDirectory
@@ -99,7 +98,8 @@ def import_database(
     from mlflow_dynamodbstore.transfer.sql.database import Database
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
-    database = Database.to_read(source)
+    with output.spinner("opening the database"):
+        database = Database.to_read(source)
     table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
     transfer = Transfer.from_database(database, table)
     policies = Policies(table)
@@ -125,8 +125,11 @@ def export_database(
     """
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
-    transfer = Transfer.to_database(options.table(), target, create=not dry_run)
-    if (why := transfer.other_data_in_target()) is not None:
+    table = options.table()
+    with output.spinner("opening the database"):
+        transfer = Transfer.to_database(table, target, create=not dry_run)
+        why = transfer.other_data_in_target()
+    if why is not None:
         raise Failure(
             f"{transfer.database.address} holds other data: {why}. Export to an empty database"
         )
@@ -141,7 +144,7 @@ def _keeps_forever(policies: Policies, wanted: bool | None, *, json: bool) -> bo
     days = ", ".join(f"{what} after {days:,} days" for what, days in expiry.items())
     output.warn(f"[yellow]Imported data will expire in this table[/]: {days}.")
     chosen = any(policies.source(_EXPIRING[what]) != "default" for what in expiry)
-    if json or chosen or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if json or chosen or not output.can_ask():
         output.warn("--keep-forever keeps it; `ttl set` changes the retention later.")
         return False
     return click.confirm("Keep everything forever instead?", default=True, err=True)

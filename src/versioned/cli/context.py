@@ -54,15 +54,18 @@ class Settings:
                 f"{missing} is missing; for example: "
                 "versioned --table dynamodb:///artifacts.ddb --storage ./artifacts names"
             )
-        from versioned.repository import Repository
+        from versioned.cli.output import spinner
 
-        return Repository(
-            self.table,
-            self.storage,
-            namespace=self.namespace,
-            actor=self.actor,
-            create=create,
-        )
+        with spinner(self, "opening the repository"):
+            from versioned.repository import Repository
+
+            return Repository(
+                self.table,
+                self.storage,
+                namespace=self.namespace,
+                actor=self.actor,
+                create=create,
+            )
 
 
 def help_text(function: Callable[..., Any]) -> str:

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
 from mlflow.entities import RunTag, ViewType
 
-from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.cli import main, output
 from mlflow_dynamodbstore.cli.exits import FINDINGS, INTERRUPTED, USAGE
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.transfer.sql.database import Database
@@ -60,6 +61,19 @@ def test_an_import_can_keep_everything_forever(source: Theirs, table):
     assert {policy["days"] for policy in shown.values()} == {0}
     items = table.items(Query("EXP#1"))
     assert [item for item in items if "ttl" in item] == []
+
+
+@pytest.mark.parametrize(("answer", "days"), [("\n", 0), ("y\n", 0), ("n\n", 30)])
+def test_an_import_asks_on_a_terminal_and_keeps_by_default(
+    source, table, monkeypatch, answer, days
+):
+    monkeypatch.setattr(output, "can_ask", lambda: True)
+    arguments = ["--uri", table.engine.uri, "import", source.uri, "--no-verify"]
+    done = CliRunner().invoke(main, arguments, input=answer)
+    assert done.exit_code == 0, done.output
+    assert "Keep everything forever instead? [Y/n]" in done.stderr
+    shown = json.loads(run(table, "ttl", "show", "--json").stdout)
+    assert shown["trace_retention_days"]["days"] == days
 
 
 def test_an_import_that_may_expire_asks_and_says_nothing(source: Theirs, table):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from botocore import exceptions as boto
-from botocore.session import Session
+from botocore.loaders import Loader
 
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
 from mlflow_dynamodbstore.table.dynamodb.transport import (
@@ -149,12 +149,9 @@ def _is_unknown(location: Location) -> bool:
 
 
 def _regions() -> list[str]:
-    session = Session()
-    return [
-        region
-        for partition in session.get_available_partitions()
-        for region in session.get_available_regions("dynamodb", partition)
-    ]
+    # Not by a session, which would read the profile that may be what is wrong.
+    endpoints = Loader().load_data("endpoints")
+    return [region for partition in endpoints["partitions"] for region in partition["regions"]]
 
 
 def _unknown_region(region: str) -> str:
