@@ -8,6 +8,7 @@ import mlflow
 import pytest
 
 CAPABILITIES = {
+    "a second engine": "mlflow.server.jobs.lock_manager:JobLockManager",
     "admin password variable": "mlflow.environment_variables:MLFLOW_AUTH_ADMIN_PASSWORD",
     "budgets of users": "mlflow.entities.gateway_budget_policy:BudgetTargetScope.USER",
     "checks of datasets and issues": "mlflow.server.auth:validate_can_read_dataset",

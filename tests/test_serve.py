@@ -22,10 +22,10 @@ class Replaced(Exception):
 def started(monkeypatch):
     """Run the command and return the program it would become, with its output."""
 
-    def execve(path, argv, env):
-        raise Replaced(path, argv, env)
+    def execv(path, argv):
+        raise Replaced(path, argv)
 
-    monkeypatch.setattr(os, "execve", execve)
+    monkeypatch.setattr(os, "execv", execv)
 
     def start(*arguments):
         result = CliRunner().invoke(serve.main, ["--port", str(free_port()), *arguments])
@@ -46,7 +46,7 @@ def option(argv, name):
 
 
 def test_table_and_artifacts_live_in_the_data_folder_under_absolute_paths(started, tmp_path):
-    _, argv, _, _ = started("--data", str(tmp_path / "new"))
+    _, argv, _ = started("--data", str(tmp_path / "new"))
     assert option(argv, "--backend-store-uri") == f"dynamodb:///{tmp_path}/new/mlflow.ddb"
     assert option(argv, "--registry-store-uri") == option(argv, "--backend-store-uri")
     assert option(argv, "--artifacts-destination") == f"{tmp_path}/new/artifacts"
@@ -54,7 +54,7 @@ def test_table_and_artifacts_live_in_the_data_folder_under_absolute_paths(starte
 
 
 def test_a_table_elsewhere_keeps_its_uri_and_makes_no_folder(started, tmp_path):
-    _, argv, _, _ = started(
+    _, argv, _ = started(
         *("--table", "dynamodb://us-east-1/mlflow", "--artifacts", "s3://bucket/prefix"),
         *("--data", str(tmp_path / "unused")),
     )
@@ -64,7 +64,7 @@ def test_a_table_elsewhere_keeps_its_uri_and_makes_no_folder(started, tmp_path):
 
 
 def test_it_says_where_it_listens_and_where_the_data_lives_before_it_starts(started, tmp_path):
-    _, argv, _, output = started("--data", str(tmp_path))
+    _, argv, output = started("--data", str(tmp_path))
     assert f"http://127.0.0.1:{option(argv, '--port')}" in output
     assert f"dynamodb:///{tmp_path}/mlflow.ddb" in output
     assert f"{tmp_path}/artifacts" in output
@@ -82,18 +82,10 @@ def test_it_says_what_expires_and_how_to_keep_it(started, tmp_path):
 
 
 def test_it_becomes_the_mlflow_of_the_same_environment_and_passes_options_on(started, tmp_path):
-    path, argv, _, _ = started("--data", str(tmp_path), "--", "--static-prefix", "/mlflow")
+    path, argv, _ = started("--data", str(tmp_path), "--", "--static-prefix", "/mlflow")
     assert path == sys.executable
     assert argv[1:4] == ["-m", "mlflow", "server"]
     assert argv[-2:] == ["--static-prefix", "/mlflow"]
-
-
-def test_background_jobs_are_off_unless_asked_for(started, tmp_path, monkeypatch):
-    name = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION"
-    monkeypatch.delenv(name, raising=False)
-    assert started("--data", str(tmp_path))[2][name] == "false"
-    monkeypatch.setenv(name, "true")
-    assert started("--data", str(tmp_path))[2][name] == "true"
 
 
 def test_a_taken_port_is_refused_in_one_sentence_and_nothing_is_created(tmp_path):

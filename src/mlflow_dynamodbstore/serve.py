@@ -91,12 +91,6 @@ def retention(uri: str) -> Mapping[str, Any]:
         table.close()
 
 
-def environment() -> dict[str, str]:
-    """The environment of the server: ours, with background jobs off by default."""
-    # MLflow runs background jobs only from a SQL database, and otherwise warns at every start.
-    return {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **os.environ}
-
-
 def embedded_table(data: Path) -> str:
     """The URI of the embedded table inside a data folder."""
     if "?" in str(data):
@@ -162,7 +156,7 @@ def main(
     click.echo(server.banner())
     sys.stdout.flush()
     command = [*server.command(), *mlflow_options]
-    os.execve(command[0], command, environment())  # noqa: S606 - becomes the server
+    os.execv(command[0], command)  # noqa: S606 - becomes the server
 
 
 if __name__ == "__main__":

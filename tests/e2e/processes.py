@@ -53,6 +53,7 @@ def environment(tracking_uri: str) -> dict[str, str]:
         **inherited,
         "MLFLOW_TRACKING_URI": tracking_uri,
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight more processes
         "GIT_PYTHON_REFRESH": "quiet",
     }
 

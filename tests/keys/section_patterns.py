@@ -201,6 +201,8 @@ _GATEWAY = (
 _JOB = "0197c9b4-77aa"
 _JOBS = (
     Pattern("PK", "JOBS#<workspace>", "Jobs of a workspace", jobs.jobs_pk, ("default",)),
+    Pattern("PK", "JOBLEASES", "Leases of job runners", jobs.leases_pk),
+    Pattern("SK", "L#<name>", "Job lease", jobs.lease, ("periodic_tasks",)),
     Pattern("SK", "J#<job_id>", "Job", jobs.job, (_JOB,)),
     Pattern("lsi1sk", "JOB#<status>#<job_id>", "Job", jobs.lsi1_job, (_JOB, "PENDING")),
 )
@@ -242,6 +244,20 @@ _SCHEMA = "ls-0197c9b7"
 _TIME = 1700000000000
 _TRACE = "tr-5f3a"
 _REVIEWS = (
+    Pattern(
+        "PK",
+        "REVIEW#<id>",
+        "Locator of a label schema or review queue",
+        reviews.review_locator_key,
+        (_QUEUE,),
+    ),
+    Pattern(
+        "SK",
+        "RV#LOC",
+        "Locator of a label schema or review queue",
+        reviews.review_locator_key,
+        (_QUEUE,),
+    ),
     Pattern("SK", "LS#<schema_id>", "Label schema", reviews.label_schema, (_SCHEMA,)),
     Pattern("SK", "LSNAME#<name>", "Name of a label schema", reviews.label_schema_name, ("tone",)),
     Pattern("SK", "RQ#<queue_id>", "Review queue", reviews.review_queue, (_QUEUE,)),

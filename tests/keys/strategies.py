@@ -62,7 +62,7 @@ EXPERIMENT_PARTITION = (
     Maker(run_keys.run_tag, (_text, _text)),
     Maker(run_keys.run_input, (_text, _text, st.none() | _text)),
     Maker(run_keys.run_model_input, (_text, _text)),
-    Maker(run_keys.run_logged_model, (_text, _text)),
+    Maker(run_keys.run_logged_model, (_text, _text, st.none() | _text)),
     Maker(run_keys.run_output, (_text, _text)),
     Maker(logged_model_keys.logged_model, (_text,)),
     Maker(logged_model_keys.logged_model_tag, (_text, _text)),

@@ -45,6 +45,7 @@ ROWS = [
     (run_keys.run_input("r", "mnist"), "R#r#INPUT#mnist"),
     (run_keys.run_input("r", "mnist", "9f"), "R#r#INPUT#mnist#9f"),
     (run_keys.run_logged_model("r", "iris"), "R#r#LM#iris"),
+    (run_keys.run_logged_model("r", "iris", "m-1"), "R#r#LM#iris#m-1"),
     (trace_keys.trace("t"), "T#t"),
     (trace_keys.trace_tag("t", "k"), "T#t#TAG#k"),
     (trace_keys.trace_spans("t"), "T#t#SPANS"),

@@ -63,6 +63,24 @@ def show(
     output.grid(f"Aliases of {escape(model)}", columns, rows, numbers=columns[1:])
 
 
+@alias.command(loads=LOADS)
+@click.argument("name", metavar="ALIAS")
+@workspace_option
+@pass_table_options
+def find(options: TableOptions, name: str, workspace: str, json: bool) -> None:
+    """List the models that have an alias, and the version it leads to in each."""
+    found = _registry(options, workspace).find_registered_models_with_alias(name)
+    facts = [_facts(model, name, target) for model, target in found.items()]
+    if json:
+        output.as_json(facts)
+        return
+    rows = [
+        [escape(one["model"]), *(_shown(one[field]) for field in _COLUMNS[:3])] for one in facts
+    ]
+    columns = ["model", "version", "second", "weight"]
+    output.grid(f"Models with alias {escape(name)}", columns, rows, numbers=columns[1:])
+
+
 @alias.command("set", loads=LOADS, stopped=UNSURE)
 @click.argument("model")
 @click.argument("name", metavar="ALIAS")

@@ -45,7 +45,7 @@ def get(options: TableOptions, name: str, json: bool) -> None:
     from mlflow_dynamodbstore.upkeep.settings import setting
 
     setting(name)
-    value = options.policies().get(name)
+    value = options.policies().read(name)
     if json:
         output.as_json({name: value})
     else:

@@ -133,9 +133,11 @@ def cleanup(
     grace: float,
     json: bool,
 ) -> None:
-    """Find orphans, items that belong to nothing, and remove them.
+    """Find orphans, items that belong to nothing, and date or remove them.
 
-    Safe while servers run. After Ctrl-C, run the same command again to resume.
+    Most get an expiry of now: nobody sees them any more, and the storage deletes them at no cost.
+    Search entries and names are deleted at once. Safe while servers run. After Ctrl-C, run the
+    same command again to resume.
     """
     from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 
@@ -166,6 +168,7 @@ def _report(report: Report, *, dry_run: bool, json: bool) -> None:
                 "read": report.read,
                 "found": found,
                 "orphans": report.orphans,
+                "dated": report.dated,
                 "removed": report.removed,
                 "resumed": report.resumed,
             }
@@ -184,7 +187,10 @@ def _report(report: Report, *, dry_run: bool, json: bool) -> None:
             "nothing was changed."
         )
     else:
-        output.say(f"{report.read:,} items read, [bold]{report.removed:,}[/] orphans removed.")
+        output.say(
+            f"{report.read:,} items read, [bold]{report.dated:,}[/] orphans dated, for the "
+            f"storage to delete, [bold]{report.removed:,}[/] removed."
+        )
 
 
 def _show(policies: Policies, renewed: Renewal | None = None, *, json: bool) -> None:

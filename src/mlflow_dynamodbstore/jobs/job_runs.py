@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.environment_variables import (
@@ -32,13 +32,24 @@ PENDING, RUNNING = JobStatus.PENDING, JobStatus.RUNNING
 LOST = NEEDS_RECOVERY
 
 
+@dataclass(frozen=True)
+class Runner:
+    """The runner that starts jobs: its process, and how long a job is its own unless renewed."""
+
+    process: str
+    lease_seconds: float
+
+
 class JobRuns:
     """Claiming jobs, retrying them and reporting their results."""
 
-    def __init__(self, context: Context, changes: StatusChanges) -> None:
+    def __init__(
+        self, context: Context, changes: StatusChanges, runner: Runner | None = None
+    ) -> None:
         self.context = context
         self.table = context.table
         self.changes = changes
+        self.runner = runner
 
     # --- beginning ------------------------------------------------------------------------------
 
@@ -47,8 +58,11 @@ class JobRuns:
         return self.changes.try_change(job_id, change)
 
     def start_job(self, job_id: str) -> None:
-        change = Change([PENDING], _to_running(job_id, None), self._is_due())
-        self.changes.must_change(job_id, "start", change)
+        update = _to_running(job_id, None)
+        if self.runner is not None:
+            update = _to_running(job_id, self.runner.lease_seconds)
+            update = replace(update, set={**update.set, "runner": self.runner.process})
+        self.changes.must_change(job_id, "start", Change([PENDING], update, self._is_due()))
 
     def renew_job_lease(self, job_id: str, lease_duration: float) -> JobUpdateStatus:
         if lease_duration is None:

@@ -51,10 +51,11 @@ PAGE = 100
 class Jobs:
     """Jobs, apart from running them."""
 
-    def __init__(self, context: Context, changes: StatusChanges) -> None:
+    def __init__(self, context: Context, changes: StatusChanges, queue: str | None = None) -> None:
         self.context = context
         self.table = context.table
         self.changes = changes
+        self.queue = queue
 
     def create_job(
         self,
@@ -69,6 +70,7 @@ class Jobs:
         key = self.changes.key(job_id)
         long_params = stored(key, PARAMS, params)
         given = {"timeout": timeout, "creator": creator, "backend": executor_backend}
+        given["queue"] = self.queue
         item: Item = {
             "PK": key.pk,
             "SK": key.sk,
@@ -134,7 +136,7 @@ class Jobs:
         end_timestamp: int | None = None,
         params: dict[str, Any] | None = None,
     ) -> Iterator[Job]:
-        items = self._items(statuses, begin_timestamp, end_timestamp)
+        items = self.items(statuses, begin_timestamp, end_timestamp)
         found = (
             job
             for item in items
@@ -145,16 +147,11 @@ class Jobs:
         step = translated(lambda: next(found, None))
         return iter(step, None)  # None ends it
 
-    def _items(
+    def items(
         self, statuses: list[JobStatus] | None, since: int | None, until: int | None
     ) -> Iterator[Item]:
         """Jobs in the order they were created."""
         pk = job_keys.jobs_pk(self.context.workspace())
-        if not statuses:
-            where = job_keys.jobs_made(since, until).on()
-            # Parts of long texts lie between the jobs.
-            whole = self.table.items(Query(pk, where=where, limit=PAGE))
-            return (item for item in whole if "job_id" in item)
         streams = [
             self.table.items(
                 Query(
@@ -164,11 +161,11 @@ class Jobs:
                     limit=PAGE,
                 )
             )
-            for status in stored_statuses(statuses)
+            for status in stored_statuses(statuses or JobStatus)
         ]
-        merged = heapq.merge(*streams, key=_job_id)
+        merged = heapq.merge(*streams, key=_order)
         # A job whose status changes between the queries may be found twice.
-        return (next(same) for _, same in groupby(merged, key=_job_id))
+        return (next(same) for _, same in groupby(merged, key=_order))
 
     def delete_jobs(self, older_than: int = 0, job_ids: list[str] | None = None) -> list[str]:
         until = get_current_time_millis() - older_than - 1 if older_than > 0 else None
@@ -182,7 +179,7 @@ class Jobs:
 
     def _deletable(self, until: int | None, job_ids: list[str] | None) -> Iterator[Item]:
         if not job_ids:
-            return self._items(list(FINAL), None, until)
+            return self.items(list(FINAL), None, until)
         wanted = self.table.get_many(self.changes.key(job_id) for job_id in job_ids)
         return (
             item
@@ -193,6 +190,10 @@ class Jobs:
 
 def _job_id(item: Item) -> str:
     return str(item["job_id"])
+
+
+def _order(item: Item) -> str:
+    return job_keys.job_order(_job_id(item), int(item["created"]))
 
 
 def _has_params(job: Job, wanted: dict[str, Any] | None) -> bool:

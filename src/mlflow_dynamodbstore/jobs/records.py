@@ -33,9 +33,12 @@ def stored(key: Key, name: str, text: str) -> large_values.Stored:
     return large_values.store(key, name, text, inline=INLINE)
 
 
-def in_status(job_id: str, status: JobStatus) -> Item:
-    """The attributes that say in which status a job is."""
-    return {"status": status.value, "lsi1sk": job_keys.lsi1_job(job_id, status.value)}
+def in_status(order: str, status: JobStatus) -> Item:
+    """The attributes that say in which status a job is; ``order`` sorts jobs by age.
+
+    It is the id of a job that was created here.
+    """
+    return {"status": status.value, "lsi1sk": job_keys.lsi1_job(order, status.value)}
 
 
 def status_of(item: Item) -> JobStatus:

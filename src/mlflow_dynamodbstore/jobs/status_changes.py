@@ -16,7 +16,12 @@ from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.jobs.records import RESULT, in_status, status_of, stored
 from mlflow_dynamodbstore.keys import jobs as job_keys
-from mlflow_dynamodbstore.mlflow_compat.jobs import JobStatus, JobUpdateStatus, stored_statuses
+from mlflow_dynamodbstore.mlflow_compat.jobs import (
+    JobStatus,
+    JobUpdateStatus,
+    job_status,
+    stored_statuses,
+)
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.contract import Delete
@@ -24,7 +29,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
-RUN_ATTRIBUTES = ("lease_until", "message", "progress", "progress_at", "next_attempt")
+RUN_ATTRIBUTES = ("lease_until", "runner", "message", "progress", "progress_at", "next_attempt")
 """What a job has only while it runs or waits for its next attempt."""
 
 
@@ -57,8 +62,11 @@ class StatusChanges:
         condition = Attr("status").is_in(stored_statuses(change.statuses))
         if change.condition is not None:
             condition &= change.condition
-        now = {"updated": get_current_time_millis()}
-        update = replace(change.update, set={**change.update.set, **now})
+        changes = {**change.update.set, "updated": get_current_time_millis()}
+        if "status" in changes and not job_keys.begins_with_time(job_id):
+            order = job_keys.job_order(job_id, int(self.existing_job(job_id)["created"]))
+            changes |= in_status(order, job_status(changes["status"]))
+        update = replace(change.update, set=changes)
         try:
             item = self.table.update(self.key(job_id), update, condition=condition, returns="new")
         except ConditionFailed as refused:

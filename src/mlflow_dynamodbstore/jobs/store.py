@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from mlflow.store.jobs.abstract_store import AbstractJobStore
 
-from mlflow_dynamodbstore.jobs.job_runs import JobRuns
+from mlflow_dynamodbstore.jobs.job_runs import JobRuns, Runner
 from mlflow_dynamodbstore.jobs.jobs import Jobs
+from mlflow_dynamodbstore.jobs.leases import Leases
+from mlflow_dynamodbstore.jobs.locks import JobLocks
+from mlflow_dynamodbstore.jobs.lost_jobs import LostJobs
 from mlflow_dynamodbstore.jobs.status_changes import StatusChanges
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.face import answered_by
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.table.table import Table
+
+NO_QUEUE = ""
+"""Of a store outside a server: no job waits in it."""
 
 
 class DynamoDBJobStore(AbstractJobStore):
@@ -18,12 +24,25 @@ class DynamoDBJobStore(AbstractJobStore):
 
     supports_workspaces = True
 
-    def __init__(self, store_uri: str, *, table: Table | None = None):
+    def __init__(
+        self,
+        store_uri: str,
+        *,
+        table: Table | None = None,
+        queue: str | None = None,
+        runner: Runner | None = None,
+    ):
+        """``queue`` names the queue of the server that the store belongs to, if it is one's."""
         self.table = table or open_table(store_uri)
         context = Context.on(self.table)
         self.status_changes = StatusChanges(context)
-        self.job_runs = JobRuns(context, self.status_changes)
-        self.jobs = Jobs(context, self.status_changes)
+        self.job_runs = JobRuns(context, self.status_changes, runner)
+        self.jobs = Jobs(context, self.status_changes, queue)
+        self.leases = Leases(context)
+        self.lost_jobs = LostJobs(
+            context, self.status_changes, self.jobs, self.leases, queue or NO_QUEUE
+        )
+        self.locks = JobLocks(context, self.status_changes, self.leases)
 
     create_job = answered_by(Jobs.create_job)
 

@@ -51,6 +51,11 @@ def experiment_name_rev() -> str:
     return "E#NAME_REV"
 
 
+def experiment_texts() -> str:
+    """When full-text entries of the experiment's runs were last written."""
+    return "E#TEXTS"
+
+
 def experiment_resealed() -> str:
     """The sort key of the mark that a run of an experiment was sealed again."""
     return "E#RESEALED"
@@ -92,6 +97,15 @@ def dataset_link(run_id: str, name: str, digest: str | None = None) -> str:
 def dataset_links(run_id: str) -> Range:
     """All links of one run."""
     return children(join("DLINK", bounded(run_id, ID)))
+
+
+DATASET_LINKS = children("DLINK")
+"""The links of all runs of an experiment."""
+
+
+def dataset_link_run(sk: str) -> str | None:
+    """The run that a link starts from."""
+    return key_text(pieces_of(sk, "DLINK")[0])
 
 
 def listed_experiment(experiment_id: str) -> str:

@@ -56,6 +56,7 @@ _EXPERIMENT_KINDS: Mapping[str, str] = {
     "TAG": "Experiment tag",
     "NAME_REV": "Reversed name",
     "RESEALED": "Mark of resealing",
+    "TEXTS": "Time of full-text entries",
 }
 _RUN_KINDS: Mapping[str, str] = {
     "METRIC": "Latest metric",
@@ -74,6 +75,7 @@ _LOGGED_MODEL_KINDS: Mapping[str, str] = {
 }
 _TRACE_KINDS: Mapping[str, str] = {
     "TAG": "Trace tag",
+    "CLIENT": "Client's request",
     "SPANS": "Spans",
     "ASSESS": "Assessment",
     "ISSUE": "Reference to an issue",

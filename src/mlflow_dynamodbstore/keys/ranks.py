@@ -33,6 +33,9 @@ _AFTER_NUMBERS = "g"
 
 Comparison = Literal["<", "<=", "=", ">=", ">"]
 
+FTS_ENTRIES = children("FTS")
+"""All full-text entries of a partition, from words to entities."""
+
 MODEL_NAME = "registered_model.name"
 """The entity type of full-text entries of the names of registered models."""
 

@@ -24,6 +24,7 @@ MODEL_META = "M#META"
 MODEL_VERSIONS = children("M#V")
 """All versions of a model, each followed by its tags."""
 MODEL_TAGS = children("M#TAG")
+MODEL_ALIASES = children("M#ALIAS")
 MODEL_AND_VERSIONS = Range(MODEL_META, MODEL_VERSIONS.high)
 """A model's own item, its tags and its versions, in one range."""
 
@@ -98,6 +99,11 @@ def model_tag_key(sk: str) -> str | None:
 def model_alias(alias: str) -> str:
     """An alias of a model."""
     return join("M#ALIAS", bounded(alias, KEY))
+
+
+def model_alias_of(sk: str) -> str | None:
+    """The alias; None when it was cut."""
+    return key_text(pieces_of(sk, "M", "ALIAS")[0])
 
 
 def model_alias_change(alias: str, timestamp: int, change_id: str) -> str:

@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
 from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, described
 from mlflow_dynamodbstore.table.values import Item, Key
 
+_LOCATOR = "RV#LOC"
 ITEM = 200  # bytes: MLflow's limit of 50 characters, each of four bytes
 
 REVIEW_QUEUES = children("RQ")
@@ -89,6 +90,14 @@ def lsi1_review_queue(queue_id: str, created: int) -> str:
 def review_queues_by_age(after: tuple[int, str] | None = None) -> Range:
     """In LSI1: review queues, the newest first, or from a creation time and id on."""
     return _from("RQ", None if after is None else lsi1_review_queue(after[1], after[0]))
+
+
+# --- locators -----------------------------------------------------------------------------------
+
+
+def review_locator_key(entity_id: str) -> Key:
+    """Tells where an imported label schema or review queue lies, whose id does not."""
+    return Key(join("REVIEW", bounded(entity_id, ID)), _LOCATOR)
 
 
 # --- items of review queues ---------------------------------------------------------------------
@@ -175,7 +184,15 @@ def _review_queue_name(pk: str, _words: list[str], item: Item) -> ItemDescriptio
     return ItemDescription("Name of a review queue", owners)
 
 
+def _locator(_pk: str, words: list[str], item: Item) -> ItemDescription | None:
+    if words != ["RV", "LOC"]:
+        return None
+    owner = Key(experiment_pk(str(item["experiment_id"])), EXPERIMENT_META)
+    return ItemDescription("Locator of a label schema or review queue", (owner,))
+
+
 SECTION = KeySection(
+    partitions={"REVIEW": _locator},
     in_experiment={
         "LS": _label_schema,
         "LSNAME": _label_schema_name,

@@ -108,9 +108,10 @@ def run_model_input(run_id: str, model_id: str) -> str:
     return join(run(run_id), "INPUT_LM", bounded(model_id, ID))
 
 
-def run_logged_model(run_id: str, model_name: str) -> str:
-    """A model logged during a run."""
-    return join(run(run_id), "LM", bounded(model_name, NAME))
+def run_logged_model(run_id: str, model_name: str, model_id: str | None = None) -> str:
+    """A model logged during a run; the id tells a second model of one name apart."""
+    entry = join(run(run_id), "LM", bounded(model_name, NAME))
+    return entry if model_id is None else join(entry, bounded(model_id, ID))
 
 
 def run_output(run_id: str, model_id: str) -> str:
@@ -131,6 +132,11 @@ def run_and_children(run_id: str) -> Range:
 def run_head(run_id: str) -> Range:
     """A run's own item, its inputs, logged models and latest metrics."""
     return Range(run(run_id), run_metrics(run_id).high)
+
+
+def run_until_logged_models(run_id: str) -> Range:
+    """A run's own item, its inputs and the entries of its logged models."""
+    return Range(run(run_id), run_logged_models(run_id).high)
 
 
 def run_tail(run_id: str) -> Range:

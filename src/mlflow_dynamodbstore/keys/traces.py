@@ -54,6 +54,16 @@ def trace_issue(trace_id: str, assessment_id: str) -> str:
     return join(trace(trace_id), "ISSUE", bounded(assessment_id, ID))
 
 
+def trace_client_request(trace_id: str) -> str:
+    """By this a trace is found by the client's id of its request."""
+    return join(trace(trace_id), "CLIENT")
+
+
+def trace_of_child(sk: str) -> str:
+    """The sort key of the trace that an item lies below."""
+    return join("T", pieces_of(sk, "T")[0])
+
+
 def trace_locator_key(trace_id: str) -> Key:
     """The item that says in which experiment a trace lies, in a partition of its own."""
     return Key(join("TRACE", bounded(trace_id, ID)), _LOCATOR)

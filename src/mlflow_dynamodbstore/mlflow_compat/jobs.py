@@ -7,6 +7,7 @@ are stored alike whatever the release; an older one is not shown what it does no
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -92,11 +93,27 @@ __all__ = [
     "JobTerminalStateUpdateException",
     "JobUpdateStatus",
     "job_status",
+    "lease_seconds",
     "make_job",
     "stored_statuses",
 ]
 
 _JOB_FIELDS = frozenset(inspect.signature(Job).parameters)
+
+
+class _LeaseTtl:
+    def get(self) -> float:
+        return float(os.environ.get("MLFLOW_SERVER_JOB_LEASE_TTL") or 60)
+
+
+_lease_ttl: Any = private(
+    "mlflow.environment_variables", "MLFLOW_SERVER_JOB_LEASE_TTL", _LeaseTtl()
+)
+
+
+def lease_seconds() -> float:
+    """How long a job belongs to its runner without a sign of life."""
+    return float(_lease_ttl.get())
 
 
 def make_job(**fields: Any) -> Job:

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from mlflow.utils.credentials import read_mlflow_creds
 
 from mlflow_dynamodbstore.keys import registry as registry_keys
+from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.mlflow_compat.registry import get_user
-from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, RegisteredModelPlace, Target
+from mlflow_dynamodbstore.registry.items import (
+    ALIAS,
+    ALIAS_NAME,
+    CHANGE,
+    RegisteredModelPlace,
+    Target,
+)
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
@@ -132,7 +139,10 @@ def _target(stored: Value) -> Target | None:
 
 def alias_item(place: RegisteredModelPlace, alias: str, target: Target) -> Item:
     """The item of an alias."""
-    item: Item = {"PK": place.pk, "SK": registry_keys.model_alias(alias), "version": target.version}
+    sk = registry_keys.model_alias(alias)
+    item: Item = {"PK": place.pk, "SK": sk, "version": target.version, **place.alias_index(alias)}
+    if is_cut(sk):
+        item[ALIAS_NAME] = alias
     if target.secondary is not None:
         item.update(secondary=target.secondary, weight=target.weight)
     return item

@@ -8,6 +8,8 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.utils.time import get_current_time_millis
 
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.mlflow_compat.validation import (
     REGISTERED_MODEL_ALIAS_LATEST,
     validate_model_alias_name,
@@ -22,8 +24,11 @@ from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.registered_models import RegisteredModels
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.names.attributes import NAME
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.shared.refusals import invalid, not_found
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Key
 
 MAX_WEIGHT = 99
 
@@ -34,6 +39,7 @@ class Aliases:
     def __init__(
         self, context: Context, reader: ModelReader, registered_models: RegisteredModels
     ) -> None:
+        self.context = context
         self.table = context.table
         self.reader = reader
         self.models = reader.models
@@ -100,6 +106,21 @@ class Aliases:
     def list_registered_model_aliases(self, name: str) -> dict[str, Target]:
         """Where each alias of a model leads, by its name."""
         return self.reader.model(name).aliases
+
+    def find_registered_models_with_alias(self, alias: str) -> dict[str, Target]:
+        """Where an alias leads in each model of the workspace that has it, by the models' names.
+
+        The index of aliases shows a change a moment after it was made.
+        """
+        validate_model_alias_name(alias)
+        workspace = self.context.workspace()
+        query = Query(index_keys.models_with_alias(alias, workspace), index="GSI3")
+        keys = [Key(str(item["PK"]), registry_keys.MODEL_META) for item in self.table.items(query)]
+        metas = [meta for meta in self.table.get_many(keys).values() if NAME in meta]
+        places = [RegisteredModelPlace(str(meta[NAME]), workspace) for meta in metas]
+        models = map(self.models.seen, places, metas)
+        found = {m.name: m.aliases[alias] for m in models if m is not None and alias in m.aliases}
+        return dict(sorted(found.items()))
 
     def split_registered_model_alias(
         self, name: str, alias: str, version: str | int, weight: int

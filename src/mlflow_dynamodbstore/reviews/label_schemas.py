@@ -34,7 +34,10 @@ from mlflow_dynamodbstore.reviews.label_schema_records import (
     label_schema_of,
 )
 from mlflow_dynamodbstore.reviews.newest_first import RequestedPage, page_of_ranges
-from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiments
+from mlflow_dynamodbstore.reviews.reviewed_experiments import (
+    LABEL_SCHEMA_PREFIX,
+    ReviewedExperiments,
+)
 from mlflow_dynamodbstore.reviews.unique_names import NameTaken, UniqueNames
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import PRESENT
@@ -46,8 +49,6 @@ from mlflow_dynamodbstore.shared.search.pages import validate_max_results
 from mlflow_dynamodbstore.table.values import Item
 
 _logger = logging.getLogger(__name__)
-
-ID_PREFIX = "ls-"
 
 
 class LabelSchemas:
@@ -91,7 +92,7 @@ class LabelSchemas:
     def _create(self, experiment_id: str, **fields: Any) -> LabelSchema:
         now = get_current_time_millis()
         schema = LabelSchema(
-            schema_id=ID_PREFIX + ids.new_id(experiment_id),
+            schema_id=LABEL_SCHEMA_PREFIX + ids.new_id(experiment_id),
             experiment_id=experiment_id,
             created_at=now,
             updated_at=now,
@@ -110,7 +111,7 @@ class LabelSchemas:
         return item
 
     def _find(self, schema_id: str) -> Item | None:
-        experiment_id = self.reviewed_experiments.id_in(schema_id, ID_PREFIX)
+        experiment_id = self.reviewed_experiments.id_in(schema_id, LABEL_SCHEMA_PREFIX)
         if experiment_id is None:
             return None
         return self.table.get(review_keys.label_schema_key(experiment_id, schema_id))

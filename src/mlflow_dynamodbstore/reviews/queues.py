@@ -38,7 +38,10 @@ from mlflow_dynamodbstore.reviews.queue_records import (
     queue_item,
     queue_of,
 )
-from mlflow_dynamodbstore.reviews.reviewed_experiments import ReviewedExperiments
+from mlflow_dynamodbstore.reviews.reviewed_experiments import (
+    QUEUE_PREFIX,
+    ReviewedExperiments,
+)
 from mlflow_dynamodbstore.reviews.unique_names import NameTaken, UniqueNames
 from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.conditions import PRESENT
@@ -51,7 +54,6 @@ from mlflow_dynamodbstore.table.values import Item, Key
 
 _logger = logging.getLogger(__name__)
 
-ID_PREFIX = "rq-"
 PAGE = 20
 """Items read at a time in search of one that has not expired."""
 
@@ -89,7 +91,7 @@ class ReviewQueues:
         )
         experiment_id = self.reviewed_experiments.active_id(experiment_id)
         self._check_questions(experiment_id, valid.schema_ids)
-        queue_id = ID_PREFIX + ids.new_id(experiment_id)
+        queue_id = QUEUE_PREFIX + ids.new_id(experiment_id)
         key = review_keys.review_queue_key(experiment_id, queue_id)
         item = queue_item(key, queue_id, valid, created_by, get_current_time_millis())
         self._names.create(item)
@@ -162,14 +164,14 @@ class ReviewQueues:
         return None if queue_id is None else self._find(queue_id)
 
     def _find(self, queue_id: str) -> Item | None:
-        experiment_id = self.reviewed_experiments.id_in(queue_id, ID_PREFIX)
+        experiment_id = self.reviewed_experiments.id_in(queue_id, QUEUE_PREFIX)
         if experiment_id is None:
             return None
         return self.table.get(review_keys.review_queue_key(experiment_id, queue_id))
 
     def experiment_of(self, queue_id: str) -> str:
         """The experiment that the id of a queue names; the queue itself may not exist."""
-        experiment_id = self.reviewed_experiments.id_in(queue_id, ID_PREFIX)
+        experiment_id = self.reviewed_experiments.id_in(queue_id, QUEUE_PREFIX)
         if experiment_id is None:
             raise QueueNotFound(queue_id)
         return experiment_id

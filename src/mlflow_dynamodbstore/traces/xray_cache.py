@@ -27,6 +27,7 @@ from mlflow_dynamodbstore.traces.facts import FACTS
 from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.items import keeps_spans_here, ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceNotFound
+from mlflow_dynamodbstore.traces.records import merged_spans
 from mlflow_dynamodbstore.traces.search import TraceSearch
 from mlflow_dynamodbstore.traces.span_batches import batch_of
 from mlflow_dynamodbstore.traces.span_log import SpanLog
@@ -101,11 +102,17 @@ class XRaySpans:
         self.table.write(parts)
         try:
             self.table.put(head.item, condition=ABSENT)
-        except ConditionFailed:
-            # Another process has stored them already.
+        except ConditionFailed as refused:
             self.table.write(large_values.removal(head.item, span_batches.SPANS))
+            known = merged_spans(self.table, [refused.old] if refused.old else [])
+            are_stored = batch.spans.keys() <= {span.span_id for span in known}
+        else:
+            are_stored = True
         try:
-            self.span_log.merge(item, batch)
+            if are_stored:
+                self.span_log.merge(item, batch)
+            else:  # other spans have arrived meanwhile
+                self.span_log.join(item, batch)
         except TraceNotFound:
             self.table.delete(trace_place_of(item).spans)
             return False

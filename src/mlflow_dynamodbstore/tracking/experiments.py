@@ -45,9 +45,9 @@ from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text
 from mlflow_dynamodbstore.shared.refusals import already_exists, invalid, invalid_state, not_found
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
-from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, default_workspace
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, TransactWrite
-from mlflow_dynamodbstore.table.errors import TransactionCancelled
+from mlflow_dynamodbstore.table.errors import AccessDenied, ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.versions import upgrade_of
@@ -147,8 +147,8 @@ class Experiments:
             self.table.transact(
                 [
                     Put(new.meta(), condition=ABSENT),
-                    Put(new.entry(), condition=ABSENT),
-                    Put(name_rev_item(new.experiment_id, new.name)),
+                    Put(new.entry(self.context.now_ms()), condition=ABSENT),
+                    Put(new.name_rev()),
                 ]
             )
         except TransactionCancelled as error:
@@ -182,12 +182,13 @@ class Experiments:
         entry = entry_item(
             new_name,
             workspace,
+            experiment_id,
             {
-                "experiment_id": experiment_id,
                 "lifecycle": ACTIVE,
                 "creation_time": meta["creation_time"],
                 "last_update_time": now,
             },
+            now_ms=self.context.now_ms(),
         )
         writes: list[TransactWrite] = [
             Patch(
@@ -203,7 +204,7 @@ class Experiments:
                 condition=Attr("name").eq(meta["name"]) & IS_ACTIVE,
             ),
             Put(entry, condition=ABSENT | names_experiment(experiment_id)),
-            Put(name_rev_item(experiment_id, new_name)),
+            Put(name_rev_item(experiment_id, new_name, workspace)),
         ]
         if new_name != meta["name"]:
             writes.append(Delete(entry_key(meta)))
@@ -286,7 +287,11 @@ class Experiments:
             if in_default
             else access_keys.experiment_name_guard(name, workspace)
         )
-        if (found := self.table.get(known)) is not None:
+        own = access_keys.workspace_key(DEFAULT_WORKSPACE)
+        read = self.table.get_many((known, own))
+        if own not in read:
+            self._create_default_workspace()
+        if (found := read.get(known)) is not None:
             if in_default:
                 self.experiment_lookup.note(found)
             return
@@ -305,6 +310,15 @@ class Experiments:
         except MlflowException:
             if self.table.get(known) is None:
                 raise
+
+    def _create_default_workspace(self) -> None:
+        """Write the item of the default workspace, unless it exists or the caller may only read."""
+        try:
+            self.table.put(default_workspace(), condition=ABSENT)
+        except ConditionFailed:
+            return  # another process wrote it
+        except AccessDenied as error:
+            _logger.debug("the default workspace has no item yet: %s", error)
 
 
 def _name_is_taken(name: str) -> MlflowException:

@@ -113,12 +113,18 @@ class RunContents:
                 self.metrics[key] = (value, timestamp, step)
 
     def _add_uses(self, used: list[Item]) -> None:
-        """Add inputs and outputs; those of before they were numbered come first, by their keys."""
+        """Add inputs and outputs; those of before they were numbered come first, by their keys.
+
+        A dataset of a run that an older release began may have two inputs: the first one counts.
+        """
+        datasets = set()
         for child in sorted(used, key=lambda item: item.get(ORDER, 0)):
             kind, name = kind_and_name(child)
             if kind == "INPUT":
                 facts = (child["dataset"], child["name"], child["digest"], child["tags"])
-                self.datasets.append(facts)
+                if facts[0] not in datasets:
+                    self.datasets.append(facts)
+                    datasets.add(facts[0])
             elif kind == "INPUT_LM":
                 self.model_inputs.append(name)
             else:

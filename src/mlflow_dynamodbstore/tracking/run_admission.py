@@ -17,7 +17,6 @@ from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, check_run_is_active, run_not_found
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.records import LIVE
 from mlflow_dynamodbstore.tracking.run_expiry import date_children
 
 ADMISSION_SECONDS = 10.0
@@ -30,6 +29,7 @@ class RunAdmission:
         self, context: Context, experiment_lookup: ExperimentLookup, run_lookup: RunLookup
     ) -> None:
         self.table = context.table
+        self.policies = context.policies
         self.experiment_lookup = experiment_lookup
         self.run_lookup = run_lookup
         self._admitted: BoundedCache[str, RunPlace] = BoundedCache(seconds=ADMISSION_SECONDS)
@@ -74,5 +74,5 @@ class RunAdmission:
         else:
             sealing.reopen(self.table, run_id, item)
         if deleted and TTL in item:
-            date_children(self.table, {**item, "state": LIVE}, item[TTL])
+            date_children(self.table, run, item[TTL], self.policies.sealing_rules())
         return reopened

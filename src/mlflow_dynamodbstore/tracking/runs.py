@@ -38,7 +38,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancel
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking import sealing, summaries
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.metric_log import MetricLog
 from mlflow_dynamodbstore.tracking.records import (
@@ -50,7 +50,7 @@ from mlflow_dynamodbstore.tracking.records import (
     run_info,
 )
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
-from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_children, redate_children
+from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_run, redate_run
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/R")
 DELETE_PAGE = 500
@@ -225,7 +225,7 @@ class Runs:
         # The run first: from now on writers are refused, so the next step sees all its items.
         item = self._mark_deleted(facts, ttl)
         if ttl is not None:
-            date_children(self.table, item, ttl)
+            date_run(self.table, item, ttl, self.policies.sealing_rules())
         self.context.events.run_deleted(run_id)
 
     def restore_run(self, run_id: str) -> None:
@@ -249,7 +249,7 @@ class Runs:
             self._item_at_refusal(facts.place, error)
             return  # it is active
         if item is not None and TTL in item:
-            redate_children(self.table, item, None)
+            redate_run(self.table, item, None, self.policies.sealing_rules())
         still_marked = Attr(RESTORING).eq(token)
         try:
             self.table.update(key, _update_to_active(facts), condition=still_marked)
@@ -258,6 +258,7 @@ class Runs:
             raise
 
     def _mark_deleted(self, facts: RunFacts, ttl: int | None) -> Item:
+        """Give a run the stage and the expiry of a deleted one; returns it as it is now."""
         run, stage = facts.place, LifecycleStage.DELETED
         changes: Item = {
             "lifecycle": stage,
@@ -287,11 +288,11 @@ class Runs:
 
     def _derived_keys(self, item: Item) -> list[Key]:
         """The keys of a run's RANK and FTS items, which were made from its summary."""
-        summary = sealing.published(self.table, item)
+        summary = summaries.published(self.table, item)
         if summary is None:
             return []
         rules = self.policies.sealing_rules()
-        return list(sealing.derived_keys(item["PK"], run_id_of(item), summary, rules))
+        return list(summaries.derived_keys(item["PK"], run_id_of(item), summary, rules))
 
     # --- for `mlflow gc` ------------------------------------------------------------------------
 

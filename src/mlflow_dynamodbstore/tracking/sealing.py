@@ -33,24 +33,21 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import metric_log as log_keys
-from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import value_parts
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_id_of, run_place_of
 from mlflow_dynamodbstore.shared.policies import Rules
-from mlflow_dynamodbstore.shared.search import fulltext
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError, damaged_item
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
+from mlflow_dynamodbstore.table.values import TTL, Item, Value
 from mlflow_dynamodbstore.tracking.log_entries import (
     AT,
     SETTLED,
@@ -80,14 +77,19 @@ from mlflow_dynamodbstore.tracking.records import (
     RunContents,
     RunRecord,
 )
-from mlflow_dynamodbstore.tracking.run_expiry import date_children
+from mlflow_dynamodbstore.tracking.run_expiry import date_run
 from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
+from mlflow_dynamodbstore.tracking.summaries import (
+    SUMMARY,
+    derived_item,
+    derived_keys,
+    lsi5_entry,
+    published,
+    time_of_texts,
+)
 
 _logger = logging.getLogger(__name__)
 
-SUMMARY = "summary"
-RUN_NAME_FIELD = "run.name"
-RUN_TAG_FIELDS = "run.tags."
 REST_BEFORE_SEALING = 10.0
 """Seconds a run stays as it is after it became live or logging, before a reader changes that."""
 IDLE_BEFORE_SEALING = 3600.0
@@ -270,7 +272,8 @@ def _keep_up(table: Table, item: Item, log: RunLog, rules: Rules) -> None:
 def due_mark(table: Table, item: Item, log: RunLog) -> str | None:
     """What a reader may do with a run that has rested: seal or summarise it; None for nothing."""
     opened = item.get("opened", 0)
-    if item["state"] == SEALED or not isinstance(opened, int):
+    # A run that expires stays as it is: its search entries would have to expire with it.
+    if item["state"] == SEALED or TTL in item or not isinstance(opened, int):
         return None
     now = table.clock()
     if now - opened <= REST_BEFORE_SEALING:
@@ -326,6 +329,7 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
     derived = set(derived_keys(key.pk, run.run_id, contents, rules))
     known = set(derived_keys(key.pk, run.run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if seals and before and rules.primary_metric else []
+    marks += time_of_texts(key.pk, derived - known, table.clock())
     writes: list[Write] = [
         *(derived_item(key) for key in sorted(derived - known)),
         *summary.parts,
@@ -348,8 +352,8 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
     is_published = done is not None and done.status == "applied"
     if folded:
         now = done.image if done is not None and is_published else table.get(key)
-        if now is not None and now.get(TTL) != marked.get(TTL):
-            date_children(table, now, now.get(TTL))  # deleted or restored meanwhile
+        if now is not None and TTL in now and now[TTL] != marked.get(TTL):
+            date_run(table, now, now[TTL], rules)  # it was deleted meanwhile
     if not is_published:
         return False
     table.write(
@@ -461,50 +465,3 @@ def _resealed(pk: str) -> Put:
     """
     mark = index_keys.lsi5_resealed(secrets.token_hex(8))
     return Put({"PK": pk, "SK": experiment_keys.experiment_resealed(), "lsi5sk": mark})
-
-
-def lsi5_entry(run_id: str, contents: RunContents, primary_metric: str | None) -> Item:
-    """The sort key of a sealed run in LSI5: by the primary metric, or by its first one by name."""
-    name = primary_metric or min(contents.metrics, default=None)
-    if name is None or name not in contents.metrics:
-        return {}
-    return {"lsi5sk": index_keys.lsi5_run(run_id, name, contents.metrics[name][0])}
-
-
-def published(table: Table, item: Item) -> RunContents | None:
-    """The contents of a run's last summary, from which its RANK items were made."""
-    if SUMMARY not in item:
-        return None
-    return RunContents.from_summary(large_values.load(table, item, SUMMARY))
-
-
-# --- what is derived from a run for searching ---------------------------------------------------
-
-
-def derived_keys(pk: str, run_id: str, contents: RunContents, rules: Rules) -> Iterable[Key]:
-    """The RANK items of a run's latest metrics and params, and the FTS items of its texts.
-
-    A deleted run keeps them: a search reads the run itself and sees its stage, and a restored
-    one needs nothing written again.
-    """
-    for name, (value, _, _) in contents.metrics.items():
-        yield Key(pk, rank_keys.metric_rank(name, value, run_id))
-    for name, text in contents.params.items():
-        yield Key(pk, rank_keys.param_rank(name, text, run_id))
-    for field in rules.text_fields:
-        tag = tag_of(field.name)
-        if tag in contents.tags:
-            yield from fulltext.entries(pk, field, run_id, contents.tags[tag])
-
-
-def derived_item(key: Key) -> Put:
-    """A RANK or FTS item, which is nothing but its key."""
-    return Put({"PK": key.pk, "SK": key.sk})
-
-
-def tag_of(field: str) -> str | None:
-    """The tag that a text field of runs stands for; a run's name is one of its tags."""
-    if field == RUN_NAME_FIELD:
-        return str(MLFLOW_RUN_NAME)
-    prefix, _, tag = field.partition(RUN_TAG_FIELDS)
-    return tag if tag and not prefix else None

@@ -53,6 +53,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import check_key
 from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID, ExperimentLookup
 from mlflow_dynamodbstore.shared.face import answered_by
+from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
@@ -87,8 +88,10 @@ from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.metric_log import MetricLog
 from mlflow_dynamodbstore.tracking.metrics import Metrics
+from mlflow_dynamodbstore.tracking.reversed_names import ReversedNames
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.run_data import RunData
+from mlflow_dynamodbstore.tracking.run_models import RunModels
 from mlflow_dynamodbstore.tracking.run_search.search import RunSearch
 from mlflow_dynamodbstore.tracking.runs import Runs
 from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
@@ -361,7 +364,11 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.workspaces_in_use = WorkspacesInUse(context.table)
         self.workspace_mode = WorkspaceMode(context)
         self.experiment_search = ExperimentSearch(
-            context, self.experiment_lookup, experiment_names, self.workspace_mode
+            context,
+            self.experiment_lookup,
+            experiment_names,
+            ReversedNames(context),
+            self.workspace_mode,
         )
         self.experiments = Experiments(
             context,
@@ -378,20 +385,26 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.experiment_deletion = ExperimentDeletion(
             context, self.experiment_lookup, experiment_names, self.run_admission, self.runs
         )
-        self.logged_models = LoggedModels(context, self.experiment_lookup, self.run_lookup)
-        self.logged_model_search = LoggedModelSearch(context, self.experiment_lookup)
+        self.run_models = RunModels(context, self.run_lookup)
+        self.logged_models = LoggedModels(context, self.experiment_lookup, self.run_models)
+        self.logged_model_search = LoggedModelSearch(
+            context, self.experiment_lookup, self.run_models
+        )
         self.metrics = Metrics(context, self.run_admission, self.logged_models, self.metric_log)
         self.run_data = RunData(
             context, self.run_admission, self.runs, self.logged_models, self.metrics
         )
         self.history = History(context, self.run_lookup)
-        self.inputs = Inputs(context, self.experiment_lookup, self.run_admission)
-        self.run_search = RunSearch(context, self.experiment_lookup)
+        self.inputs = Inputs(context, self.experiment_lookup, self.run_lookup, self.run_admission)
+        self.lookup_entries = LookupEntries(context)
+        self.run_search = RunSearch(context, self.experiment_lookup, self.lookup_entries)
         self.trace_lookup = TraceLookup(context, self.experiment_lookup)
         self.trace_changes = TraceChanges(context, self.trace_lookup)
         self.trace_experiments = TraceExperiments(context, self.experiment_lookup)
         self.trace_time_indexes = TimeIndexes(context)
-        self.trace_search = TraceSearch(context, self.experiment_lookup, self.trace_time_indexes)
+        self.trace_search = TraceSearch(
+            context, self.experiment_lookup, self.trace_time_indexes, self.lookup_entries
+        )
         self.trace_creation = TraceCreation(context, self.experiment_lookup, self.trace_lookup)
         self.trace_infos = TraceInfos(
             context,

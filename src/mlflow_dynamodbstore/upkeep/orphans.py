@@ -34,7 +34,7 @@ from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
-from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking import sealing, summaries
 from mlflow_dynamodbstore.tracking.log_entries import AT
 from mlflow_dynamodbstore.tracking.records import LIVE, LOGGING, SEALED, SEALING, SUMMARISING
 
@@ -148,7 +148,7 @@ class OrphanFinder:
             return None  # the summary is unknown, so the entries stay
         params = record.contents.params
         record.contents.params = {name: readable_text(value) for name, value in params.items()}
-        derived = sealing.derived_keys(str(run["PK"]), record.run_id, record.contents, rules)
+        derived = summaries.derived_keys(str(run["PK"]), record.run_id, record.contents, rules)
         return {key.sk for key in derived if key.sk in entries}
 
     # --- verdicts -------------------------------------------------------------------------------

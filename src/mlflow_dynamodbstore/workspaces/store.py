@@ -1,7 +1,8 @@
 """The workspace store that MLflow sees.
 
 A workspace is one item in its own partition. CONFIG lists the names of workspaces, so that all of
-them are found by consistent reads. The default workspace exists without being created.
+them are found by consistent reads. The tracking store writes the item of the default workspace when
+it opens a table; in a table that it has not opened yet, the default workspace exists without one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from mlflow_dynamodbstore.shared.mlflow_errors import translates_errors
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.shared.refusals import already_exists, invalid, invalid_state, not_found
-from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_workspaces
+from mlflow_dynamodbstore.shared.workspaces import (
+    DEFAULT_DESCRIPTION,
+    WorkspacesInUse,
+    all_workspaces,
+)
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -38,7 +43,6 @@ from mlflow_dynamodbstore.workspaces.resources import KINDS
 
 _logger = logging.getLogger(__name__)
 
-DEFAULT_DESCRIPTION = "Default workspace"
 SETTINGS = (
     "description",
     "default_artifact_root",

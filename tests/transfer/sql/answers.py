@@ -28,6 +28,10 @@ def answers(tracking: Any, registry: Any) -> Iterator[tuple[str, Any]]:
     yield from _of_traces(tracking, ids)
     yield from _of_registry(registry)
     yield from _of_evaluation(tracking, ids)
+    yield from _of_gateway(tracking)
+    yield from _of_mcp(tracking)
+    active = [e.experiment_id for e in experiments if e.lifecycle_stage == "active"]
+    yield from _of_reviews(tracking, active)
 
 
 def _of_runs(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
@@ -181,3 +185,43 @@ def _number(point: dict[str, Any]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """An entity as a map; anything else as it is."""
     return dict(value) if hasattr(value, "_properties") else value
+
+
+def _of_gateway(tracking: Any) -> Iterator[tuple[str, Any]]:
+    for name in ("secret_infos", "gateway_model_definitions", "endpoint_bindings"):
+        found = getattr(tracking, f"list_{name}")()
+        yield name, sorted(map(str, found))
+    for endpoint in tracking.list_gateway_endpoints():
+        own = endpoint.endpoint_id
+        endpoint.model_mappings.sort(key=lambda mapping: mapping.mapping_id)
+        endpoint.tags.sort(key=lambda tag: tag.key)
+        yield f"endpoint {own}", str(endpoint)
+        uses = tracking.list_endpoint_guardrail_configs(own)
+        yield f"guardrails of {own}", [str(use) for use in uses]
+    for secret in tracking.list_secret_infos():
+        yield f"secret {secret.secret_name}", tracking._get_decrypted_secret(secret.secret_id)
+    yield "budgets", [str(one) for one in tracking.list_budget_policies()]
+    yield "guardrails", sorted(str(one) for one in tracking.list_gateway_guardrails())
+
+
+def _of_mcp(tracking: Any) -> Iterator[tuple[str, Any]]:
+    servers = tracking.search_mcp_servers()
+    for server in sorted(servers, key=lambda server: str(server.name)):
+        server.access_endpoints.sort(key=lambda endpoint: endpoint.id)
+        server.tags = dict(sorted(server.tags.items()))
+        yield f"MCP server {server.name}", str(server)
+        versions = tracking.search_mcp_server_versions(server.name)
+        yield f"versions of {server.name}", [str(version) for version in versions]
+
+
+def _of_reviews(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
+    for experiment_id in ids:
+        if experiment_id == "2":  # its default question would be made by this question
+            continue
+        queues = tracking.list_review_queues(experiment_id)
+        yield f"queues of {experiment_id}", [str(queue) for queue in queues]
+        for queue in queues:
+            items = tracking.list_review_queue_items(queue.queue_id)
+            yield f"items of {queue.queue_id}", sorted(str(item) for item in items)
+            for schema_id in queue.schema_ids:
+                yield f"schema {schema_id}", str(tracking.get_label_schema(schema_id))

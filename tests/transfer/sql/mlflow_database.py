@@ -36,6 +36,7 @@ from mlflow.tracing.constant import SpanAttributeKey
 
 from tests.sql import empty_database
 from tests.traces.making import NOON, make_info, make_prompt, make_span, make_spans, trace_id
+from tests.transfer.sql import other_stores
 
 URL = "https://93.184.215.14/hook"
 ARTIFACTS = "s3://bucket/root"
@@ -73,6 +74,7 @@ def filled(folder: Path) -> Theirs:
     _registry(theirs, runs[0])
     _webhooks(theirs)
     _evaluation(theirs, first, runs[0])
+    other_stores.fill(theirs.tracking, theirs.uri, first)
     return theirs
 
 

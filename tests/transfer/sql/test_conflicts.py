@@ -45,8 +45,12 @@ def test_what_lies_in_another_experiment_of_the_same_number_is_held_back(source:
     tracking, _ = stores(table)
     assert tracking.create_experiment("not the first") == "1"
     move = imported(source.uri, table)
-    assert [f.kind for f in move.findings.first] == ["experiments"]
-    assert "name: 'first', not 'not the first'" in move.findings.first[0].sentence
+    first, *others = move.findings.first
+    assert first.kind == "experiments"
+    assert "name: 'first', not 'not the first'" in first.sentence
+    # Its endpoint of the gateway is held back, so the endpoint's guardrails have no place.
+    assert {other.kind for other in others} == {"gateway guardrail uses"}
+    assert {other.sentence for other in others} == {"cannot be moved: its endpoint does not exist"}
     assert move.tallies["runs"].held_back == 6
     assert move.tallies["runs"].written == 2
     assert move.tallies["traces"].held_back == move.tallies["traces"].found

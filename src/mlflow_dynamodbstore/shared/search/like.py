@@ -33,3 +33,8 @@ def like(pattern: str, *, ignore_case: bool = False) -> Callable[[str], bool]:
 def fixed_prefix(pattern: str) -> str:
     """The text that everything matching a LIKE pattern begins with."""
     return _WILDCARDS.split(pattern, maxsplit=1)[0]
+
+
+def fixed_suffix(pattern: str) -> str:
+    """The text that everything matching a LIKE pattern ends with."""
+    return _WILDCARDS.split(pattern)[-1]

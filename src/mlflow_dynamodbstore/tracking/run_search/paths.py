@@ -141,6 +141,8 @@ class ExperimentRuns:
         """
         if within.is_empty:
             return 0
+        if within in self._counted:
+            return len(self._counted[within])
         query = Query(self.pk, self._on(within, index), index, limit=most, keys_only=True)
         page = self.table.query(query)
         if page.cursor is not None:
@@ -148,6 +150,10 @@ class ExperimentRuns:
         if index is None:
             self._counted[within] = page.items
         return len(page.items)
+
+    def know(self, within: Range, items: list[Item]) -> None:
+        """Take the keys of a range of the table from elsewhere, so that they are not read."""
+        self._counted[within] = items
 
     def sort_keys(self, within: Range) -> list[str]:
         """The keys of a range of the table, all of them."""
@@ -322,6 +328,39 @@ class ByName(Path):
         for items in runs.items(within, "LSI4", descending=not self.ascending):
             for record in runs.records(items):
                 yield index_keys.run_name_group(str(record.item["lsi4sk"])), record
+
+
+@dataclass(frozen=True)
+class ByDataset(Path):
+    """Runs that used datasets of some digests: LSI5."""
+
+    digests: tuple[str, ...] = ()
+    most: int = LARGEST_BATCH
+
+    def __str__(self) -> str:
+        return f"LSI5 datasets {', '.join(self.digests)}"
+
+    def count(self, runs: ExperimentRuns) -> int | None:
+        counts = [runs.count(within, "LSI5", self.most) for within in self._ranges()]
+        return None if None in counts else sum(filter(None, counts))
+
+    def estimate(self, count: int) -> Estimate:
+        return Estimate.of(count, ENTRY, fetched=True, batches=True)
+
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
+        del ordering, after
+        links = (
+            link
+            for within in self._ranges()
+            for links in runs.items(within, "LSI5", keys_only=True)
+            for link in links
+        )
+        run_ids = dict.fromkeys(rank_keys.ranked_run_of(str(link["lsi5sk"])) for link in links)
+        for record in runs.named(run_ids):
+            yield None, record
+
+    def _ranges(self) -> list[Range]:
+        return [index_keys.runs_using_dataset(digest) for digest in self.digests]
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,36 @@ from mlflow_dynamodbstore.transfer.sql.evaluation_datasets import (
     EvaluationRecordRows,
 )
 from mlflow_dynamodbstore.transfer.sql.experiments import ExperimentItems, ExperimentRows
+from mlflow_dynamodbstore.transfer.sql.gateway import (
+    BindingItems,
+    BindingRows,
+    BudgetItems,
+    BudgetRows,
+    EndpointItems,
+    EndpointRows,
+    GuardrailItems,
+    GuardrailRows,
+    GuardrailUseItems,
+    GuardrailUseRows,
+    ModelDefinitionItems,
+    ModelDefinitionRows,
+    SecretItems,
+    SecretRows,
+)
 from mlflow_dynamodbstore.transfer.sql.issues import IssueItems, IssueRows
 from mlflow_dynamodbstore.transfer.sql.items import ItemStore, TransferTable
+from mlflow_dynamodbstore.transfer.sql.jobs import JobItems, JobRows
 from mlflow_dynamodbstore.transfer.sql.logged_models import LoggedModelItems, LoggedModelRows
+from mlflow_dynamodbstore.transfer.sql.mcp import MCPServerItems, MCPServerRows
 from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind
 from mlflow_dynamodbstore.transfer.sql.older_trace_rows import OlderTraceRows
 from mlflow_dynamodbstore.transfer.sql.registry import ModelItems, ModelRows
+from mlflow_dynamodbstore.transfer.sql.reviews import (
+    LabelSchemaItems,
+    LabelSchemaRows,
+    ReviewQueueItems,
+    ReviewQueueRows,
+)
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 from mlflow_dynamodbstore.transfer.sql.run_items import RunItems
 from mlflow_dynamodbstore.transfer.sql.run_rows import RunRows
@@ -56,6 +80,17 @@ STORES: tuple[Stores, ...] = (
     ("scorers", ScorerRows, ScorerItems),
     ("evaluation datasets", EvaluationDatasetRows, EvaluationDatasetItems),
     ("evaluation records", EvaluationRecordRows, EvaluationRecordItems),
+    ("label schemas", LabelSchemaRows, LabelSchemaItems),
+    ("review queues", ReviewQueueRows, ReviewQueueItems),
+    ("gateway secrets", SecretRows, SecretItems),
+    ("gateway models", ModelDefinitionRows, ModelDefinitionItems),
+    ("gateway endpoints", EndpointRows, EndpointItems),
+    ("gateway bindings", BindingRows, BindingItems),
+    ("gateway budgets", BudgetRows, BudgetItems),
+    ("gateway guardrails", GuardrailRows, GuardrailItems),
+    ("gateway guardrail uses", GuardrailUseRows, GuardrailUseItems),
+    ("MCP servers", MCPServerRows, MCPServerItems),
+    ("jobs", JobRows, JobItems),
 )
 """The stores of each kind; a kind comes after those that its entities lie in."""
 

@@ -10,7 +10,6 @@ from mlflow.entities import Metric
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
-from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
@@ -22,6 +21,7 @@ from mlflow_dynamodbstore.tracking.model_records import (
     new_texts,
     read_children,
 )
+from mlflow_dynamodbstore.tracking.run_models import entry_of
 from mlflow_dynamodbstore.transfer.sql.column_values import to_columns
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import (
@@ -88,9 +88,20 @@ class LoggedModelRows(RowStore):
         known = [one for one in dict.fromkeys(runs) if one != (None,)]
         found = self.database.rows_with("runs", ("run_uuid",), known)
         experiments = {row["run_uuid"]: str(row["experiment_id"]) for row in found}
+        firsts = self._first_of_names(known)
         for entity in made:
             entity.hints["run_experiment"] = experiments.get(entity.values["source_run_id"])
+            entity.hints["first_of_name"] = entity.key[0] in firsts
         return made
+
+    def _first_of_names(self, runs: Sequence[tuple[Any, ...]]) -> set[str]:
+        """The models that were the first of their names in their runs."""
+        firsts: dict[tuple[str, str], Row] = {}
+        for row in self.database.rows_with("logged_models", ("source_run_id",), runs):
+            first = firsts.setdefault((row["source_run_id"], row["name"]), row)
+            if _age(row) < _age(first):
+                firsts[row["source_run_id"], row["name"]] = row
+        return {str(row["model_id"]) for row in firsts.values()}
 
 
 class LoggedModelItems(StagedItemStore):
@@ -166,10 +177,13 @@ def _entry_of_run(entity: Entity) -> list[Item]:
     experiment_id = entity.hints.get("run_experiment")
     if experiment_id is None:
         return []
-    name = entity.values["name"]
     run = RunPlace(experiment_id, entity.values["source_run_id"])
-    sk = run_keys.run_logged_model(run.run_id, name)
-    return [run.child(sk, name, {"model_id": entity.key[0]})]
+    later = not entity.hints["first_of_name"]
+    return [entry_of(run, entity.values["name"], _place(entity), with_id=later).item]
+
+
+def _age(row: Row) -> tuple[int, str]:
+    return row["creation_timestamp_ms"], row["model_id"]
 
 
 def _metric(place: LoggedModelPlace, name: str, timestamp: int, step: int, row: Row) -> Metric:

@@ -1,0 +1,59 @@
+"""What ``mlflow server`` is told at its start on our store, before it starts anything.
+
+What only SQL databases have is refused with a sentence, instead of being accepted and left undone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import click
+from mlflow.version import VERSION
+
+from mlflow_dynamodbstore.mlflow_compat.post_import import replace
+from mlflow_dynamodbstore.mlflow_compat.server_settings import is_ours
+
+_logger = logging.getLogger(__name__)
+
+ROLLUPS = "MLFLOW_SQL_TRACE_ROLLUPS_ENABLED"
+TOKEN = "_MLFLOW_INTERNAL_GATEWAY_AUTH_TOKEN"  # noqa: S105 - the name of a variable
+OUR_AUTH_APP = "dynamodb-auth"
+NO_REPLICA = (
+    "a read replica (--read-replica-backend-store-uri) is for SQL databases. DynamoDB spreads "
+    "reads by itself: leave the option away."
+)
+NO_ROLLUPS = (
+    f"SQL trace rollups ({ROLLUPS}) are for SQL databases. On this store metrics over traces are "
+    "computed from the traces: unset the variable."
+)
+
+
+def replace_in_server(server: ModuleType) -> None:
+    """Let ``mlflow.server`` look at its options first."""
+    if not replace(server, "_run_server", _run_server):
+        _logger.warning(
+            "MLflow %s lacks mlflow.server._run_server: options for SQL databases are not refused.",
+            VERSION,
+        )
+
+
+def _run_server(theirs: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    if is_ours(kwargs.get("file_store_path")):
+        _check(kwargs.get("read_replica_backend_store_uri"))
+        if kwargs.get("app_name") == OUR_AUTH_APP:
+            # Jobs call the AI gateway in the name of the user who submitted them. The app accepts
+            # that from processes that know this token; MLflow makes one for its own app only.
+            os.environ.setdefault(TOKEN, secrets.token_hex(32))
+    theirs(*args, **kwargs)
+
+
+def _check(read_replica: str | None) -> None:
+    if read_replica:
+        raise click.ClickException(NO_REPLICA)
+    if os.environ.get(ROLLUPS, "").lower() in ("true", "1"):
+        raise click.ClickException(NO_ROLLUPS)

@@ -1,0 +1,157 @@
+"""Jobs, the AI gateway, MCP servers and reviews of a database, written by MLflow itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mlflow.entities import GatewayEndpointModelConfig
+from mlflow.entities.gateway_budget_policy import (
+    BudgetAction,
+    BudgetDuration,
+    BudgetDurationUnit,
+    BudgetTargetScope,
+    BudgetUnit,
+)
+from mlflow.entities.gateway_endpoint import FallbackConfig, GatewayModelLinkageType
+from mlflow.entities.gateway_guardrail import GuardrailAction, GuardrailStage
+from mlflow.entities.mcp_server import MCPRemoteTransportType, MCPStatus, MCPTool
+from mlflow.genai.label_schemas.label_schemas import InputCategorical, InputNumeric, InputPassFail
+from mlflow.store.jobs.sqlalchemy_store import SqlAlchemyJobStore
+
+from tests.traces.making import trace_id
+
+LONG = "long " * 800
+ODD = "k: a/b - 50. ż"
+
+
+def fill(store: Any, uri: str, experiment_id: str) -> None:
+    """Something of everything, through MLflow's own stores."""
+    _gateway(store, experiment_id)
+    _mcp(store)
+    _reviews(store, experiment_id)
+    _jobs(SqlAlchemyJobStore(uri))
+
+
+def _gateway(store: Any, experiment_id: str) -> None:
+    secret = store.create_gateway_secret("openai ż", {"api_key": "sk-1"}, "openai", {"a": 1}, "ada")
+    other = store.create_gateway_secret("plain", {"api_key": "sk-2"})
+    store.update_gateway_secret(other.secret_id, {"api_key": "sk-3"}, updated_by="bob")
+    models = [
+        store.create_gateway_model_definition(name, secret.secret_id, "openai", "gpt-4o", "ada")
+        for name in ("first", "second", "unused")
+    ]
+    primary, fallback = (
+        GatewayEndpointModelConfig(models[0].model_definition_id, GatewayModelLinkageType.PRIMARY),
+        GatewayEndpointModelConfig(
+            models[1].model_definition_id, GatewayModelLinkageType.FALLBACK, fallback_order=1
+        ),
+    )
+    chat = store.create_gateway_endpoint(
+        "chat",
+        [primary, fallback],
+        created_by="ada",
+        fallback_config=FallbackConfig(max_attempts=2),
+        experiment_id=experiment_id,
+    )
+    plain = store.create_gateway_endpoint("plain", [primary], usage_tracking=False)
+    for key, value in (("team", "blue"), (ODD, LONG[:4000])):
+        store.set_gateway_endpoint_tag(chat.endpoint_id, _tag(key, value))
+    store.create_endpoint_binding(plain.endpoint_id, "scorer", "a scorer", "ada")
+    store.create_budget_policy(
+        BudgetUnit.USD,
+        12.5,
+        BudgetDuration(BudgetDurationUnit.DAYS, 7),
+        BudgetTargetScope.GLOBAL,
+        BudgetAction.ALERT,
+        "ada",
+    )
+    judge = {"instructions_judge_pydantic_data": {"model": "openai:/gpt-4o", "instructions": "?"}}
+    scorer = store.register_scorer(experiment_id, "safe", json.dumps(judge))
+    guardrails = [
+        store.create_gateway_guardrail(
+            name,
+            scorer.scorer_id,
+            scorer.scorer_version,
+            GuardrailStage.BEFORE,
+            GuardrailAction.VALIDATION,
+        )
+        for name in ("one", "two")
+    ]
+    for order, guardrail in enumerate(guardrails):
+        store.add_guardrail_to_endpoint(chat.endpoint_id, guardrail.guardrail_id, order, "ada")
+
+
+def _tag(key: str, value: str) -> Any:
+    from mlflow.entities import GatewayEndpointTag
+
+    return GatewayEndpointTag(key, value)
+
+
+def _mcp(store: Any) -> None:
+    name = "io.github.ada/files"
+    icons = [{"src": "https://93.184.215.14/icon.png"}]
+    store.create_mcp_server(name, "Reads files.", icons, "ada")
+    for version, status in (
+        ("1.0.0", MCPStatus.ACTIVE),
+        ("1.1.0-rc.1", MCPStatus.DRAFT),
+        ("2.0.0", MCPStatus.DRAFT),
+    ):
+        store.create_mcp_server_version(
+            {"name": name, "version": version, "description": LONG * 20},
+            source="https://93.184.215.14",
+            status=status,
+            tools=[MCPTool(name="read", input_schema={"type": "object"})],
+            created_by="ada",
+        )
+    store.delete_mcp_server_version(name, "2.0.0")
+    store.set_mcp_server_tag(name, "team", "blue")
+    store.set_mcp_server_tag(name, ODD, LONG[:4000])
+    store.set_mcp_server_version_tag(name, "1.0.0", "stage", "prod")
+    store.set_mcp_server_alias(name, "stable", "1.0.0")
+    for target in ({"server_version": "1.0.0"}, {"server_alias": "stable"}):
+        store.create_mcp_access_endpoint(
+            name,
+            url="https://93.184.215.14/mcp",
+            transport_type=MCPRemoteTransportType.STREAMABLE_HTTP,
+            created_by="bob",
+            **target,
+        )
+    store.create_mcp_server("io.github.ada/empty")
+
+
+def _reviews(store: Any, experiment_id: str) -> None:
+    store.list_label_schemas(experiment_id)  # makes the default question
+    schemas = [
+        store.create_label_schema(experiment_id, name=name, type=kind, input=given, **more)
+        for name, kind, given, more in (
+            ("tone", "feedback", InputCategorical(options=["kind", "rude"]), {}),
+            ("right", "expectation", InputPassFail("right", "wrong"), {"instruction": LONG[:900]}),
+            ("score", "feedback", InputNumeric(min_value=0.5), {"enable_comment": True}),
+        )
+    ]
+    queue = store.create_review_queue(
+        experiment_id,
+        name="Triage ż",
+        queue_type="custom",
+        users=["ada", "bob"],
+        schema_ids=[schema.schema_id for schema in schemas[:2]],
+        created_by="ada",
+    )
+    items = [trace_id(n) for n in range(4)]
+    store.add_items_to_review_queue(queue.queue_id, item_ids=items)
+    store.set_review_queue_item_status(
+        queue.queue_id, item_id=items[1], status="complete", completed_by="bob"
+    )
+    store.create_review_queue("0", name="empty", queue_type="custom", users=["ada"], schema_ids=[])
+
+
+def _jobs(store: SqlAlchemyJobStore) -> None:
+    waiting = store.create_job("invoke_scorer", json.dumps({"text": LONG * 10}), 12.5)
+    running, done, failed = (store.create_job("optimize_prompts", "{}") for _ in range(3))
+    for job in (running, done, failed):
+        store.start_job(job.job_id)
+    store.update_status_details(running.job_id, {"step": 1})
+    store.finish_job(done.job_id, json.dumps({"text": LONG * 10}))
+    store.fail_job(failed.job_id, "broken")
+    assert waiting.job_id
