@@ -6,6 +6,7 @@ import logging
 import math
 import time
 
+import numpy as np
 import pytest
 from mlflow.entities import ExperimentTag, Metric, Param, RunTag, ViewType
 from mlflow.entities.logged_model_parameter import LoggedModelParameter
@@ -251,3 +252,9 @@ def test_a_mistake_of_ours_is_an_internal_error_that_is_logged_with_its_cause(
     (logged,) = [one for one in caplog.records if one.exc_info]
     assert isinstance(logged.exc_info[1], ZeroDivisionError)
     assert "a mistake" not in caught.value.message
+
+
+def test_whole_numbers_of_numpy_are_numbers(store):
+    run = store.create_run("0", "ada", np.int64(5), [], "run").info.run_id
+    assert store.get_run(run).info.start_time == 5
+    assert len(store.search_runs(["0"], "", ViewType.ALL, max_results=np.int64(1))) == 1

@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
+from numbers import Real
 from typing import Any, NamedTuple
 
 from mlflow.exceptions import MlflowException
@@ -191,7 +192,7 @@ def _flag(value: Any, name: str) -> Any:
 
 
 def _number(value: Any, name: str) -> Any:
-    if isinstance(value, int | float):
+    if isinstance(value, Real):
         return value
     raise _refused(value, name, "a number")
 

@@ -7,7 +7,9 @@ be read back, by MLflow's server too, so other values become text as a SQL colum
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -59,8 +61,11 @@ def texts(values: Mapping[str, Any], what: str) -> dict[str, str]:
 
 def whole_number(value: Any, what: str) -> int:
     """A value as a whole number of 64 bits; raises for any other."""
-    if isinstance(value, int) and SMALLEST <= value <= LARGEST:
-        return int(value)
+    number: int | None = None
+    with suppress(TypeError):
+        number = operator.index(value)  # numpy's whole numbers too
+    if number is not None and SMALLEST <= number <= LARGEST:
+        return number
     raise invalid(
         f"Invalid value {shown(value, what)} for {what}: it must be a whole number of 64 bits."
     )
