@@ -28,12 +28,12 @@ serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, POR
 test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
-e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages in a real browser, and keep pictures of them (IMAGES)
+e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation in a real browser, and keep pictures of them (IMAGES)
 	@sh tools/install_chromium.sh
 	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
-	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
+	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 STORE_FUZZ=all $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
 
 matrix: $(BIN)/python dynoxide ## run the tests on every release of MLflow that we support (RELEASES, TESTS)
 	$(BIN)/python tools/matrix.py $(if $(RELEASES),--releases $(RELEASES)) \
@@ -56,11 +56,13 @@ bench-full: $(VENV)/.bench dynoxide ## the same with PostgreSQL and 50,000 runs,
 	$(BIN)/python -m bench --full --docs docs $(if $(SIZES),--sizes $(SIZES))
 
 docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
-build: $(VENV)/.dev ## build the wheel into dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+build: $(VENV)/.dev ## build the wheel and the sdist into dist/, and check them as PyPI does
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean: ## remove caches and built files
 	rm -rf dist build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -75,14 +77,17 @@ dynoxide:
 	@if [ -f tools/install_dynoxide.sh ]; then sh tools/install_dynoxide.sh; fi
 
 $(BIN)/python:
+	@echo "Making a Python environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; \
 		rm -rf $(VENV); exit 1; }
 
 $(VENV)/.base: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+	@echo "Installing the package with MLflow into $(VENV); the first time takes a few minutes"
+	@sh tools/install.sh $(BIN)/python --editable .
 	@touch $@
 
 $(VENV)/.dev $(VENV)/.bench $(VENV)/.docs $(VENV)/.e2e: $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@echo "Installing what \`make\` needs for $* into $(VENV)"
+	@sh tools/install.sh $(BIN)/python --editable ".[$*]"
 	@touch $@ $(VENV)/.base

@@ -96,7 +96,7 @@ def clean(uri: str) -> None:
                 "grown_mb": most[0] - before,
                 "read": report.read,
                 "found": report.orphans,
-                "removed": report.removed,
+                "removed": report.dated + report.removed,
                 "finished": report.finished,
             }
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from mlflow_dynamodbstore import serve
 from mlflow_dynamodbstore.table import location
@@ -14,6 +16,8 @@ from mlflow_dynamodbstore.table import location
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 MAKEFILE = (ROOT / "Makefile").read_text()
+NAVIGATION = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+WRITTEN_ELSEWHERE = {"security.md", "upgrading.md"}
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text()
 # A name of ours in quotation marks; MLflow's own variables are documented by MLflow.
 VARIABLE = re.compile(r"""["']((?:MLFLOW_DYNAMODBSTORE|MLFLOW_ALIAS|VERSIONED)_[A-Z_]+)["']""")
@@ -52,11 +56,46 @@ def test_every_decision_record_is_in_the_index():
     assert not [name for name in records if f"({name})" not in index]
 
 
-def test_every_page_is_in_the_index():
-    folder = ROOT / "docs"
-    index = (folder / "index.md").read_text()
-    pages = sorted(page.name for page in folder.glob("*.md") if page.name != "index.md")
-    assert not [name for name in pages if f"({name})" not in index]
+def named_in(nav):
+    """The pages in a navigation, in order."""
+    for entry in nav:
+        for page in entry.values() if isinstance(entry, dict) else (entry,):
+            if isinstance(page, str):
+                yield page
+            else:
+                yield from named_in(page)
+
+
+def test_every_page_is_in_the_navigation_and_every_entry_a_page():
+    listed = list(named_in(NAVIGATION))
+    assert len(listed) == len(set(listed))
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert not pages - set(listed)
+    made = {"contributing.md", "changelog.md", "adr/README.md"}
+    assert set(listed) - pages - made <= WRITTEN_ELSEWHERE
+
+
+def test_the_navigation_has_the_order_that_teaches():
+    assert [name for section in NAVIGATION for name in section] == [
+        *("Start", "Use", "Operate", "Understand", "Decide", "Contribute"),
+    ]
+
+
+def test_the_readme_and_the_first_pages_say_what_expires():
+    for page in ("README.md", "docs/index.md", "docs/quickstart.md"):
+        text = " ".join((ROOT / page).read_text().split())
+        assert "Traces expire after 30 days, the history of metrics after 365" in text, page
+        assert "ttl set --keep-forever" in text, page
+
+
+def test_the_diagrams_are_those_that_are_drawn():
+    spec = importlib.util.spec_from_file_location("draw", ROOT / "tools" / "draw_diagrams.py")
+    assert spec is not None
+    assert spec.loader is not None
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    for name, made in draw.DRAWINGS.items():
+        assert (draw.IMAGES / f"{name}.svg").read_text() == made(), "python tools/draw_diagrams.py"
 
 
 def rows_under(heading):

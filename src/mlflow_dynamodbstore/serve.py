@@ -9,10 +9,18 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
+
+from mlflow_dynamodbstore.shared.policies import DEFAULTS, Policies
+from mlflow_dynamodbstore.table.errors import TableError
+from mlflow_dynamodbstore.table.location import parse
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,39 @@ class Server:
             f"MLflow   {self.url}\n"
             f"table    {self.table}\n"
             f"files    {self.artifacts}\n"
-            f"connect  export MLFLOW_TRACKING_URI={self.url}"
+            f"connect  export MLFLOW_TRACKING_URI={self.url}\n"
+            f"expires  {self.expiry()}"
         )
+
+    def expiry(self) -> str:
+        """What expires, and the command that changes it."""
+        days = retention(self.table)
+        kinds = {
+            "traces": days["trace_retention_days"],
+            "metric history": days["metric_history_retention_days"],
+            "deleted runs": days["soft_deleted_retention_days"],
+        }
+        expiring = ", ".join(f"{kind} after {n} days" for kind, n in kinds.items() if n)
+        if not expiring:
+            return "nothing: everything is kept until it is deleted"
+        return (
+            f"{expiring}\n         keep everything: "
+            f"mlflow-dynamodbstore ttl set --keep-forever --uri {self.table}"
+        )
+
+
+def retention(uri: str) -> Mapping[str, Any]:
+    """The retention policies of a table in a file; the defaults for others, and for a new file."""
+    try:
+        if parse(uri).kind != "file":  # it may take long to answer
+            return DEFAULTS
+        table = Table(open_engine(uri, create=False))
+    except TableError:  # a new file, or the server says what is wrong with it
+        return DEFAULTS
+    try:
+        return Policies(table).all()
+    finally:
+        table.close()
 
 
 def embedded_table(data: Path) -> str:

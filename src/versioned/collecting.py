@@ -46,7 +46,7 @@ def gc(home: Home, grace: timedelta, dry_run: bool) -> Collection:
     a crash left behind is found and removed by the next one.
     """
     if grace < timedelta(0):
-        raise InvalidInput(f"a grace period is not negative, and this is {grace}")
+        raise InvalidInput(f"a grace period cannot be negative: {grace}")
     report = Collection(dry_run, [], [])
     place = home.find()
     if place is None:

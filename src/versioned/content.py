@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias, Union
 
 from versioned.errors import ContentChanged, DigestMismatch, InvalidSource
 from versioned.folders import new_parents, pack
-from versioned.names import check_filename
+from versioned.names import beginning, check_filename
 
 CHUNK = 1024 * 1024
 
@@ -164,13 +164,13 @@ def verified(chunks: Iterator[bytes], sha256: str, size: int | None, where: str)
     if digest.hexdigest() != sha256:
         raise DigestMismatch(
             f"{where} is damaged: its sha256 is {digest.hexdigest()} instead of {sha256}; remove "
-            "it and put the right content again, which stores it anew"
+            "it and put the right content again"
         )
 
 
 def save(chunks: Iterator[bytes], target: Path) -> None:
     """Write a file whole or not at all: until the last piece is there, nothing has its name."""
-    part = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex[:12]}.part")
+    part = target.with_name(f".{beginning(target.name)}.{uuid.uuid4().hex[:12]}.part")
     with new_parents(target):
         try:
             with part.open("xb") as stream:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from versioned.errors import Corrupt, InvalidInput, InvalidSource
+from versioned.names import beginning
 
 # Python's own guard for archives of others; older patch releases of 3.10 and 3.11 do not have it.
 _PLAIN_FILES: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
@@ -39,7 +40,8 @@ def unpack(archive_path: Path, target: Path) -> None:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInput(f"{target} exists and is not an empty folder: choose another place")
     with new_parents(target):
-        part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
+        prefix = f".{beginning(target.name)}."
+        part = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix, suffix=".part"))
         try:
             # "r:" reads no compression, so that no more comes out than the archive has bytes.
             with tarfile.open(archive_path, "r:") as archive:

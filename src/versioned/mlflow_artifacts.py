@@ -122,7 +122,7 @@ class VersionedArtifactRepository(ArtifactRepository):
     def delete_artifacts(self, artifact_path: str | None = None) -> NoReturn:
         """Refused: deleting an MLflow run must not delete a version that others use."""
         raise MlflowException(
-            "a version is not deleted through MLflow: use `versioned delete`",
+            "MLflow cannot delete a version: use `versioned delete`",
             INVALID_PARAMETER_VALUE,
         )
 

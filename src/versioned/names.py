@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -15,13 +16,15 @@ NAME_RULE = (
 )
 VERSION_RULE = "a whole number from 1, or LATEST"
 FILENAME_RULE = (
-    "one part of a path: text without '/', '\\' and NUL that is not empty, '.' or '..', and does "
-    "not begin like a drive ('C:')"
+    "one part of a path: text of at most 255 bytes without '/', '\\' and NUL that is not empty, "
+    "'.' or '..', and does not begin like a drive ('C:')"
 )
 WEIGHT_RULE = "a whole number from 0 to 99"
 MAX_NUMBER = 10**17 - 1
 """The highest version whose sort key still stands before ``LATEST``."""
 MAX_METADATA_BYTES = 4096
+MAX_FILENAME_BYTES = 255
+"""File systems take no longer names."""
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}")
 _FILENAME = re.compile(r"(?!\.{1,2}\Z)(?![a-zA-Z]:)[^/\\\0\ud800-\udfff]+")
@@ -38,9 +41,18 @@ def check_name(name: object, what: str = "an artifact") -> str:
 
 def check_filename(name: object) -> str:
     """The name itself when it can name a file in any folder. Raises ``InvalidName``."""
-    if not isinstance(name, str) or not _FILENAME.fullmatch(name):
+    if (
+        not isinstance(name, str)
+        or not _FILENAME.fullmatch(name)
+        or len(name.encode()) > MAX_FILENAME_BYTES
+    ):
         raise InvalidName(f"{_shown(name)} cannot name a file: a name is {FILENAME_RULE}")
     return name
+
+
+def beginning(name: str, size: int = 100) -> str:
+    """As much of a file's name as fits into some bytes, for the name of a temporary one."""
+    return os.fsencode(name)[:size].decode(errors="ignore")
 
 
 def parse_version(version: object) -> int | None:

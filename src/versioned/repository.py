@@ -218,6 +218,11 @@ class Repository:
         )
 
     @speaks_ours
+    def require_artifact(self, name: str) -> None:
+        """Raises ``ArtifactNotFound`` when there is no artifact of this name."""
+        versions.require_artifact(self._home, name)
+
+    @speaks_ours
     def delete(self, name: str, version: int | str | None = None) -> Artifact:
         """Hide a version until it is undeleted. Raises ``VersionInUse`` if an alias needs it."""
         return versions.delete(self._home, name, version)

@@ -112,7 +112,7 @@ def _s3_options(uri: str, query: str) -> dict[str, str]:
     unknown = sorted(set(options) - {"endpoint_url", "region"})
     if unknown:
         raise InvalidLocation(
-            f"{unknown[0]!r} is no option of {uri!r} (it takes endpoint_url and region): write for "
-            "example s3://bucket/prefix?endpoint_url=http://localhost:9000"
+            f"{unknown[0]!r} is not an option of {uri!r} (it takes endpoint_url and region): "
+            "write for example s3://bucket/prefix?endpoint_url=http://localhost:9000"
         )
     return options

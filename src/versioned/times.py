@@ -21,9 +21,12 @@ def to_text(time: datetime) -> str:
 
 
 def from_text(text: object) -> datetime:
-    """A time that a row kept; the beginning of time for a row that kept none."""
+    """A time that a row kept; the beginning of time if it kept none that can be read."""
     if not isinstance(text, str):
         return BEGINNING
-    if text.endswith("+0000"):  # what we write; strptime takes ten times as long
-        return datetime.fromisoformat(text[:-5]).replace(tzinfo=timezone.utc)
-    return datetime.strptime(text, _FORMAT).astimezone(timezone.utc)
+    try:
+        if text.endswith("+0000"):  # what we write; strptime takes ten times as long
+            return datetime.fromisoformat(text[:-5]).replace(tzinfo=timezone.utc)
+        return datetime.strptime(text, _FORMAT).astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return BEGINNING

@@ -159,8 +159,8 @@ def refuse_if_in_use(home: Home, found: Artifact) -> None:
     ]
     if using:
         raise VersionInUse(
-            f"version {found.version} of {found.name!r} is what {_named(using)} at: "
-            "move or delete that first",
+            f"{_named(using)} at version {found.version} of {found.name!r}: "
+            "move or delete it first",
             using,
         )
 
@@ -178,6 +178,14 @@ def _latest_alone(home: Home, name: str, include_deleted: bool) -> list[Artifact
     item = home.table.get(home.keys.version(name, LATEST))
     found = [Artifact.from_item(item)] if item else []
     return [row for row in found if include_deleted or not row.is_deleted]
+
+
+def require_artifact(home: Home, name: str) -> None:
+    """Raises ``ArtifactNotFound`` when nothing was ever put or published under a name."""
+    check_name(name)
+    missing = _not_found(home, name, None)
+    if isinstance(missing, ArtifactNotFound):
+        raise missing
 
 
 def _not_found(home: Home, name: str, version: int | str | None) -> NotFound:

@@ -10,7 +10,6 @@ from werkzeug.security import generate_password_hash
 from mlflow_dynamodbstore.auth import users as users_module
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.keys import grants as grant_keys
-from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.table.contract import Query, Scan
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -145,7 +144,7 @@ def test_the_index_of_the_schema_tells_who_may_use_an_experiment_or_a_model(tmp_
     store.create_experiment_permission("7", "ada", "READ")
     store.create_registered_model_permission("iris", "ada", "EDIT")
     table = store.table
-    for partition in (index_keys.experiment_permissions("7"), index_keys.model_permissions("iris")):
+    for partition in ("EXPPERM#7", "RMPERM#iris"):
         (found,) = table.query(Query(partition, index="GSI4")).items
         assert found["PK"] == "USER#ada"
 

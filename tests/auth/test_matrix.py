@@ -131,6 +131,19 @@ def test_members_managers_and_admins_may_do_what_is_theirs(admin, ada, mia, who)
     assert found == []
 
 
+def test_only_admins_change_and_delete_workspaces(admin, ada, mia):
+    """MLflow up to 3.16 lets every user do it."""
+    name = f"w-{new_name()[:20]}"
+    assert post(ADMIN, f"{NEW}/workspaces", name=name).by(admin, {}).status_code == 201
+    changes = (
+        delete(ADMIN, f"{NEW}/workspaces/{name}"),
+        patch(ADMIN, f"{NEW}/workspaces/{name}", description="d"),
+    )
+    for caller in (ada, mia):
+        assert [call.by(caller, {}).status_code for call in changes] == [403, 403]
+    assert delete(ADMIN, f"{NEW}/workspaces/{name}").by(admin, {}).status_code == 204
+
+
 def test_a_manager_of_one_workspace_manages_no_other(admin, mia):
     role = admin.must(f"{NEW}/roles/create", name=new_name(), workspace="team-b")["role"]["id"]
     things = administered(admin) | {"role": role}

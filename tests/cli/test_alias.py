@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.cli.exits import FAILED, USAGE
+from mlflow_dynamodbstore.cli.exits import NO_TABLE, USAGE
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -30,7 +30,7 @@ def champion(registry, run):
 
 
 def test_set_shows_where_the_alias_leads_and_mlflow_sees_it(run, registry, champion):
-    assert "leads to 2" in run("alias", "set", "m", "champion", "2").stdout
+    assert "points at 2" in run("alias", "set", "m", "champion", "2").stdout
     assert registry.get_model_version_by_alias("m", "champion").version == 2
     shown = run.json("alias", "show", "m", "champion")
     assert shown == {
@@ -50,7 +50,7 @@ def test_split_gives_a_share_to_a_second_version(run, registry, champion):
     }
     assert 3 in chosen
     assert (
-        "leads to 1, 5 % to 2"
+        "points at 1, 5 % to 2"
         in run("alias", "split", "m", "champion", "2", "--weight", "5").stdout
     )
     assert registry.get_registered_model("m").aliases == {"champion": 1}
@@ -84,7 +84,7 @@ def test_rollback_takes_back_the_last_change_or_returns_to_one(run, champion):
     assert run.json("alias", "rollback", "m", "champion")["version"] == 2
     short = str(int(first))
     assert run.json("alias", "rollback", "m", "champion", "--to", short)["version"] == 1
-    assert "no recorded change" in run("alias", "rollback", "m", "x", code=FAILED).output
+    assert "no recorded change" in run("alias", "rollback", "m", "x", code=NO_TABLE).output
 
 
 def test_delete_asks_first_and_rollback_brings_the_alias_back(run, registry, champion):
@@ -93,9 +93,9 @@ def test_delete_asks_first_and_rollback_brings_the_alias_back(run, registry, cha
     gone = run.json("alias", "delete", "m", "champion", "--yes")
     assert gone == {"model": "m", "alias": "champion", "deleted": True}
     assert registry.get_registered_model("m").aliases == {}
-    assert "leads to 1" in run("alias", "rollback", "m", "champion").stdout
+    assert "points at 1" in run("alias", "rollback", "m", "champion").stdout
     run("alias", "delete", "m", "champion", "--yes")
-    assert "not found" in run("alias", "delete", "m", "champion", "--yes", code=FAILED).output
+    assert "no alias" in run("alias", "delete", "m", "champion", "--yes", code=NO_TABLE).output
 
 
 def test_a_workspace_has_aliases_of_its_own(run, registry, champion, monkeypatch):
@@ -106,11 +106,11 @@ def test_a_workspace_has_aliases_of_its_own(run, registry, champion, monkeypatch
     monkeypatch.delenv("MLFLOW_ENABLE_WORKSPACES")
     assert run.json("alias", "show", "m", "champion", "--workspace", "team")["version"] == 3
     assert run.json("alias", "show", "m", "champion")["version"] == 1
-    assert "not found" in run("alias", "show", "m", "--workspace", "other", code=FAILED).output
+    assert "not found" in run("alias", "show", "m", "--workspace", "other", code=NO_TABLE).output
 
 
 def test_what_is_wrong_is_told(run, champion):
-    assert "version=9" in run("alias", "set", "m", "champion", "9", code=FAILED).output
-    assert "not found" in run("alias", "show", "nothing", code=FAILED).output
+    assert "version=9" in run("alias", "set", "m", "champion", "9", code=NO_TABLE).output
+    assert "not found" in run("alias", "show", "nothing", code=NO_TABLE).output
     run("alias", "split", "m", "champion", "2", "--weight", "100", code=USAGE)
     run("alias", "split", "m", "champion", "2", code=USAGE)

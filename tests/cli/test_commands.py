@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from mlflow.entities import Dataset, DatasetInput
 
 from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, USAGE
 from mlflow_dynamodbstore.keys import ids
@@ -54,10 +55,11 @@ def test_ttl_cleanup_previews_and_cleans(run, store):
     make_run(store)
     key = orphan(store)
     preview = run.json("ttl", "cleanup", "--dry-run")
-    assert (preview["found"], preview["removed"]) == ({"Run tag": 1}, 0)
+    assert (preview["found"], preview["dated"], preview["removed"]) == ({"Run tag": 1}, 0, 0)
     assert "nothing was changed" in run("ttl", "cleanup", "--dry-run").stdout
     assert store.table.get(key) is not None
-    assert "1 orphans removed" in run("ttl", "cleanup", "--segments", "3").stdout
+    said = run("ttl", "cleanup", "--segments", "3").stdout
+    assert "1 orphans dated, for the storage to delete, 0 removed" in " ".join(said.split())
     assert store.table.get(key) is None
     assert run.json("ttl", "cleanup", "--restart")["orphans"] == 0
 
@@ -106,6 +108,23 @@ def test_config_list_leaves_out_notes_of_upkeep(run, store):
     assert cleanup.POSITION not in run.json("config", "list")
 
 
+# --- run ----------------------------------------------------------------------------------------
+
+
+def test_what_a_run_has_read_and_produced_is_listed(run, store):
+    run_id = make_run(store)
+    data = Dataset(name="mnist", digest="9f", source_type="s3", source="s3://b")
+    store.log_inputs(run_id, [DatasetInput(data)])
+    models = [store.create_logged_model("0", "iris", run_id).model_id for _ in range(2)]
+    assert run.json("run", "datasets", run_id) == [
+        {"name": "mnist", "digest": "9f", "source_type": "s3"}
+    ]
+    assert {one["model_id"] for one in run.json("run", "models", run_id)} == set(models)
+    assert "mnist" in run("run", "datasets", run_id).stdout
+    assert "iris" in run("run", "models", run_id).stdout
+    run("run", "models", "nothing", code=FAILED)
+
+
 # --- fts and explain ----------------------------------------------------------------------------
 
 
@@ -150,7 +169,7 @@ def test_explain_shows_path_range_and_cost(run, store):
     assert "RANK#m#loss#" in shown
     assert "metric.loss < 0.7" in shown
     assert "1 runs" in shown
-    run("explain", "loss is low", code=FAILED)
+    run("explain", "loss is low", code=USAGE)
 
 
 # --- doctor, stats, workspaces ------------------------------------------------------------------

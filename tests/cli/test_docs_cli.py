@@ -11,6 +11,7 @@ import pytest
 
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import MEANINGS
+from mlflow_dynamodbstore.cli.table_options import TABLE_OPTIONS
 from mlflow_dynamodbstore.table import location
 from mlflow_dynamodbstore.upkeep.settings import SETTINGS
 
@@ -66,7 +67,8 @@ def test_every_command_has_a_section_and_every_section_a_command():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_listed_and_every_listed_option_exists(name):
-    assert listed(sections()[name]) == options(COMMANDS[name]) - {"--json"}
+    everywhere = {"--json", *(option for option, *_ in TABLE_OPTIONS)}
+    assert listed(sections()[name]) == options(COMMANDS[name]) - everywhere
 
 
 @pytest.mark.parametrize("name", COMMANDS)

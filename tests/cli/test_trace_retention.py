@@ -66,7 +66,7 @@ def test_a_renewal_that_was_stopped_is_ended_by_the_same_command(run, uri, monke
         prolong(upkeep, item, days)
 
     monkeypatch.setattr(TraceRetention, "_prolong", stopped)
-    assert "stopped" in run(*change, code=INTERRUPTED).output
+    assert "again to continue" in run(*change, code=INTERRUPTED).output
     assert run.json("ttl", "show")["trace_retention_days"]["days"] == 60
     monkeypatch.setattr(TraceRetention, "_prolong", prolong)
     assert run.json(*change)["traces"] == {"looked_at": 5, "prolonged": 2}

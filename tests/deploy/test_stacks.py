@@ -232,11 +232,12 @@ def test_resources_are_named_as_their_part_of_aws_names_them(region, begins):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_those_who_keep_spans_may_be_allowed_to_fetch_them(role):
-    """A reader keeps none, and without being asked for it nobody is allowed to."""
+    """A reader and a cleanup keep none, and without being asked for it nobody is allowed to."""
     plain = policy(role, "mlflow", REGION, "mlflow")["Statement"]
     allowed = policy(role, "mlflow", REGION, "mlflow", xray=True)["Statement"]
     added = [statement["Action"] for statement in allowed[len(plain) :]]
-    assert added == ([] if role == "reader" else [["xray:BatchGetTraces"]])
+    keeps_spans = role in ("writer", "operator")
+    assert added == ([["xray:BatchGetTraces"]] if keeps_spans else [])
 
 
 def test_roles_grow_and_a_reader_cannot_write():
@@ -244,3 +245,4 @@ def test_roles_grow_and_a_reader_cannot_write():
     assert reader < writer < operator
     assert not {action for action in reader if "Put" in action or "Write" in action}
     assert "Scan" not in writer
+    assert set(ROLES["cleanup"]) - writer == {"Scan"}

@@ -11,9 +11,9 @@ import pytest
 from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from tests.stores import refused
 from tests.table.fakes import patient_retry
 

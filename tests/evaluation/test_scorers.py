@@ -10,10 +10,10 @@ import pytest
 
 from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from tests.faults import CrashingEngine, SimulatedCrash
 from tests.stores import everything_in, refused
 
 

@@ -6,8 +6,8 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.faults import CrashingEngine, SimulatedCrash
 from tests.gateway.making import a_definition, a_secret, an_endpoint, config
 from tests.stores import refused
 

@@ -9,7 +9,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.gateway.rotation import rotate_key
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
+from tests.faults import CrashingEngine, SimulatedCrash
 from tests.gateway.making import a_secret
 from tests.stores import everything_in, refused
 

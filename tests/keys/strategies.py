@@ -62,7 +62,7 @@ EXPERIMENT_PARTITION = (
     Maker(run_keys.run_tag, (_text, _text)),
     Maker(run_keys.run_input, (_text, _text, st.none() | _text)),
     Maker(run_keys.run_model_input, (_text, _text)),
-    Maker(run_keys.run_logged_model, (_text, _text)),
+    Maker(run_keys.run_logged_model, (_text, _text, st.none() | _text)),
     Maker(run_keys.run_output, (_text, _text)),
     Maker(logged_model_keys.logged_model, (_text,)),
     Maker(logged_model_keys.logged_model_tag, (_text, _text)),
@@ -123,8 +123,8 @@ ROLE_PARTITION = (
 GRANT_PARTITION = (Maker(grant_keys.resource_grant, (_text, _text)),)
 CONFIG_PARTITION = (
     Maker(access_keys.setting, (_text,)),
-    Maker(access_keys.sequence, (_text,)),
-    Maker(access_keys.workspace_entry, (_text,)),
+    Maker(lambda name: access_keys.sequence_key(name).sk, (_text,)),
+    Maker(lambda name: access_keys.workspace_entry_key(name).sk, (_text,)),
     Maker(grant_keys.user_entry, (versions,)),
 )
 DATASET_PARTITION = (

@@ -41,8 +41,7 @@ def test_a_live_run_is_in_all_indexes_of_runs():
 
 def test_a_sealed_run_is_in_lsi5_by_its_primary_metric_or_not_at_all():
     assert "lsi5sk" not in index_keys.run_index(**RUN, live=False)
-    sealed = index_keys.run_index(**RUN, live=False, primary_metric=("loss", 0.0))
-    assert sealed["lsi5sk"] == "M#loss#8000000000000000#r1"
+    assert index_keys.lsi5_run("r1", "loss", 0.0) == "M#loss#8000000000000000#r1"
 
 
 def test_a_trace_is_in_the_indexes_of_traces():
@@ -182,11 +181,11 @@ def test_sealed_runs_ascend_by_metric_and_live_ones_stand_apart(key, other, valu
 
 IN_WORKSPACE = {
     "model": registry_keys.model_pk,
-    "experiment name": index_keys.experiment_name,
-    "model name": index_keys.model_name,
-    "permissions": index_keys.model_permissions,
+    "experiment name": lambda n, ws: index_keys.gsi3_experiment(n, "7", ws)["gsi3pk"],
+    "model name": lambda n, ws: index_keys.gsi3_model(n, ws)["gsi3pk"],
+    "permissions": lambda n, ws: index_keys.gsi4_model_permission(n, "ada", ws)["gsi4pk"],
     "permission": access_keys.user_model_permission,
-    "words": index_keys.workspace_fts,
+    "words": lambda n, ws: index_keys.gsi2_fts("name", n, "run", "r", ws)["gsi2pk"],
 }
 
 
@@ -205,16 +204,15 @@ def test_a_name_of_one_workspace_never_meets_one_of_another(
 @given(any_texts, any_texts)
 def test_each_workspace_has_its_own_lists(workspace, other):
     for make in (
-        index_keys.model_list,
-        index_keys.experiment_list,
-        index_keys.workspace_experiments,
+        lambda ws: index_keys.gsi5_model("iris", ws)["gsi5pk"],
+        lambda ws: index_keys.gsi5_experiment("nlp", ws)["gsi5pk"],
+        lambda ws: index_keys.gsi2_experiment("7", ws)["gsi2pk"],
     ):
         assert (make(workspace) == make(other)) == (workspace == other)
 
 
 def test_locators_are_the_partitions_that_the_items_name():
     assert index_keys.run_locator("a#b") == index_keys.gsi1_run("a#b", "7")["gsi1pk"]
-    assert index_keys.trace_locator("a#b") == index_keys.gsi1_trace("a#b", "7")["gsi1pk"]
     assert (
         index_keys.logged_model_locator("a#b") == index_keys.gsi1_logged_model("a#b", "7")["gsi1pk"]
     )

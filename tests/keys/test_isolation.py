@@ -116,43 +116,26 @@ IN_EXPERIMENT = {
     "history of one": Owned(run_keys.metric_history, (run_keys.run_metric_point,), TWO),
     "params": Owned(run_keys.run_params, (run_keys.run_param,)),
     "tags": Owned(run_keys.run_tags, (run_keys.run_tag,)),
-    "inputs": Owned(run_keys.run_inputs, (run_keys.run_input,)),
-    "model inputs": Owned(run_keys.run_model_inputs, (run_keys.run_model_input,)),
     "run models": Owned(run_keys.run_logged_models, (run_keys.run_logged_model,)),
     "outputs": Owned(run_keys.run_outputs, (run_keys.run_output,)),
-    "models": Owned(
-        lambda: logged_model_keys.LOGGED_MODELS,
-        (logged_model_keys.logged_model, *MODEL_CHILDREN),
-        (),
-    ),
     "model children": Owned(logged_model_keys.logged_model_children, MODEL_CHILDREN),
     "model and children": Owned(
         logged_model_keys.logged_model_and_children,
         (logged_model_keys.logged_model, *MODEL_CHILDREN),
     ),
-    "model tags": Owned(logged_model_keys.logged_model_tags, (logged_model_keys.logged_model_tag,)),
     "model params": Owned(
         logged_model_keys.logged_model_params, (logged_model_keys.logged_model_param,)
-    ),
-    "model metrics": Owned(
-        logged_model_keys.logged_model_metrics, (logged_model_keys.logged_model_metric,)
-    ),
-    "model metric": Owned(
-        logged_model_keys.logged_model_metrics, (logged_model_keys.logged_model_metric,), TWO
     ),
     "traces": Owned(lambda: trace_keys.TRACES, (trace_keys.trace, *TRACE_CHILDREN), ()),
     "trace children": Owned(trace_keys.trace_children, TRACE_CHILDREN),
     "trace and children": Owned(trace_keys.trace_and_children, (trace_keys.trace, *TRACE_CHILDREN)),
-    "trace tags": Owned(trace_keys.trace_tags, (trace_keys.trace_tag,)),
     "spans": Owned(
         trace_keys.trace_all_spans, (trace_keys.trace_spans, trace_keys.trace_spans_part)
     ),
-    "assessments": Owned(trace_keys.trace_assessments, (trace_keys.trace_assessment,)),
     "evaluation datasets": Owned(lambda: dataset_keys.DATASETS, (dataset_keys.dataset_entry,), ()),
     "scorers": Owned(lambda: scorer_keys.SCORERS, (scorer_keys.scorer,), ()),
     "scorer versions": Owned(scorer_keys.scorer_versions, (scorer_keys.scorer_version,)),
     "issues": Owned(lambda: issue_keys.ISSUES, (issue_keys.issue,), ()),
-    "metric ranks": Owned(rank_keys.metric_ranks, (rank_keys.metric_rank,)),
     "param ranks": Owned(rank_keys.param_ranks, (rank_keys.param_rank,)),
     "param value": Owned(rank_keys.param_ranks_equal, (rank_keys.param_rank,), TWO),
     "words": Owned(rank_keys.fts_entries, (rank_keys.fts,), TWO),
@@ -175,16 +158,7 @@ IN_MODEL = {
         ),
         (),
     ),
-    "version and children": Owned(
-        registry_keys.model_version_and_children,
-        (registry_keys.model_version, registry_keys.model_version_tag),
-        (versions,),
-    ),
-    "version tags": Owned(
-        registry_keys.model_version_tags, (registry_keys.model_version_tag,), (versions,)
-    ),
     "model tags": Owned(lambda: registry_keys.MODEL_TAGS, (registry_keys.model_tag,), ()),
-    "aliases": Owned(lambda: registry_keys.MODEL_ALIASES, (registry_keys.model_alias,), ()),
     "alias changes": Owned(registry_keys.model_alias_changes, (registry_keys.model_alias_change,)),
     "all alias changes": Owned(
         registry_keys.model_alias_changes, (registry_keys.model_alias_change,), ()
@@ -334,11 +308,6 @@ STARTING = {
         lambda text: rank_keys.param_rank("k", text, "r"),
         lambda text: rank_keys.param_ranks_starting("k", text),
         rank_keys.param_ranks("k"),
-    ),
-    "words": (
-        lambda text: rank_keys.fts("l", text, "run", "r"),
-        lambda text: rank_keys.fts_entries_starting("l", text),
-        Range("FTS#l#", "FTS#l$"),
     ),
     "experiment names": (
         lambda text: access_keys.experiment_name_guard(text).sk,

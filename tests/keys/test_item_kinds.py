@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, describe_item
-from mlflow_dynamodbstore.keys.patterns import PATTERNS
+from tests.keys.patterns import PATTERNS
 
 SORT_KEYS = [pattern for pattern in PATTERNS if pattern.attribute == "SK"]
 PARTITIONS = [pattern for pattern in PATTERNS if pattern.attribute == "PK"]

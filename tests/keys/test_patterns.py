@@ -17,11 +17,11 @@ from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import value_part
 from mlflow_dynamodbstore.keys.encoding import inverted_float
-from mlflow_dynamodbstore.keys.patterns import PATTERNS
-from mlflow_dynamodbstore.keys.section_types import Pattern
 from mlflow_dynamodbstore.table.contract import MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.values import Key
+from tests.keys.patterns import PATTERNS
+from tests.keys.section_patterns import Pattern
 
 STEP, TS, VERSION = "8000000000000005", "80000000000003e8", "0000000002"
 TIME = "1970-01-01T00:00:01.000Z"
@@ -45,6 +45,7 @@ ROWS = [
     (run_keys.run_input("r", "mnist"), "R#r#INPUT#mnist"),
     (run_keys.run_input("r", "mnist", "9f"), "R#r#INPUT#mnist#9f"),
     (run_keys.run_logged_model("r", "iris"), "R#r#LM#iris"),
+    (run_keys.run_logged_model("r", "iris", "m-1"), "R#r#LM#iris#m-1"),
     (trace_keys.trace("t"), "T#t"),
     (trace_keys.trace_tag("t", "k"), "T#t#TAG#k"),
     (trace_keys.trace_spans("t"), "T#t#SPANS"),

@@ -19,7 +19,7 @@ from tests.mcp.making import ACTIVE, DELETED, FILES, add, keys_of, noise
 LONG, OTHER = noise(200_000), noise(150_000, seed=1)
 
 
-class Death(Exception):
+class Death(BaseException):
     """Stands for the end of a process."""
 
 

@@ -28,7 +28,6 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.differences import Refused, joined, term
-from tests.releases import has
 from tests.sql import empty_database
 
 pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
@@ -75,7 +74,7 @@ BY_VERSION = [
 VERSION_FILTER = joined(
     TIMES,
     st.sampled_from(["status = 'active'", "status != 'draft'"]),
-    *(BY_VERSION if has("filters by version") else []),  # older parsers refuse them
+    *BY_VERSION,
 )
 ENDPOINT_FILTER = joined(
     TIMES,

@@ -128,7 +128,7 @@ def test_a_name_that_is_taken_is_not_moved(store, workspaces):
     assert keys_of(store.table) == before
 
 
-class Interruption(Exception):
+class Interruption(BaseException):
     """Stands for the end of a process."""
 
 

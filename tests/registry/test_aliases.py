@@ -123,7 +123,7 @@ def test_the_alias_is_an_item_of_its_own(store, model):
 
 @pytest.mark.parametrize("weight", [-1, 100, 5.0, "5", True, None])
 def test_a_weight_that_is_none_is_refused(store, model, weight):
-    with refused(INVALID, "percent from 0 to 99"):
+    with refused(INVALID, "percent from 0 to 99|weight: it must be a whole number"):
         store.split_registered_model_alias("m", "champion", 2, weight)
 
 

@@ -13,7 +13,7 @@ from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.table.errors import Unavailable
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
-from mlflow_dynamodbstore.table.wrappers.faults import (
+from tests.faults import (
     CrashingEngine,
     FaultyEngine,
     SimulatedCrash,

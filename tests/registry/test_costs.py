@@ -76,7 +76,8 @@ def test_creating_a_version(measured):
 def test_setting_an_alias(measured):
     with_versions(measured.store, "m", 2)
     store = measured.store
-    assert measured.cost(lambda: store.set_registered_model_alias("m", "a", 1)) == (1, 0, 6)
+    # The entry in GSI3 costs a unit where the model does not have the alias yet.
+    assert measured.cost(lambda: store.set_registered_model_alias("m", "a", 1)) == (1, 0, 7)
     assert measured.cost(lambda: store.set_registered_model_alias("m", "a", 2)) == (1, 0, 6)
     cold = measured.fresh()
     cost = measured.cost(lambda: cold.set_registered_model_alias("m", "a", 1))
@@ -93,7 +94,7 @@ def test_setting_an_alias(measured):
 def test_setting_an_alias_to_a_version_that_nobody_asked_for(measured):
     with_versions(measured.store, "m", 40)
     cold = measured.fresh()
-    assert measured.cost(lambda: cold.set_registered_model_alias("m", "a", 1)) == (3, 1.5, 6)
+    assert measured.cost(lambda: cold.set_registered_model_alias("m", "a", 1)) == (3, 1.5, 7)
     cold = measured.fresh()
     assert measured.cost(lambda: cold.get_model_version_by_alias("m", "a")) == (1, 1, 0)
 

@@ -35,6 +35,7 @@ INHERITED = {
 """What MLflow's classes answer by means of the other methods."""
 SQL_ONLY = {"CREATE_MODEL_VERSION_RETRIES"}
 BEYOND_MLFLOW = {
+    "find_registered_models_with_alias",
     "get_registered_model_alias",
     "list_registered_model_alias_changes",
     "list_registered_model_aliases",

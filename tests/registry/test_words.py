@@ -6,7 +6,6 @@ import pytest
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.registry import search
 from mlflow_dynamodbstore.registry.items import RegisteredModelPlace
@@ -16,11 +15,11 @@ from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.shared.search.name_index import MODEL_NAME
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from mlflow_dynamodbstore.upkeep.text_index import TextIndex
 from mlflow_dynamodbstore.workspaces.resources import RegisteredModelKind
+from tests.faults import CrashingEngine, SimulatedCrash
 from tests.registry.helpers import engine_of, registry_on
 from tests.stores import everything_in
 
@@ -197,7 +196,7 @@ def test_a_model_that_moves_to_the_default_workspace_is_found_there(indexed, mon
 
 def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(indexed):
     indexed.create_registered_model("night owls")
-    query = Query(index_keys.workspace_fts("owls"), index="GSI2")
+    query = Query("FTS#owls", index="GSI2")
     (entry,) = [i for i in indexed.table.items(query) if i["gsi2sk"].startswith("word#")]
     assert rank_keys.fts_of(entry["SK"])[2:] == (MODEL_NAME, "night owls")
 

@@ -42,6 +42,19 @@ def test_each_workspace_sees_its_own(store, teams):
             assert store.get_model_version_by_alias("m", "champion").source == f"s3://{team}"
 
 
+def test_models_with_an_alias_are_those_of_the_workspace(store, teams):
+    """Also after one of them has moved to another workspace."""
+    for team in teams:
+        with WorkspaceContext(team):
+            assert [*store.find_registered_models_with_alias("champion")] == ["m"]
+    target = RegisteredModelPlace("from one", "default")
+    claims.move(store.table, RegisteredModelPlace("m", "one"), target, None)
+    with WorkspaceContext("one"):
+        assert store.find_registered_models_with_alias("champion") == {}
+    with WorkspaceContext("default"):
+        assert [*store.find_registered_models_with_alias("champion")] == ["from one", "m"]
+
+
 def test_what_one_workspace_does_the_others_do_not_feel(store, teams):
     with WorkspaceContext("one"):
         store.rename_registered_model("m", "n")

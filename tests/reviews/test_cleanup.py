@@ -8,9 +8,9 @@ from mlflow_dynamodbstore.keys import reviews as review_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key
 from mlflow_dynamodbstore.keys.item_kinds import describe_item
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from tests.faults import CrashingEngine, SimulatedCrash
 from tests.reviews.making import ask, line_up
 from tests.stores import ARTIFACTS, everything_in
 from tests.traces.making import make_info, trace_id

@@ -7,7 +7,6 @@ from mlflow.entities import ViewType
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME
@@ -126,6 +125,6 @@ def test_an_experiment_that_moves_to_the_default_workspace_is_found_there(store)
 
 def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(store):
     number = store.create_experiment("night owls")
-    query = Query(index_keys.workspace_fts("owls"), index="GSI2")
+    query = Query("FTS#owls", index="GSI2")
     (entry,) = [i for i in store.table.items(query) if i["gsi2sk"].startswith("word#")]
     assert rank_keys.fts_of(entry["SK"]).entity_id == number

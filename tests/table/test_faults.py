@@ -31,7 +31,7 @@ from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.table.wrappers.faults import (
+from tests.faults import (
     CrashingEngine,
     FaultyEngine,
     SimulatedCrash,

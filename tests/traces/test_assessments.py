@@ -98,3 +98,10 @@ def test_values_keep_their_type(store, other, traced, value):
     made = store.create_assessment(feedback(TRACE, "any", value))
     got = other.get_assessment(TRACE, made.assessment_id).feedback.value
     assert json.dumps(got) == json.dumps(value)
+
+
+def test_a_trace_may_begin_with_several_assessments_of_its_session(store, other, experiment):
+    metadata = {SESSION: "one"}
+    given = [feedback(TRACE, name, "yes", metadata=metadata) for name in ("good", "short")]
+    store.start_trace(make_info(TRACE, experiment, metadata=metadata, assessments=given))
+    assert [one.name for one in other.get_trace_info(TRACE).assessments] == ["good", "short"]

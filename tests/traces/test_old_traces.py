@@ -97,14 +97,14 @@ def test_deleting_by_time_finds_old_traces(other, old):
 def test_a_write_brings_an_old_experiment_to_the_newest_form(other, old):
     """It then says that it may hold old traces; searches still find them."""
     other.rename_experiment(old, "renamed")
-    assert (meta(other, old)["v"], meta(other, old)[OLD_TRACES]) == (2, True)
+    assert (meta(other, old)["v"], meta(other, old)[OLD_TRACES]) == (3, True)
     assert found(other, old) == NEWEST_FIRST
 
 
 def test_a_renewal_brings_all_traces_to_the_newest_form(other, old):
     """Then searches read them whole from LSI1, in this process and in others."""
     other.trace_retention.renew([old])
-    assert meta(other, old)["v"] == 2
+    assert meta(other, old)["v"] == 3
     assert OLD_TRACES not in meta(other, old)
     query = Query(
         experiment_keys.experiment_pk(old), index_keys.traces_by_time().on("lsi1sk"), index="LSI1"
@@ -115,5 +115,5 @@ def test_a_renewal_brings_all_traces_to_the_newest_form(other, old):
 
 
 def test_a_new_experiment_has_no_old_traces(store, experiment):
-    assert meta(store, experiment)["v"] == 2
+    assert meta(store, experiment)["v"] == 3
     assert store.trace_time_indexes.of([experiment]) == {experiment: "LSI1"}

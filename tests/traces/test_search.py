@@ -12,7 +12,7 @@ from mlflow.tracing.constant import SpanAttributeKey
 
 from mlflow_dynamodbstore.shared.search.filters import Comparison
 from mlflow_dynamodbstore.traces.filters import parse_filter
-from mlflow_dynamodbstore.traces.paths import usable_paths
+from mlflow_dynamodbstore.traces.plans import usable_paths
 from mlflow_dynamodbstore.traces.search import parse_order
 from tests.releases import needs
 from tests.sql import empty_database
@@ -91,6 +91,9 @@ ORDERS = [
     ["timestamp ASC"],
     ["timestamp DESC", "request_id DESC"],
     ["name ASC"],
+    ["name DESC"],
+    ["name ASC", "timestamp ASC"],
+    ["name DESC", "status ASC"],
     ["tags.team DESC"],
     ["execution_time ASC"],
     ["status DESC", "timestamp ASC"],
@@ -309,7 +312,11 @@ def test_correlation_and_sessions_are_what_mlflows_store_computes(both):
         ("name LIKE 'a%'", None, "ByName"),
         ("name LIKE '%a'", None, "ByTime(LSI1)"),
         ("name = 'a' AND request_id = 'tr-1'", None, "ById"),
-        (None, ["name ASC"], "ByTime(LSI1)"),
+        (None, ["name ASC"], "InNameOrder"),
+        ("tags.a = 'b'", ["name DESC"], "InNameOrder"),
+        ("status = 'ERROR'", ["name ASC"], "ByTime(LSI3)"),
+        ("name IS NULL", ["name ASC"], "ByTime(LSI1)"),
+        (f"timestamp_ms > {NOON}", ["name ASC"], "ByTime(LSI1)"),
     ],
 )
 def test_the_path_that_reads_least_is_taken(filter_string, order_by, path):

@@ -11,8 +11,9 @@ from mlflow.entities import SpanStatusCode
 from mlflow.exceptions import MlflowTracingException
 from moto import mock_aws
 
+from mlflow_dynamodbstore.shared.policies import XRAY_REGION
 from mlflow_dynamodbstore.traces.xray import spans_from, xray_id
-from mlflow_dynamodbstore.traces.xray_cache import XRAY_REGION, XRAY_VARIABLE, CacheProgress
+from mlflow_dynamodbstore.traces.xray_cache import XRAY_VARIABLE, CacheProgress
 from tests.stores import refused
 from tests.traces.making import make_info, make_spans
 
@@ -176,3 +177,22 @@ def test_an_xray_that_refuses_is_named(store, experiment, xray, switched_on, mon
     monkeypatch.setattr(store.xray_spans._xray()._client, "batch_get_traces", refuse)
     with refused("TEMPORARILY_UNAVAILABLE", "AWS X-Ray did not return"):
         store.get_trace(trace_number(1))
+
+
+def test_spans_that_arrive_during_a_fetch_stay(store, other, experiment):
+    """The fetched ones join them; fetched by two processes at once, they are stored once."""
+    trace = trace_number(1)
+    store.start_trace(make_info(trace, experiment))
+    before = store.trace_lookup.get(trace)
+    other.log_spans(experiment, make_spans(trace))
+    fetched = spans_from(trace, [document(trace)])
+    assert store.xray_spans._store(before, fetched)
+    assert len(store.get_trace(trace).data.spans) == 12
+    second = trace_number(2)
+    store.start_trace(make_info(second, experiment))
+    before = store.trace_lookup.get(second)
+    fetched = spans_from(second, [document(second)])
+    assert store.xray_spans._store(before, fetched)
+    assert other.xray_spans._store(before, fetched)
+    assert "batches" not in store.trace_lookup.get(second)
+    assert len(store.get_trace(second).data.spans) == 2

@@ -20,14 +20,15 @@ from tests.stores import uri_on
 # requests, read units, write units
 LIMITS = {
     "create_run, 10 tags": (3, 1, 20),
-    "log_batch, 20 params + 10 metrics": (35, 4, 42),
-    "end of run": (6, 6, 45),
-    "log_batch, 10 metrics, in a long loop": (12, 2, 21),
-    "log_metric": (3, 1, 2),
+    "log_batch, 20 params + 10 metrics": (25, 4, 24),
+    "end of run": (9, 6, 60),  # with the rows of metrics that were in the log until then
+    "log_batch, 10 metrics, in a long loop": (2, 1, 2),
+    "log_metric": (2, 1, 1),
     "get_run (finished)": (2, 2, 0),
-    "get_metric_history, 1,000 points": (1, 20, 0),
+    "get_metric_history, 1,000 points": (2, 20, 0),  # the log of the run too
     "get_metric_history, 10,000 points": (3, 200, 0),
-    "delete_run + restore_run": (14, 10, 180),
+    # One request more than the first target: the RANK items expire with the run (ADR 0121).
+    "delete_run + restore_run": (15, 10, 180),
     "search_runs, default order, 100": (3, 120, 0),
     "search_runs, top 50 by a metric": (5, 80, 0),
     "search_runs, param = and tag LIKE": (12, 300, 0),
@@ -74,7 +75,7 @@ def test_the_best_by_a_metric_cost_the_same_however_many_runs_there_are(bench: B
 
 
 def test_a_whole_small_run_costs_less_than_half_of_the_other_store(bench: Bench) -> None:
-    """Create with 10 tags, log 20 params and 10 metrics, end: at most 107 write units."""
+    """Create with 10 tags, log 20 params and 10 metrics, end: at most 108 write units."""
     bench.meter.reset()
     bench.finished()
-    assert bench.meter.write_units <= 107
+    assert bench.meter.write_units <= 108

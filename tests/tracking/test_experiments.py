@@ -354,7 +354,7 @@ def test_deleting_and_restoring_want_the_other_stage(store):
         store.delete_experiment(experiment_id)
 
 
-class Interruption(Exception):
+class Interruption(BaseException):
     """Stands for the end of a process."""
 
 

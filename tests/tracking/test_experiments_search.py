@@ -56,6 +56,11 @@ FILTERS = [
     "name LIKE 'a%'",
     "name LIKE 'a_%'",
     "name LIKE '%b'",
+    "name LIKE '_b'",
+    "name LIKE '%c' AND name LIKE '%a%'",
+    "name LIKE '%é'",
+    "name LIKE '%😀'",
+    "name LIKE '%\ndef'",
     "name LIKE 'a%c'",
     "name LIKE '%'",
     "name LIKE ''",
@@ -321,3 +326,32 @@ def test_a_filter_by_tag_reads_each_experiment_that_the_name_leaves_once(store, 
     found = store.search_experiments(filter_string="tags.k = '4' AND name LIKE 'a%'")
     assert [e.name for e in found] == ["a4"]
     assert (watched.entries, watched.experiments) == (10, 10)
+
+
+def test_an_end_of_names_is_found_at_once_although_indexes_lag(tmp_path: Path):
+    """A name that was taken, or given up, is seen by the next search."""
+    store = open_tracking_store(tmp_path, FakeTime(), options="synchronous=NORMAL&index_lag=60")
+
+    def found() -> set[str]:
+        return {one.name for one in store.search_experiments(filter_string="name LIKE '%v3'")}
+
+    first = store.create_experiment("one v3")
+    assert found() == found() == {"one v3"}
+    store.create_experiment("two v3")
+    assert found() == {"one v3", "two v3"}
+    store.rename_experiment(first, "one v4")
+    assert found() == {"two v3"}
+    store.table.close()
+
+
+def test_an_end_of_many_names_is_answered_from_their_list(tmp_path: Path):
+    """Reading each experiment would cost more than listing all names."""
+    time = FakeTime()
+    store = open_tracking_store(tmp_path, time)
+    for n in range(105):
+        store.create_experiment(f"{n} v3")
+    for _ in range(2):
+        time.sleep(7200)
+        found = store.search_experiments(filter_string="name LIKE '%v3'")
+        assert len(found) == 105
+    store.table.close()

@@ -19,7 +19,6 @@ AS_MLFLOW_DOES = {
     "log_param_async": "the queue calls log_batch",
     "log_batch_async": "the queue calls log_batch",
     "set_tag_async": "the queue calls log_batch",
-    "log_spans_async": "calls log_spans",
     "end_async_logging": "the queue of log_batch",
     "flush_async_logging": "the queue of log_batch",
     "shut_down_async_logging": "the queue of log_batch",

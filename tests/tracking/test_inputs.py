@@ -325,13 +325,13 @@ def test_logging_that_was_interrupted_can_be_repeated(store, run_id, monkeypatch
     def write_twice(*args: object, **more: object) -> object:
         calls.append(args)
         if len(calls) == 4:
-            raise ConnectionError
+            raise KeyboardInterrupt
         return write(*args, **more)
 
     given = [in_context(dataset(profile=noise(1_000_000)), "train")]
     with monkeypatch.context() as patch:
         patch.setattr(store.table, "write", write_twice)
-        with pytest.raises(ConnectionError):
+        with pytest.raises(KeyboardInterrupt):
             store.log_inputs(run_id, given)
     store.log_inputs(run_id, given)
     assert summaries(store, ["0"]) == {("0", "mnist", "9f", "train")}

@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.tracking import metric_log, sealing
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from tests.interleaving import Operation, Two, interleaved, two_stores
 
@@ -42,6 +43,17 @@ def model(run_id: str) -> Model:
     return Model(artifact_path="a", run_id=run_id, utc_time_created=when, model_uuid="u")
 
 
+def many_metrics(store: Any, of: Subject) -> None:
+    """Calls that fill segments, so that they are folded on the way."""
+    for step in range(4, 10):
+        store.log_metric(of.run_id, Metric("m", float(step), 40 + step, step))
+
+
+def rested(store: Any, of: Subject) -> None:
+    """A search, which summarises or seals a run that has rested."""
+    store.search_runs([of.experiment_id], "", ViewType.ALL, 9)
+
+
 OPERATIONS: dict[str, Operation] = {
     "metric": lambda store, of: store.log_metric(of.run_id, Metric("m", 2.0, 20, 2)),
     "old metric": lambda store, of: store.log_metric(of.run_id, Metric("m", 3.0, 5, 0)),
@@ -49,6 +61,8 @@ OPERATIONS: dict[str, Operation] = {
     "batch": lambda store, of: store.log_batch(
         of.run_id, [Metric("m", 4.0, 30, 3)], [Param("q", "a")], [RunTag("t", "2")]
     ),
+    "metrics": many_metrics,
+    "rest": rested,
     "param": lambda store, of: store.log_param(of.run_id, Param("q", "b")),
     "other param": lambda store, of: store.log_param(of.run_id, Param("q", "c")),
     "tag": lambda store, of: store.set_tag(of.run_id, RunTag("t", "1")),
@@ -67,6 +81,13 @@ OPERATIONS: dict[str, Operation] = {
 }
 ALIKE = (
     {"metric", "old metric", "same metric"},
+    {"metrics", "metric", "rest"},
+    {"metrics", "finish"},
+    {"metrics", "go on"},
+    {"metrics", "restore"},
+    {"metrics", "tag"},
+    {"rest", "tag", "finish", "delete"},
+    {"rest", "param"},
     {"old metric", "batch", "finish"},
     {"param", "other param", "finish"},
     {"tag", "untag", "finish"},
@@ -85,17 +106,25 @@ ALIKE = (
 """What changes the same thing of a run."""
 
 
+@pytest.fixture(autouse=True)
+def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric_log, "SEGMENT_BYTES", 60)
+    monkeypatch.setattr(metric_log, "SEGMENTS_BEFORE_FOLDING", 2)
+
+
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Two:
     return two_stores(tmp_path_factory.mktemp("runs"))
 
 
 def begin(store: Any, *, ended: bool) -> Subject:
+    store.table.clock.now -= sealing.REST_BEFORE_SEALING + 1  # so that the run has rested now
     home = store.create_experiment(f"e{next(_numbers)}")
     run_id = store.create_run(home, "ada", 5, [RunTag("t", "0")], "name").info.run_id
     store.log_batch(run_id, [Metric("m", 1.0, 10, 1)], [Param("p", "x")], [])
     if ended:
         store.update_run_info(run_id, RunStatus.FINISHED, 9, None)
+    store.table.clock.now += sealing.REST_BEFORE_SEALING + 1
     return Subject(home, run_id)
 
 

@@ -27,7 +27,7 @@ from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.policies import DAY, SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.table.contract import Patch, Query, Write
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import logged_models
 from mlflow_dynamodbstore.tracking.model_records import LoggedModelPlace, logged_model_place_of
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
@@ -150,15 +150,21 @@ def test_finalizing_sets_status_and_time(store, clock):
     assert store.get_logged_model(model_id).to_dictionary() == model.to_dictionary()
 
 
-def test_a_run_names_the_latest_model_of_a_name(store):
+def entries_of(store, run_id):
+    query = Query(experiment_keys.experiment_pk("0"), where=run_keys.run_logged_models(run_id).on())
+    return [entry["model_id"] for entry in store.table.items(query)]
+
+
+def test_a_run_lists_every_model_of_a_name(store):
     run_id = new_run(store)
-    entry = Key(experiment_keys.experiment_pk("0"), run_keys.run_logged_model(run_id, "iris"))
-    first, second = (store.create_logged_model("0", "iris", run_id) for _ in range(2))
-    assert store.table.get(entry)["model_id"] == second.model_id
-    store._hard_delete_logged_model(first.model_id)
-    assert store.table.get(entry)["model_id"] == second.model_id
+    first, second, third = (store.create_logged_model("0", "iris", run_id) for _ in range(3))
+    assert entries_of(store, run_id) == [first.model_id, second.model_id, third.model_id]
     store._hard_delete_logged_model(second.model_id)
-    assert store.table.get(entry) is None
+    assert entries_of(store, run_id) == [first.model_id, third.model_id]
+    store._hard_delete_logged_model(first.model_id)
+    assert entries_of(store, run_id) == [third.model_id]
+    fourth = store.create_logged_model("0", "iris", run_id)
+    assert set(entries_of(store, run_id)) == {third.model_id, fourth.model_id}
     assert store.create_logged_model("0", "iris", "no-such-run").source_run_id == "no-such-run"
 
 

@@ -13,6 +13,7 @@ from mlflow.entities import Metric, Param, Run, RunStatus, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range, value_parts
@@ -22,11 +23,11 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.records import LIVE, SEALED
+from mlflow_dynamodbstore.tracking.records import LIVE, LOGGING, SEALED
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.faults import CrashingEngine, SimulatedCrash
 
 EXPERIMENT = "0"
 PATHS = ("ByTime", "ByMetric", "ByParam")
@@ -117,11 +118,17 @@ def test_a_live_run_keeps_each_thing_in_an_item_of_its_own(store: Any) -> None:
     kinds = [
         sk.removeprefix(f"R#{run_id}") for sk in sort_keys(store, run_keys.run_and_children(run_id))
     ]
+    assert kinds == ["", "#PARAM#p", "#TAG#mlflow.runName", "#TAG#t"]
+    assert len(sort_keys(store, log_keys.run_log(run_id))) == 1
+    assert item(store, run_id)["state"] == LIVE
+    assert sort_keys(store, RANKS) == []
+    store.update_run_info(run_id, RunStatus.FINISHED, 9, None)
+    kinds = [
+        sk.removeprefix(f"R#{run_id}") for sk in sort_keys(store, run_keys.run_and_children(run_id))
+    ]
     assert kinds[:2] == ["", "#METRIC#m"]
     assert kinds[2].startswith("#MHIST#m#8000000000000001#8000000000000005#")
     assert kinds[3:] == ["#PARAM#p", "#TAG#mlflow.runName", "#TAG#t"]
-    assert item(store, run_id)["state"] == LIVE
-    assert sort_keys(store, RANKS) == []
 
 
 def test_ending_a_run_seals_it(store: Any) -> None:
@@ -145,7 +152,7 @@ def test_a_late_write_makes_a_sealed_run_live_again(store: Any) -> None:
     """Logging to a finished run is allowed and seen at once, on every path."""
     run_id = ended_run(store)
     store.log_metric(run_id, Metric("m", 2.0, 2, 2))
-    assert item(store, run_id)["state"] == LIVE
+    assert item(store, run_id)["state"] == LOGGING
     assert store.get_run(run_id).data.metrics == {"m": 2.0}
     check_every_path_agrees(store, run_id)
 
@@ -157,7 +164,7 @@ def test_a_reader_seals_what_was_left_live_and_removes_stale_ranks(
     run_id = ended_run(store)
     store.log_metric(run_id, Metric("m", 2.0, 2, 2))
     found_by(store, "ByTime", "", [])
-    assert item(store, run_id)["state"] == LIVE, "it has not rested yet"
+    assert item(store, run_id)["state"] == LOGGING, "it has not rested yet"
     clock.now += sealing.REST_BEFORE_SEALING + 1
     found_by(store, "ByTime", "", [])
     assert item(store, run_id)["state"] == SEALED

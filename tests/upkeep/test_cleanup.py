@@ -76,7 +76,7 @@ def test_children_of_an_expired_experiment_are_found(store, time):
     orphans = [key for key in snapshot(store) if key[0] == pk]
     assert orphans
     report = cleaned(store, time)
-    assert report.orphans == report.removed == len(orphans)
+    assert report.orphans == report.dated + report.removed == len(orphans)
     assert not [key for key in snapshot(store) if key[0] == pk]
     assert store.get_run(kept).data.params == {"lr": "0.1"}
 
@@ -139,7 +139,7 @@ def test_what_has_lost_its_owner_is_found(store, time, item, kind):
     assert dict(cleaned(store, time, dry_run=True).found) == {kind: 1}
     report = cleaned(store, time)
     assert dict(report.found) == {kind: 1}
-    assert report.removed == 1
+    assert report.dated + report.removed == 1
     assert store.table.get(Key(item["PK"], item["SK"])) is None
 
 
@@ -380,6 +380,6 @@ def test_both_engines_find_the_same(either_store, time):
     assert report.found["Run"] == 1
     assert report.found["Experiment name"] == 1
     assert report.found["Metric rank"] == 2
-    assert report.orphans == report.removed
+    assert report.orphans == report.dated + report.removed
     assert not items_of(store, gone)
     assert not cleaned(store, time).found

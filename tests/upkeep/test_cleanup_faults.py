@@ -15,8 +15,8 @@ from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import value_part
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from tests.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from tests.stores import everything_in
 from tests.table.fakes import patient_retry
 from tests.upkeep.helpers import make_run

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from mlflow.entities import Metric, ViewType
+from mlflow.entities import Metric, RunStatus, ViewType
 
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import FINDINGS
@@ -114,11 +114,21 @@ def test_a_damaged_summary_is_named(store):
 def test_damaged_points_are_named(store):
     run = make_run(store, ended=False)
     store.log_batch(run, [Metric("acc", n / 7, n, n) for n in range(100)], [], [])
+    store.update_run_info(run, RunStatus.FINISHED, 9, None)
     (point,) = [one for one in items_of(store, "#acc#") if "points" in one]
     damage_attribute(store.table, point["SK"], "points")
     with refused("DATA_LOSS", "points in the item"):
         store.get_metric_history(run, "acc")
     assert "points is damaged" in findings(store.table)["damage"].text
+
+
+def test_a_damaged_log_is_named(store):
+    run = make_run(store, ended=False)
+    (segment,) = items_of(store, "LIVE#")
+    store.table.write([Put({**segment, "entries": segment["entries"][:-3] + b"\xc1"})])
+    with refused("DATA_LOSS", "entries in the item"):
+        store.get_run(run)
+    assert "entries" in findings(store.table)["damage"].text
 
 
 def test_the_command_ends_with_its_code(damaged, path):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
 
-from mlflow_dynamodbstore.table.wrappers.faults import SimulatedCrash
+from tests.faults import SimulatedCrash
 from versioned.content import Content, Progress, no_progress
 from versioned.storage import Storage, StoredObject
 

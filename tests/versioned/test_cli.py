@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +185,7 @@ def test_aliases_are_shown_listed_and_deleted(filled: Run):
 def test_deleting_undeleting_and_purging(filled: Run):
     assert "the alias 'prod' points at" in filled("delete", "my-app/1", code=4).stderr
     filled("alias", "put", "my-app", "prod", "2")
-    assert "undelete brings it back" in filled("delete", "my-app/1").stdout
+    assert "`versioned undelete` restores it" in filled("delete", "my-app/1").stdout
     filled("show", "my-app/1", code=3)
     assert from_json(filled("undelete", "my-app/1", "--json"))["is_deleted"] is False
     filled("purge", "my-app/1", "--yes", code=4)
@@ -241,6 +243,18 @@ def test_verify_ends_with_5_when_something_is_wrong(filled: Run, local: Backing)
         (["alias", "rollback", "my-app", "prod", "--to", "9"], 3, "no revision 9"),
         (["--storage", "ftp://x/y", "names"], 2, "s3://bucket/prefix or file:///folder"),
         (["--table", "mysql://x", "names"], 2, "dynamodb://us-east-1/"),
+        (["versions", "nope"], 3, "there is no artifact 'nope'"),
+        (["alias", "list", "nope"], 3, "there is no artifact 'nope'"),
+        (["alias", "history", "my-app", "nope"], 3, "has no alias 'nope'"),
+        (["verify", "nope"], 3, "there is no artifact 'nope'"),
+        (["versions", "my-app", "--limit", "0"], 2, "a whole number from 1 to 10000"),
+        (["versions", "my-app", "--cursor", "x"], 2, "is not a cursor of this listing"),
+        (["alias", "put", "my-app", "prod", "9"], 3, "the newest is 2"),
+        (["alias", "put", "my-app", "prod", "one"], 2, "a whole number from 1, or LATEST"),
+        (["purge", "nope", "--all", "--yes"], 3, "there is no artifact 'nope'"),
+        (["gc", "--grace", "soon"], 2, "write it as 90s, 30m, 12h or 7d"),
+        (["names", "--namespace", "a b"], 2, "cannot name a namespace"),
+        (["names", "--table", "mysql://x"], 2, "dynamodb://us-east-1/"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -249,6 +263,54 @@ def test_an_error_is_one_sentence_and_a_code(arguments, code, message, filled: R
     assert message in result.stderr
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("list", "did you mean `names` or `versions`?"),
+        ("rollback", "did you mean `alias rollback`?"),
+        ("publsh", "did you mean `publish`?"),
+        ("frobnicate", "the commands are: alias, delete, gc"),
+        ("alias nope", "the commands are: abort, canary"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_answered_with_one_that_does(typed, hint):
+    said = CliRunner().invoke(main, typed.split())
+    assert said.exit_code == 2
+    assert hint in said.stderr
+
+
+def test_an_option_of_the_repository_may_come_after_the_command(run: Run, environment):
+    Path("app.zip").write_text("one")
+    run("put", "my-app", "app.zip", "--namespace", "team")
+    assert "my-app" in run("names", "--namespace", "team").stdout
+    assert "my-app" not in run("names").stdout
+    assert "my-app" in run("--namespace", "team", "names").stdout
+
+
+def test_ctrl_c_leaves_nothing_half_done(environment: dict[str, str], tmp_path: Path, run: Run):
+    run("init")
+    ours, theirs = os.pipe()
+    program = subprocess.Popen(
+        [sys.executable, "-m", "versioned.cli", "publish", "endless", "-"],
+        env={**os.environ, **environment, "PYTHONPATH": str(Path(versioned.__file__).parents[1])},
+        stdin=ours,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # More than a pipe holds: when this is written, the program is reading.
+    os.write(theirs, bytes(1_000_000))
+    while program.poll() is None:
+        # Python misses a signal that comes just before it begins to read; so do people.
+        program.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(timeout=1)
+    _, said = program.communicate()
+    os.close(theirs)
+    assert program.returncode == 130, said
+    assert "run the same command again" in said
+    assert from_json(run("names", "--json"))["items"] == []
 
 
 def test_an_error_is_json_where_json_was_asked_for(filled: Run):

@@ -61,7 +61,7 @@ def test_the_grace_period_protects_what_was_dropped_lately(backing: Backing, rep
 
 
 def test_a_negative_grace_period_is_refused(repo: Repository):
-    with pytest.raises(InvalidInput, match="not negative"):
+    with pytest.raises(InvalidInput, match="cannot be negative"):
         repo.gc(grace=timedelta(seconds=-1))
 
 

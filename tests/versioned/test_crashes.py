@@ -12,7 +12,7 @@ import pytest
 
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash
+from tests.faults import CrashingEngine, SimulatedCrash
 from tests.versioned.conftest import Backing, Places
 from tests.versioned.crashes import CrashingStorage
 from versioned import Repository

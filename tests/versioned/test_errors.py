@@ -12,7 +12,7 @@ from mlflow_dynamodbstore.table import errors as table_errors
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
-from mlflow_dynamodbstore.table.wrappers.faults import FaultyEngine
+from tests.faults import FaultyEngine
 from tests.versioned.conftest import Backing
 from versioned import Repository, errors
 from versioned.keys import TABLE

@@ -19,7 +19,7 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore.table.contract import Query
 from tests.versioned.conftest import Backing
 from tests.versioned.test_content import tree
-from versioned import Repository, mlflow_artifacts
+from versioned import Repository, mlflow_artifacts, times
 from versioned.content import staged
 from versioned.errors import Corrupt, InvalidName, VersionedError
 from versioned.folders import pack, unpack
@@ -28,7 +28,7 @@ from versioned.names import check_filename
 
 HOSTILE = [
     "", ".", "..", "../x", "../../x", "/x", "/", "a/b", "a/", "./a", "a\\b", "..\\x", "\\\\host\\x",
-    "C:", "c:x", "C:\\x", "a\0b", "\0", "\ud800",
+    "C:", "c:x", "C:\\x", "a\0b", "\0", "x" * 256, "é" * 128, "\ud800",
 ]  # fmt: skip
 PLAIN = ["a", "model.bin", "...", ".hidden", "..x", "a b", "é", "data:2024.csv", "x" * 255]
 
@@ -117,6 +117,32 @@ def test_mlflow_refuses_a_row_with_such_a_name(
         with pytest.raises(MlflowException, match="cannot name a file"):
             call()
     assert [path.name for path in tmp_path.rglob("*")] == ["into"]
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "\U0001f642" * 63], ids=lambda one: one[0])
+@pytest.mark.parametrize("is_folder", [False, True], ids=["file", "folder"])
+def test_the_longest_names_come_back(name, is_folder, local: Backing, tmp_path: Path):
+    repo = local.open()
+    source = tmp_path / "source" / name
+    source.parent.mkdir()
+    if is_folder:
+        source.mkdir()
+        (source / "inside").write_bytes(b"content")
+    else:
+        source.write_bytes(b"content")
+    repo.publish("app", source)
+    (tmp_path / "into").mkdir()
+    got = repo.get("app", 1, to=tmp_path / "into")
+    assert got.name == name
+    assert [path.name for path in (tmp_path / "into").iterdir()] == [name]
+
+
+@pytest.mark.parametrize("time", ["", "yesterday", "2024-13-01T00:00:00.000000+0000", "+0000", 7])
+def test_a_row_with_an_unreadable_time_can_be_read(time, local: Backing):
+    repo = local.open()
+    repo.publish("app", b"content")
+    rewrite(local, "app", update_at=time)
+    assert repo.show("app", 1).update_at == times.BEGINNING
 
 
 # --- digests and sizes ---------------------------------------------------------------------------

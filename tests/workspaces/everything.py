@@ -35,6 +35,7 @@ from mlflow.entities.gateway_budget_policy import (
     BudgetUnit,
 )
 from mlflow.entities.gateway_guardrail import GuardrailAction, GuardrailStage
+from mlflow.entities.issue import IssueStatus
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
 from mlflow.entities.trace_metrics import AggregationType, MetricAggregation, MetricViewType
 from mlflow.entities.webhook import WebhookAction, WebhookEntity, WebhookEvent
@@ -326,6 +327,8 @@ SPECIAL: dict[str, Values] = {
     "update_webhook": {"status": None},
     "create_webhook": {"status": None},
     "search_experiments": {"view_type": ViewType.ALL},
+    "create_issue": {"status": IssueStatus.PENDING},
+    "update_issue": {"status": IssueStatus.RESOLVED},
 }
 
 

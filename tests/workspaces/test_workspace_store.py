@@ -247,7 +247,7 @@ def test_cascading_removes_everything_that_the_workspace_held(store, tracking):
     add_model(store, "iris", "team-a")
     add_model(store, "\U0001f600" * 250, "team-a")
     store.delete_workspace("team-a", CASCADE)
-    kept = {access_keys.sequence("experiment"), access_keys.workspace_entry("team-a")}
+    kept = {access_keys.sequence_key("experiment").sk, access_keys.workspace_entry_key("team-a").sk}
     assert [item for item in everything_in(store.table) if item["SK"] not in kept] == before
 
 
@@ -259,7 +259,7 @@ def test_cascading_leaves_other_workspaces_alone(filled, tracking):
     store.delete_workspace("team-a", CASCADE)
     after = everything_in(store.table)
     assert [i for i in before if i["PK"] != experiment_keys.experiment_pk("1")] == [
-        i for i in after if i["SK"] != access_keys.workspace_entry("team-a")
+        i for i in after if i["SK"] != access_keys.workspace_entry_key("team-a").sk
     ]
 
 
@@ -321,7 +321,7 @@ def test_a_name_taken_while_things_are_moved_is_a_conflict_too(filled, tracking,
     assert names(store) == ["default", "team-a"]
 
 
-class Interruption(Exception):
+class Interruption(BaseException):
     """Stands for the end of a process."""
 
 

@@ -19,8 +19,13 @@ from mlflow_dynamodbstore.auth.filtered_lists import FILTERS
 from mlflow_dynamodbstore.auth.rechecks import with_denials_rechecked, with_omissions_rechecked
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.auth.tracking_lookups import CachedTrackingStore, fill_mcp_page
-from mlflow_dynamodbstore.mlflow_compat.auth_app import Replacements, load_auth_app
+from mlflow_dynamodbstore.mlflow_compat.auth_app import (
+    Replacements,
+    configured_password,
+    load_auth_app,
+)
 from mlflow_dynamodbstore.mlflow_compat.server import BACKEND_STORE_URI_ENV_VAR
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.location import SCHEME
 
 DEFAULT_ADMIN = "admin"
@@ -59,7 +64,7 @@ def table_uri(configured: str) -> str:
     for uri in (configured, os.environ.get(BACKEND_STORE_URI_ENV_VAR, "")):
         if uri.startswith(SCHEME):
             return uri
-    raise MlflowException.invalid_parameter_value(
+    raise invalid(
         "The app dynamodb-auth keeps users in a DynamoDB table. Start the server with "
         "--backend-store-uri dynamodb://..., or set database_uri to such a URI in the file that "
         "MLFLOW_AUTH_CONFIG_PATH names."
@@ -68,7 +73,7 @@ def table_uri(configured: str) -> str:
 
 def ensure_admin(store: DynamoDBAuthStore, name: str) -> None:
     """Create the first user. Without a configured password one is generated and shown once."""
-    configured = auth.auth_config.admin_password
+    configured = configured_password(auth)
     if store.has_user(name):
         return
     password = configured or secrets.token_urlsafe(18)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, RESOURCE_DOES_NOT_EXIST
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 
 
 def is_text(value: object) -> bool:
@@ -22,7 +21,7 @@ def is_text(value: object) -> bool:
 def check_text(value: str, what: str) -> None:
     """Refuse a value that cannot be part of a key."""
     if not is_text(value):
-        raise MlflowException.invalid_parameter_value(f"{what} must be a text that is not empty.")
+        raise invalid(f"{what} must be a text that is not empty.")
 
 
 def is_number(value: object) -> bool:
@@ -30,21 +29,16 @@ def is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**10
 
 
-def not_found(message: str) -> NoReturn:
+def refuse_missing(message: str) -> NoReturn:
     """Raise MLflow's error for something that does not exist."""
-    raise MlflowException(message, RESOURCE_DOES_NOT_EXIST)
+    raise not_found(message)
 
 
 def no_such_user(username: str) -> NoReturn:
     """Raise MLflow's error for a user that does not exist."""
-    not_found(f"User with username={username} not found")
+    refuse_missing(f"User with username={username} not found")
 
 
 def no_such_role(role_id: int) -> NoReturn:
     """Raise MLflow's error for a role that does not exist."""
-    not_found(f"Role with id={role_id} not found")
-
-
-def already_exists(message: str) -> MlflowException:
-    """MLflow's error for something that exists already."""
-    return MlflowException(message, RESOURCE_ALREADY_EXISTS)
+    refuse_missing(f"Role with id={role_id} not found")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from mlflow.exceptions import MlflowException
-
 from mlflow_dynamodbstore.auth.checks import check_text, no_such_user
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.reader import AuthReader
 from mlflow_dynamodbstore.auth.records import RoleRecord, UserRecord, own_role_name
 from mlflow_dynamodbstore.auth.role_assignments import RoleAssignments
 from mlflow_dynamodbstore.auth.roles import Roles
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 
 
@@ -36,7 +35,7 @@ class OwnRoles:
             return self._make_own_role(user, workspace)
         ids = {int(member["user_id"]) for member in self.reader.members_of(role.id)}
         if others := ids - {user.id}:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 f"Role {role.name!r} in workspace {workspace!r} holds the grants of one user, but "
                 f"is assigned to user_id={min(others)}, too. Unassign it before granting."
             )

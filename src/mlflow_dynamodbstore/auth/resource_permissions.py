@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from mlflow_dynamodbstore.auth.checks import already_exists, not_found
+from mlflow_dynamodbstore.auth.checks import refuse_missing
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
 from mlflow_dynamodbstore.auth.own_roles import OwnRoles
@@ -17,6 +17,8 @@ from mlflow_dynamodbstore.auth.records import UserRecord
 from mlflow_dynamodbstore.mlflow_compat import auth as mlflow_auth
 from mlflow_dynamodbstore.mlflow_compat.auth import validate_permission_for_resource_type
 from mlflow_dynamodbstore.shared.mlflow_errors import translated
+from mlflow_dynamodbstore.shared.plain_values import optional_text
+from mlflow_dynamodbstore.shared.refusals import already_exists
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -143,20 +145,20 @@ class ResourcePermissions:
         user, grant = self._existing_grant(kind, ids, username)
         changed = self.grants.set_permission(grant, permission)
         if changed is None:
-            not_found(self._message(kind.missing, kind, ids, username))
+            refuse_missing(self._message(kind.missing, kind, ids, username))
         return kind.entity(changed, user.id)
 
     def delete(self, kind: ResourceType, ids: Sequence[str], username: str) -> None:
         _, grant = self._existing_grant(kind, ids, username)
         if not self.grants.remove_grant(grant):
-            not_found(self._message(kind.missing, kind, ids, username))
+            refuse_missing(self._message(kind.missing, kind, ids, username))
 
     def _existing_grant(
         self, kind: ResourceType, ids: Sequence[str], username: str
     ) -> tuple[UserRecord, Item]:
         user, workspace = self.reader.existing_user(username), self.context.workspace()
         grant = self.reader.find_own_grant(user, workspace, kind.name, kind.pattern(*ids))
-        return user, grant or not_found(self._message(kind.missing, kind, ids, username))
+        return user, grant or refuse_missing(self._message(kind.missing, kind, ids, username))
 
     def _list(self, kind: ResourceType, username: str, workspace: str | None) -> list[Any]:
         user = self.reader.existing_user(username)
@@ -191,7 +193,10 @@ def answered_for(kind: ResourceType, method: Callable[..., Any]) -> Callable[...
 
     @translated
     def answer(store: Any, *args: Any, **kwargs: Any) -> Any:
-        _, *given = signature.bind(store, *args, **kwargs).args
+        bound = signature.bind(store, *args, **kwargs)
+        given: list[Any] = [
+            optional_text(value, name) for name, value in list(bound.arguments.items())[1:]
+        ]
         if ids:
             given = [given[: len(ids)], *given[len(ids) :]]
         return method(store.resource_permissions, kind, *given)

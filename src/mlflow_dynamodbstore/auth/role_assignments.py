@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore.auth.checks import already_exists, is_number, no_such_role, not_found
+from mlflow_dynamodbstore.auth.checks import is_number, no_such_role, refuse_missing
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.items import assignment_items, assignment_keys
 from mlflow_dynamodbstore.auth.reader import AuthReader, by_number
@@ -13,6 +13,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.mlflow_compat.auth import Role, UserRoleAssignment
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.refusals import already_exists
 from mlflow_dynamodbstore.table.contract import Check, Delete, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 
@@ -27,7 +28,7 @@ class RoleAssignments:
 
     def assign_role_to_user(self, user_id: int, role_id: int) -> UserRoleAssignment:
         no_such_user = f"User with id={user_id} not found"
-        user = self.reader.find_user_by_id(user_id) or not_found(no_such_user)
+        user = self.reader.find_user_by_id(user_id) or refuse_missing(no_such_user)
         role = self.reader.existing_role(role_id)
         try:
             self.table.transact(
@@ -39,7 +40,7 @@ class RoleAssignments:
                     f"User role assignment (user_id={user_id}, role_id={role_id}) already exists"
                 ) from cancelled
             if cancelled.refused(2):
-                not_found(no_such_user)
+                refuse_missing(no_such_user)
             if cancelled.refused(3):
                 no_such_role(role_id)
             raise
@@ -48,9 +49,9 @@ class RoleAssignments:
 
     def unassign_role_from_user(self, user_id: int, role_id: int) -> None:
         missing = f"User role assignment (user_id={user_id}, role_id={role_id}) not found"
-        user = self.reader.find_user_by_id(user_id) or not_found(missing)
+        user = self.reader.find_user_by_id(user_id) or refuse_missing(missing)
         if not is_number(role_id):
-            not_found(missing)
+            refuse_missing(missing)
         held, member = assignment_keys(role_id, user_id, user.username)
         try:
             self.table.transact(
@@ -58,7 +59,7 @@ class RoleAssignments:
             )
         except TransactionCancelled as cancelled:
             if cancelled.refused(0):
-                not_found(missing)
+                refuse_missing(missing)
             raise
 
     def list_user_roles(self, user_id: int) -> list[Role]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.auth.checks import already_exists, not_found
+from mlflow_dynamodbstore.auth.checks import refuse_missing
 from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
 from mlflow_dynamodbstore.auth.items import GRANTS_OF_A_ROLE
 from mlflow_dynamodbstore.auth.reader import AuthReader
@@ -12,6 +12,7 @@ from mlflow_dynamodbstore.mlflow_compat.auth import (
     validate_permission_for_resource_type,
     validate_resource_pattern,
 )
+from mlflow_dynamodbstore.shared.refusals import already_exists
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -63,4 +64,4 @@ class RolePermissions:
 
 
 def _no_such_grant(number: int) -> Item:
-    not_found(f"Role permission with id={number} not found")
+    refuse_missing(f"Role permission with id={number} not found")

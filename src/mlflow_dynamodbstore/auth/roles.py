@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.auth.checks import already_exists, check_text, not_found
+from mlflow_dynamodbstore.auth.checks import check_text, refuse_missing
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantWriter
 from mlflow_dynamodbstore.auth.items import assignment_keys
@@ -17,6 +16,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.mlflow_compat.auth import Role
 from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_workspaces
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
@@ -53,7 +53,7 @@ class Roles:
     def get_role_by_name(self, workspace: str, name: str) -> Role:
         role = self.reader.find_role_by_name(workspace, name)
         if role is None:
-            not_found(f"Role with name={name} in workspace={workspace} not found")
+            refuse_missing(f"Role with name={name} in workspace={workspace} not found")
         return self.reader.role_entity(role)
 
     def list_roles(self, workspaces: Iterable[str] | None = None) -> list[Role]:
@@ -138,7 +138,7 @@ def _name_guard(name: str, role: RoleRecord) -> Put:
 def _check_name(name: str) -> None:
     check_text(name, "Role name")
     if name.startswith(OWN_ROLE_PREFIX):
-        raise MlflowException.invalid_parameter_value(
+        raise invalid(
             f"Role name {name!r} uses the reserved '{OWN_ROLE_PREFIX}' prefix, under which the "
             "grants of single users are kept. Choose a different name."
         )

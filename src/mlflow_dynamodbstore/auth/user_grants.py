@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from mlflow.exceptions import MlflowException
-
-from mlflow_dynamodbstore.auth.checks import already_exists, not_found
+from mlflow_dynamodbstore.auth.checks import refuse_missing
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
 from mlflow_dynamodbstore.auth.own_roles import OwnRoles
@@ -16,6 +14,7 @@ from mlflow_dynamodbstore.mlflow_compat.auth import (
     validate_resource_pattern,
     validate_resource_type,
 )
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid
 
 
 class UserGrants:
@@ -63,7 +62,7 @@ class UserGrants:
             resource_pattern,
         )
         if grant is None or not self.grants.remove_grant(grant):
-            not_found(
+            refuse_missing(
                 f"Permission for user={username} on resource_type={resource_type}, "
                 f"resource_id={resource_pattern} not found."
             )
@@ -102,7 +101,7 @@ class UserGrants:
 
 def _refuse_workspaces(resource_type: str) -> None:
     if resource_type == RESOURCE_TYPE_WORKSPACE:
-        raise MlflowException.invalid_parameter_value(
+        raise invalid(
             "resource_type 'workspace' is not supported by the per-user permission "
             "convenience APIs. Use set_workspace_permission / "
             "delete_workspace_permission for workspace-wide grants."

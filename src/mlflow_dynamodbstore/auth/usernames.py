@@ -5,9 +5,9 @@ from __future__ import annotations
 import unicodedata
 
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from mlflow_dynamodbstore.auth.checks import check_text
+from mlflow_dynamodbstore.shared.refusals import invalid
 
 _ALIKE = frozenset({"LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "CHEROKEE"})
 """Scripts with letters that look the same in another of them."""
@@ -35,6 +35,4 @@ def check_username(name: str) -> None:
 
 
 def _refused(why: str) -> MlflowException:
-    return MlflowException(
-        f"This username cannot be used: {why}.", error_code=INVALID_PARAMETER_VALUE
-    )
+    return invalid(f"This username cannot be used: {why}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from boto3.dynamodb.conditions import Attr
 from werkzeug.security import generate_password_hash
 
-from mlflow_dynamodbstore.auth.checks import already_exists, is_text, no_such_user
+from mlflow_dynamodbstore.auth.checks import is_text, no_such_user
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.failed_logins import FailedLogins
 from mlflow_dynamodbstore.auth.grant_writer import GrantWriter
@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.mlflow_compat.auth import Role, User
 from mlflow_dynamodbstore.mlflow_compat.validation import validate_password, validate_username
 from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.refusals import already_exists
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.auth.checks import not_found
+from mlflow_dynamodbstore.auth.checks import refuse_missing
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantWriter
 from mlflow_dynamodbstore.auth.own_roles import OwnRoles
@@ -59,7 +59,7 @@ class WorkspacePermissions:
     def delete_workspace_permission(self, workspace_name: str, username: str) -> None:
         grant = self._own_workspace_grant(username, workspace_name)
         if grant is None or not self.grants.remove_grant(grant):
-            not_found(
+            refuse_missing(
                 "Workspace permission does not exist for "
                 f"workspace='{workspace_name}', username='{username}'"
             )

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Group, yes_option
+from mlflow_dynamodbstore.cli.exits import NO_TABLE, Failure
+from mlflow_dynamodbstore.cli.limits import DEFAULT_WORKSPACE, MAX_ALIAS_WEIGHT
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
-from mlflow_dynamodbstore.registry.alias_changes import CHANGE_DIGITS, AliasChange
-from mlflow_dynamodbstore.registry.alias_routing import chosen_version, routing_key
-from mlflow_dynamodbstore.registry.aliases import MAX_WEIGHT
-from mlflow_dynamodbstore.registry.items import Target
-from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
-from mlflow_dynamodbstore.shared.context import Context
+
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.registry.alias_changes import AliasChange
+    from mlflow_dynamodbstore.registry.items import Target
+    from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 NOWHERE = "-"
+LOADS = "mlflow_dynamodbstore.registry.store"
+UNSURE = "Stopped. The alias may have been changed; `alias history` tells."
 
 workspace_option: Callable[[F], F] = click.option(
     "--workspace", default=DEFAULT_WORKSPACE, show_default=True, help="Workspace of the model."
@@ -35,7 +37,7 @@ def alias() -> None:
     """Aliases of registered models: versions, split traffic, history and rollback."""
 
 
-@alias.command()
+@alias.command(loads=LOADS)
 @click.argument("model")
 @click.argument("name", metavar="[ALIAS]", required=False)
 @click.option("--key", help="Also show the version that this routing key gets.")
@@ -46,10 +48,9 @@ def show(
 ) -> None:
     """Show the version of an alias, or of all aliases of a model."""
     registry = _registry(options, workspace)
-    if name is None:
-        found = registry.list_registered_model_aliases(model)
-    else:
-        found = {name: registry.get_registered_model_alias(model, name)}
+    found = registry.list_registered_model_aliases(model)
+    if name is not None:
+        found = {name: _existing(model, name, found)}
     facts = [_facts(model, alias_name, target, key) for alias_name, target in found.items()]
     if json:
         output.as_json(facts if name is None else facts[0])
@@ -62,7 +63,25 @@ def show(
     output.grid(f"Aliases of {escape(model)}", columns, rows, numbers=columns[1:])
 
 
-@alias.command("set")
+@alias.command(loads=LOADS)
+@click.argument("name", metavar="ALIAS")
+@workspace_option
+@pass_table_options
+def find(options: TableOptions, name: str, workspace: str, json: bool) -> None:
+    """List the models that have an alias, and the version it leads to in each."""
+    found = _registry(options, workspace).find_registered_models_with_alias(name)
+    facts = [_facts(model, name, target) for model, target in found.items()]
+    if json:
+        output.as_json(facts)
+        return
+    rows = [
+        [escape(one["model"]), *(_shown(one[field]) for field in _COLUMNS[:3])] for one in facts
+    ]
+    columns = ["model", "version", "second", "weight"]
+    output.grid(f"Models with alias {escape(name)}", columns, rows, numbers=columns[1:])
+
+
+@alias.command("set", loads=LOADS, stopped=UNSURE)
 @click.argument("model")
 @click.argument("name", metavar="ALIAS")
 @click.argument("version")
@@ -77,13 +96,13 @@ def set_(
     _tell(model, name, registry.get_registered_model_alias(model, name), json=json)
 
 
-@alias.command()
+@alias.command(loads=LOADS, stopped=UNSURE)
 @click.argument("model")
 @click.argument("name", metavar="ALIAS")
 @click.argument("version")
 @click.option(
     "--weight",
-    type=click.IntRange(0, MAX_WEIGHT),
+    type=click.IntRange(0, MAX_ALIAS_WEIGHT),
     required=True,
     help="Percent of requests that get it.",
 )
@@ -104,7 +123,7 @@ def split(
     _tell(model, name, target, json=json)
 
 
-@alias.command()
+@alias.command(loads=LOADS)
 @click.argument("model")
 @click.argument("name", metavar="[ALIAS]", required=False)
 @click.option(
@@ -128,8 +147,8 @@ def history(
         (
             change.change_id,
             escape(change.alias),
-            _leads_to(change.before),
-            _leads_to(change.after),
+            _points_at(change.before),
+            _points_at(change.after),
             _time(change.timestamp),
             escape(change.user or NOWHERE),
         )
@@ -139,7 +158,7 @@ def history(
     output.grid(f"Changes of the aliases of {escape(model)}", columns, rows)
 
 
-@alias.command()
+@alias.command(loads=LOADS, stopped=UNSURE)
 @click.argument("model")
 @click.argument("name", metavar="ALIAS")
 @click.option(
@@ -154,12 +173,16 @@ def rollback(
     options: TableOptions, model: str, name: str, change_id: str | None, workspace: str, json: bool
 ) -> None:
     """Undo the last change of an alias, or return to an earlier one. The rollback is recorded."""
+    from mlflow_dynamodbstore.registry.alias_changes import CHANGE_DIGITS
+
+    if change_id is not None and not change_id.isdecimal():
+        raise ValueError(f"{change_id!r} is not a change; `alias history {model}` lists them")
     wanted = None if change_id is None else change_id.zfill(CHANGE_DIGITS)
     target = _registry(options, workspace).rollback_registered_model_alias(model, name, wanted)
     _tell(model, name, target, json=json)
 
 
-@alias.command()
+@alias.command(loads=LOADS, stopped=UNSURE)
 @click.argument("model")
 @click.argument("name", metavar="ALIAS")
 @workspace_option
@@ -170,28 +193,38 @@ def delete(
 ) -> None:
     """Delete an alias. Its history stays, and `alias rollback` restores it."""
     registry = _registry(options, workspace)
-    registry.get_registered_model_alias(model, name)
+    _existing(model, name, registry.list_registered_model_aliases(model))
     output.confirm(f"Delete the alias {name} of {model}?", yes=yes)
     registry.delete_registered_model_alias(model, name)
     _tell(model, name, None, json=json)
 
 
-@dataclass(frozen=True)
-class _InWorkspace(Context):
-    """One workspace, whatever the environment of this process says."""
-
-    name: str = DEFAULT_WORKSPACE
-
-    def workspace(self) -> str:
-        return self.name
-
-    def has_workspaces(self) -> bool:
-        return True
-
-
 def _registry(options: TableOptions, workspace: str) -> DynamoDBRegistryStore:
-    context = _InWorkspace(options.table(), options.policies(), name=workspace)
+    from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
+    from mlflow_dynamodbstore.shared.context import Context
+
+    @dataclass(frozen=True)
+    class InWorkspace(Context):
+        """One workspace, whatever the environment of this process says."""
+
+        name: str = DEFAULT_WORKSPACE
+
+        def workspace(self) -> str:
+            return self.name
+
+        def has_workspaces(self) -> bool:
+            return True
+
+    context = InWorkspace(options.table(), options.policies(), name=workspace)
     return DynamoDBRegistryStore("", context=context)
+
+
+def _existing(model: str, name: str, found: Mapping[str, Target]) -> Target:
+    """The alias of this name. Raises ``Failure`` when the model has none."""
+    if name not in found:
+        others = f"it has {', '.join(found)}" if found else "it has no aliases"
+        raise Failure(f"the model {model!r} has no alias {name!r}: {others}", NO_TABLE)
+    return found[name]
 
 
 # --- what is printed ----------------------------------------------------------------------------
@@ -202,6 +235,8 @@ _COLUMNS = ("version", "secondary", "weight", "chosen")
 def _facts(model: str, name: str, target: Target, key: str | None = None) -> dict[str, Any]:
     facts = {"model": model, "alias": name, **target._asdict()}
     if key is not None:
+        from mlflow_dynamodbstore.registry.alias_routing import chosen_version, routing_key
+
         with routing_key(key):
             facts["chosen"] = chosen_version(target, model, name)
     return facts
@@ -220,10 +255,10 @@ def _tell(model: str, name: str, target: Target | None, *, json: bool) -> None:
     elif target is None:
         output.say(f"[bold]{escape(model)}@{escape(name)}[/] was deleted.")
     else:
-        output.say(f"[bold]{escape(model)}@{escape(name)}[/] leads to {_leads_to(target)}.")
+        output.say(f"[bold]{escape(model)}@{escape(name)}[/] points at {_points_at(target)}.")
 
 
-def _leads_to(target: Target | None) -> str:
+def _points_at(target: Target | None) -> str:
     if target is None:
         return NOWHERE
     if target.secondary is None:

@@ -7,11 +7,9 @@ import json as json_format
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.common import RESUMES, Group
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention, say_renewed
-from mlflow_dynamodbstore.shared.policies import PRIMARY_METRIC, TRACE_RETENTION
-from mlflow_dynamodbstore.upkeep.settings import SETTINGS, STATE, setting
 
 
 @click.group(cls=Group)
@@ -23,6 +21,8 @@ def config() -> None:
 @pass_table_options
 def list_(options: TableOptions, json: bool) -> None:
     """List all settings."""
+    from mlflow_dynamodbstore.upkeep.settings import SETTINGS, STATE
+
     policies = options.policies()
     values = policies.all()
     named = sorted({*SETTINGS, *(name for name in values if not name.startswith(STATE))})
@@ -42,15 +42,23 @@ def list_(options: TableOptions, json: bool) -> None:
 @pass_table_options
 def get(options: TableOptions, name: str, json: bool) -> None:
     """Print the value of one setting."""
+    from mlflow_dynamodbstore.upkeep.settings import setting
+
     setting(name)
-    value = options.policies().get(name)
+    value = options.policies().read(name)
     if json:
         output.as_json({name: value})
     else:
         click.echo(_shown(value))
 
 
-@config.command("set")
+@config.command(
+    "set",
+    stopped=RESUMES,
+    creates=True,
+    # So that a value may be negative, and is refused with a sentence about values.
+    context_settings={"ignore_unknown_options": True},
+)
 @click.argument("name")
 @click.argument("value")
 @pass_table_options
@@ -59,6 +67,11 @@ def set_(options: TableOptions, name: str, value: str, json: bool) -> None:
 
     A change of trace_retention_days also applies to existing traces, as with `ttl set`.
     """
+    from mlflow_dynamodbstore.shared.policies import PRIMARY_METRIC, TRACE_RETENTION
+    from mlflow_dynamodbstore.upkeep.settings import setting
+
+    if name.startswith("-"):
+        raise click.NoSuchOption(name)
     chosen = setting(name)
     try:
         read = chosen.read(value)
@@ -73,14 +86,16 @@ def set_(options: TableOptions, name: str, value: str, json: bool) -> None:
     if json:
         output.as_json({name: read})
         return
-    output.say(f"{name} = [bold]{_shown(read)}[/]")
+    output.say(f"{name} = [bold]{output.escape(_shown(read)) or 'none'}[/]")
     if renewed is not None:
         say_renewed(renewed)
-    if name == PRIMARY_METRIC:
+    if name == PRIMARY_METRIC and read:
         output.say("Run `primary-metric backfill` to order the index by it.")
 
 
 def _meaning(name: str) -> str:
+    from mlflow_dynamodbstore.upkeep.settings import SETTINGS
+
     return SETTINGS[name].meaning if name in SETTINGS else "unknown to this release"
 
 

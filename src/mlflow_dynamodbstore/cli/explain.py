@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
-from mlflow.entities import ViewType
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Command
+from mlflow_dynamodbstore.cli.common import MLFLOW, Command
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.upkeep.explain import Explanation
-from mlflow_dynamodbstore.upkeep.explain import explain as explain_search
 
-VIEWS = {"active": ViewType.ACTIVE_ONLY, "deleted": ViewType.DELETED_ONLY, "all": ViewType.ALL}
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.upkeep.explain import Explanation
+
+VIEWS = {"active": "ACTIVE_ONLY", "deleted": "DELETED_ONLY", "all": "ALL"}
+"""Views by the names of MLflow's ``ViewType``."""
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, loads=MLFLOW)
 @click.argument("filter_string", metavar="FILTER", default="")
-@click.option("--experiment", default="0", show_default=True, help="Experiment to search.")
+@click.option("--experiment", default="0", show_default=True, help="Id of an experiment.")
 @click.option("--order-by", multiple=True, help="As in search_runs; can be repeated.")
-@click.option("--view", type=click.Choice(list(VIEWS)), default="active", show_default=True)
-@click.option("--max-results", type=click.IntRange(1, 50_000), default=100, show_default=True)
+@click.option(
+    "--view",
+    type=click.Choice(list(VIEWS)),
+    default="active",
+    show_default=True,
+    help="Which runs to search.",
+)
+@click.option(
+    "--max-results",
+    type=click.IntRange(1, 50_000),
+    default=100,
+    show_default=True,
+    help="Runs on a page.",
+)
 @click.option("--path", help="Use this path, if it can answer.")
 @pass_table_options
 def explain(
@@ -39,10 +53,18 @@ def explain(
 
     FILTER is what search_runs takes, such as "metrics.loss < 0.5 AND params.model = 'tree'".
     """
+    from mlflow.entities import ViewType
+
+    from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+    from mlflow_dynamodbstore.upkeep.explain import explain as explain_search
+
+    DynamoDBTrackingStore.on(options.table()).get_experiment(experiment)  # it must exist
     table, engine = options.metered()
-    plan = explain_search(
-        table, engine, experiment, filter_string, order_by, VIEWS[view], max_results, path
-    )
+    chosen = getattr(ViewType, VIEWS[view])
+    with output.spinner("searching"):
+        plan = explain_search(
+            table, engine, experiment, filter_string, order_by, chosen, max_results, path
+        )
     if json:
         output.as_json(asdict(plan))
     else:

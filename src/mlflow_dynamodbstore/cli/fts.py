@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group, yes_option
+from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group, yes_option
+from mlflow_dynamodbstore.cli.limits import TEXT_LEVELS
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.shared.search.fulltext import LEVELS
-from mlflow_dynamodbstore.upkeep.backfill import BackfillProgress
-from mlflow_dynamodbstore.upkeep.text_index import TextIndex
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mlflow_dynamodbstore.upkeep.backfill import BackfillProgress
+    from mlflow_dynamodbstore.upkeep.text_index import TextIndex
 
 
 @click.group(cls=Group)
@@ -20,21 +24,23 @@ def fts() -> None:
     """Texts that are indexed for full-text search."""
 
 
-@fts.command("list")
+@fts.command("list", loads=MLFLOW)
 @pass_table_options
 def list_(options: TableOptions, json: bool) -> None:
     """List the indexed texts."""
+    from mlflow_dynamodbstore.upkeep.text_index import TextIndex
+
     _show(TextIndex(options.table()), json=json)
 
 
-@fts.command()
+@fts.command(loads=MLFLOW, stopped=RESUMES, creates=True)
 @click.argument("field")
 @click.option(
     "--level",
     "levels",
     multiple=True,
-    type=click.Choice(LEVELS),
-    default=LEVELS,
+    type=click.Choice(TEXT_LEVELS),
+    default=TEXT_LEVELS,
     show_default=True,
     help="Whole words, or any three letters in a row; can be repeated.",
 )
@@ -44,17 +50,21 @@ def add(options: TableOptions, field: str, levels: tuple[str, ...], json: bool) 
 
     FIELD is run.name, run.tags.KEY, experiment.name or registered_model.name.
     """
+    from mlflow_dynamodbstore.upkeep.text_index import TextIndex
+
     index = TextIndex(options.table(may_create=True))
     index.add(field, levels)
     _show(index, json=json)
 
 
-@fts.command()
+@fts.command(loads=MLFLOW, stopped=RESUMES)
 @click.argument("field")
 @yes_option
 @pass_table_options
 def remove(options: TableOptions, field: str, yes: bool, json: bool) -> None:
     """Stop indexing a text, and delete its index."""
+    from mlflow_dynamodbstore.upkeep.text_index import TextIndex
+
     if field not in TextIndex(options.table()).fields():
         raise ValueError(f"{field!r} is not indexed; `fts list` shows the indexed texts")
     output.confirm(f"Delete the full-text index of {field}?", yes=yes)
@@ -64,7 +74,7 @@ def remove(options: TableOptions, field: str, yes: bool, json: bool) -> None:
     _say(done, f"{field} is no longer indexed: {done.entries:,} entries deleted.", json=json)
 
 
-@fts.command()
+@fts.command(loads=MLFLOW, stopped=RESUMES)
 @click.argument("field")
 @pass_table_options
 def backfill(options: TableOptions, field: str, json: bool) -> None:
@@ -72,6 +82,8 @@ def backfill(options: TableOptions, field: str, json: bool) -> None:
 
     After Ctrl-C, run the same command again to resume.
     """
+    from mlflow_dynamodbstore.upkeep.text_index import TextIndex
+
     with output.bar(f"indexing {field}", quiet=json) as shown:
         index = TextIndex(options.table(), progress=lambda done: _note(shown, done))
         done = index.backfill(field)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import click
-from mlflow.utils.crypto import CRYPTO_KEK_PASSPHRASE_ENV_VAR, CRYPTO_KEK_VERSION_ENV_VAR
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.common import MLFLOW, Group
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.gateway.rotation import rotate_key
 
 
 @click.group(cls=Group)
@@ -16,7 +14,12 @@ def gateway() -> None:
     """The AI gateway."""
 
 
-@gateway.command("rotate-key")
+@gateway.command(
+    "rotate-key",
+    loads=MLFLOW,
+    stopped="Stopped. Some secrets may have the new passphrase already; run the same command "
+    "again to finish, before any server starts.",
+)
 @click.option(
     "--new-passphrase",
     prompt=True,
@@ -31,9 +34,15 @@ def rotate_key_(options: TableOptions, new_passphrase: str, json: bool) -> None:
     Stop the servers first. The old passphrase is read from MLFLOW_CRYPTO_KEK_PASSPHRASE. After an
     interruption, run the same command again to finish.
     """
+    from mlflow.utils.crypto import CRYPTO_KEK_PASSPHRASE_ENV_VAR, CRYPTO_KEK_VERSION_ENV_VAR
+
+    from mlflow_dynamodbstore.gateway.rotation import rotate_key
+
     if not new_passphrase:
         raise ValueError("the new passphrase is empty")
-    count, version = rotate_key(options.table(), new_passphrase)
+    table = options.table()
+    with output.spinner("encrypting the keys of secrets"):
+        count, version = rotate_key(table, new_passphrase)
     if json:
         output.as_json({"rotated": count, "version": version})
         return

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Command
+from mlflow_dynamodbstore.cli.common import MLFLOW, Command
 from mlflow_dynamodbstore.cli.exits import FINDINGS
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.upkeep.doctor import Doctor, Level
 from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB, in_dollars
-from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
-from mlflow_dynamodbstore.upkeep.table_stats import TableStats, readable
 
-COLOURS = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.FAILURE: "red"}
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.upkeep.doctor import Level
+    from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, loads=MLFLOW)
 @click.option("--quick", is_flag=True, help="Skip the checks that read the whole table.")
 @pass_table_options
 @click.pass_context
@@ -28,6 +28,8 @@ def doctor(ctx: click.Context, options: TableOptions, quick: bool, json: bool) -
 
     Exits with code 6 if something needs attention.
     """
+    from mlflow_dynamodbstore.upkeep.doctor import Doctor
+
     with output.bar("examining", quiet=json) as shown:
         examined = Doctor(
             options.table(),
@@ -46,7 +48,7 @@ def doctor(ctx: click.Context, options: TableOptions, quick: bool, json: bool) -
         ctx.exit(FINDINGS)
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, loads=MLFLOW)
 @click.option(
     "--price-per-gb",
     type=click.FloatRange(min=0),
@@ -60,6 +62,9 @@ def stats(options: TableOptions, price_per_gb: float, json: bool) -> None:
 
     Reads the whole table.
     """
+    from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
+    from mlflow_dynamodbstore.upkeep.table_stats import TableStats
+
     table = options.table()
     counted = TableStats(table.schema, table.clock())
     with output.bar("counting", quiet=json) as shown:
@@ -78,6 +83,8 @@ def stats(options: TableOptions, price_per_gb: float, json: bool) -> None:
 
 
 def _show(counted: TableStats, price_per_gb: float) -> None:
+    from mlflow_dynamodbstore.upkeep.table_stats import readable
+
     ranked = sorted(counted.by_kind.items(), key=lambda one: -one[1].bytes - one[1].index_bytes)
     rows = [
         (
@@ -95,4 +102,7 @@ def _show(counted: TableStats, price_per_gb: float) -> None:
 
 
 def _level(level: Level) -> str:
-    return f"[{COLOURS[level]}]{level.value}[/]"
+    from mlflow_dynamodbstore.upkeep.doctor import Level
+
+    colours = {Level.OK: "green", Level.NOTE: "cyan", Level.WARNING: "yellow", Level.FAILURE: "red"}
+    return f"[{colours[level]}]{level.value}[/]"

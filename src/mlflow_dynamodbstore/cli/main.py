@@ -9,10 +9,12 @@ from mlflow_dynamodbstore.cli import (
     alias,
     config,
     explain,
+    find,
     fts,
     gateway,
     health,
     primary_metric,
+    run,
     stack,
     tag,
     trace,
@@ -21,21 +23,29 @@ from mlflow_dynamodbstore.cli import (
     ttl,
     workspace,
 )
-from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.table_options import TableOptions
+from mlflow_dynamodbstore.cli.common import Root
+from mlflow_dynamodbstore.cli.table_options import TABLE_OPTIONS, TableOptions
+
+
+def _json_comes_after(_ctx: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    if given:
+        raise click.UsageError("--json comes after the command, as in: stats --json")
+
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_HELP = {option: meaning for option, _, _, meaning in TABLE_OPTIONS}
 
 
-@click.group(cls=Group, context_settings=_CONTEXT)
+@click.group(cls=Root, context_settings=_CONTEXT)
 @click.version_option(__version__, prog_name="mlflow-dynamodbstore")
-@click.option("--name", metavar="TABLE", help="Name of a DynamoDB table.")
-@click.option("--region", help="AWS region of the table.")
-@click.option("--endpoint-url", metavar="URL", help="Endpoint other than AWS, with --name.")
-@click.option("--uri", metavar="URI", help="Table URI, such as dynamodb:///mlflow.ddb.")
+@click.option("--name", metavar="TABLE", help=_HELP["--name"])
+@click.option("--region", metavar="REGION", help=_HELP["--region"])
+@click.option("--endpoint-url", metavar="URL", help=_HELP["--endpoint-url"])
+@click.option("--uri", metavar="URI", help=_HELP["--uri"])
 @click.option(
     "--tracking-uri", envvar="MLFLOW_TRACKING_URI", hidden=True, help="MLflow's own setting."
 )
+@click.option("--json", is_flag=True, hidden=True, expose_value=False, callback=_json_comes_after)
 @click.pass_context
 def main(
     ctx: click.Context,
@@ -47,7 +57,8 @@ def main(
 ) -> None:
     """Operate a table that holds MLflow's data.
 
-    --name and --region, --uri, or the variable MLFLOW_TRACKING_URI name the table.
+    --name and --region, --uri, or the variable MLFLOW_TRACKING_URI name the table. These options
+    may stand before or after the command.
     """
     ctx.obj = TableOptions(name, region, endpoint_url, uri, tracking_uri)
 
@@ -57,6 +68,8 @@ for command in (
     config.config,
     fts.fts,
     explain.explain,
+    run.run,
+    find.find,
     primary_metric.primary_metric,
     health.doctor,
     health.stats,

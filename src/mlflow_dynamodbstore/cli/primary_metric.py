@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.upkeep.backfill import BackfillProgress
-from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mlflow_dynamodbstore.upkeep.backfill import BackfillProgress
 
 
 @click.group(cls=Group)
@@ -19,10 +22,12 @@ def primary_metric() -> None:
     """The metric that has its own index; `config set primary_metric` chooses it."""
 
 
-@primary_metric.command()
+@primary_metric.command(loads=MLFLOW)
 @pass_table_options
 def show(options: TableOptions, json: bool) -> None:
     """Show the wanted metric, the metric of the index, and whether searches use it."""
+    from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
+
     primary = PrimaryMetric(options.table())
     wanted, index = primary.wanted(), primary.index() or {}
     metric, complete = index.get("metric"), bool(index.get("complete"))
@@ -37,7 +42,7 @@ def show(options: TableOptions, json: bool) -> None:
     output.grid("Primary metric", ("", "value"), rows)
 
 
-@primary_metric.command()
+@primary_metric.command(loads=MLFLOW, stopped=RESUMES)
 @pass_table_options
 def backfill(options: TableOptions, json: bool) -> None:
     """Order the index by the wanted metric, and let searches use it.
@@ -45,6 +50,8 @@ def backfill(options: TableOptions, json: bool) -> None:
     It first waits a minute or two, until every process knows. After Ctrl-C, run the same command
     again to resume.
     """
+    from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
+
     with output.bar("ordering runs", quiet=json) as shown:
         primary = PrimaryMetric(options.table(), progress=lambda done: _note(shown, done))
         done = primary.backfill()

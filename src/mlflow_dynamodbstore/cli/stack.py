@@ -3,46 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import Command, yes_option
 from mlflow_dynamodbstore.cli.exits import USAGE, Failure
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
+from mlflow_dynamodbstore.deploy.cleanup_schedule import DAILY, IMAGE, SCHEDULE
 from mlflow_dynamodbstore.deploy.iam import ROLES, policy
-from mlflow_dynamodbstore.deploy.stacks import Event, Stack
-from mlflow_dynamodbstore.deploy.template import template
-from mlflow_dynamodbstore.table.dynamodb import DynamoDBEngine
 from mlflow_dynamodbstore.table.errors import TableMissing
 from mlflow_dynamodbstore.table.location import Location
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
-from mlflow_dynamodbstore.table.uri import open_engine
 
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.deploy.stacks import Event, Stack
+
+AWS_GOES_ON = "Stopped. AWS continues; run the same command again to follow it."
 stack_option = click.option("--stack", help="Name of the stack. [default: the table's name]")
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, stopped=AWS_GOES_ON, creates=True)
 @stack_option
 @click.option("--template", "only_template", is_flag=True, help="Only print the template.")
+@click.option(
+    "--cleanup-image",
+    metavar="URI",
+    help="Container image that runs `ttl cleanup` on a schedule; '' ends the schedule.",
+)
+@click.option(
+    "--cleanup-schedule",
+    metavar="EXPRESSION",
+    help=f"When it runs, as EventBridge writes it. [default: {DAILY}]",
+)
 @pass_table_options
-def deploy(options: TableOptions, stack: str | None, only_template: bool, json: bool) -> None:
+def deploy(
+    options: TableOptions,
+    stack: str | None,
+    only_template: bool,
+    cleanup_image: str | None,
+    cleanup_schedule: str | None,
+    json: bool,
+) -> None:
     """Create the table on AWS with CloudFormation, or update its stack.
 
-    The table outlives its stack, and is protected against deletion.
+    The table outlives its stack, and is protected against deletion. With --cleanup-image the stack
+    also runs `ttl cleanup` on a schedule; a later update without the options keeps it.
     """
+    from mlflow_dynamodbstore.deploy.template import template
+
     location = _deployable(options)
     if only_template:
-        output.as_json(template(location.table))
+        body = template(
+            location.table,
+            cleanup_image=cleanup_image or "",
+            cleanup_schedule_expression=cleanup_schedule or DAILY,
+        )
+        output.as_json(body)
         return
     made = _stack(location, stack)
-    if not made.exists() and _is_there(options):
+    given = {IMAGE: cleanup_image, SCHEDULE: cleanup_schedule}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    known = made.parameters()
+    if known is None and _is_there(options):
         raise Failure(f"{location} already exists, and needs no stack")
-    _report(made.name, made.deploy(), "up to date", json=json)
+    if cleanup_schedule is not None and not {**(known or {}), **parameters}.get(IMAGE):
+        raise Failure("--cleanup-schedule needs --cleanup-image", USAGE)
+    _report(made.name, made.deploy(parameters), "up to date", json=json)
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, stopped=AWS_GOES_ON, creates=True)
 @stack_option
 @click.option("--delete-data", is_flag=True, help="Also delete the table, with all its data.")
 @yes_option
@@ -59,35 +91,47 @@ def destroy(
     output.confirm(f"Remove the stack {found.name} {what}?", yes=yes)
     _report(found.name, found.destroy(), "removed", json=json)
     if delete_data:
+        from mlflow_dynamodbstore.table.dynamodb import DynamoDBEngine
+
         engine = DynamoDBEngine(
             location.table,
             MLFLOW_TABLE,
             region=location.region,
             endpoint_url=location.endpoint or None,
         )
-        engine.remove()
+        with output.spinner(f"deleting {location}"):
+            engine.remove()
 
 
-@click.command("iam-policy", cls=Command)
+@click.command("iam-policy", cls=Command, creates=True)
 @click.argument("role", type=click.Choice(list(ROLES)))
 @click.option("--account", default="*", show_default=True, help="Number of the AWS account.")
 @stack_option
 @click.option("--xray", is_flag=True, help="Also allow fetching spans from X-Ray.")
+@click.option("--schedule", is_flag=True, help="Also allow an operator to schedule the cleanup.")
 @pass_table_options
 def iam_policy(
-    options: TableOptions, role: str, account: str, stack: str | None, xray: bool, json: bool
+    options: TableOptions,
+    role: str,
+    account: str,
+    stack: str | None,
+    xray: bool,
+    schedule: bool,
+    json: bool,
 ) -> None:
     """Print the IAM policy with the least permissions that a role needs.
 
-    A reader only reads, a writer is MLflow's server and clients, an operator is this program. The
-    output is JSON with or without --json.
+    A reader only reads, a writer is MLflow's server and clients, cleanup is `ttl cleanup` alone,
+    an operator is this program. The output is JSON with or without --json.
     """
     del json
     location = options.location
     if location.kind == "file":
         raise Failure("a file has no IAM policy: its file permissions apply", USAGE)
     name = stack or location.table
-    output.as_json(policy(role, location.table, location.region, name, account, xray=xray))
+    output.as_json(
+        policy(role, location.table, location.region, name, account, xray=xray, schedule=schedule)
+    )
 
 
 def _deployable(options: TableOptions) -> Location:
@@ -98,6 +142,8 @@ def _deployable(options: TableOptions) -> Location:
 
 
 def _is_there(options: TableOptions) -> bool:
+    from mlflow_dynamodbstore.table.uri import open_engine
+
     try:
         open_engine(options.uri, create=False).close()
     except TableMissing:
@@ -106,6 +152,8 @@ def _is_there(options: TableOptions) -> bool:
 
 
 def _stack(location: Location, stack: str | None) -> Stack:
+    from mlflow_dynamodbstore.deploy.stacks import Stack
+
     return Stack(
         stack or location.table, location.table, location.region, location.endpoint or None
     )

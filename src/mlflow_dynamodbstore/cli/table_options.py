@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
+from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.exits import USAGE, Failure
-from mlflow_dynamodbstore.shared.policies import Policies
+from mlflow_dynamodbstore.table.errors import TableMissing
 from mlflow_dynamodbstore.table.location import SCHEME, Location, parse
-from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import open_engine
-from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.shared.policies import Policies
+    from mlflow_dynamodbstore.table.table import Table
+    from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 
 _HINT = (
     "name a table: --name mlflow --region us-east-1, or --uri dynamodb:///mlflow.ddb, "
     "or set MLFLOW_TRACKING_URI"
+)
+
+TABLE_OPTIONS = (
+    ("--name", "name", "TABLE", "Name of a DynamoDB table."),
+    ("--region", "region", "REGION", "AWS region of the table."),
+    ("--endpoint-url", "endpoint_url", "URL", "Endpoint other than AWS, with --name."),
+    ("--uri", "uri_option", "URI", "Table URI, such as dynamodb:///mlflow.ddb."),
 )
 
 
@@ -52,15 +64,32 @@ class TableOptions:
     def location(self) -> Location:
         return parse(self.uri)
 
+    def check(self, *, creates: bool) -> None:
+        """Tell what is wrong with the options, or that the file is missing, without opening it."""
+        location = self.location
+        if location.kind == "file" and not creates and not Path(location.path).exists():
+            raise TableMissing(
+                f"there is no table at {Path(location.path).absolute()}; check the path, or start "
+                f"a server on {location}, which creates it"
+            )
+
     def table(self, *, may_create: bool = False) -> Table:
         """The table. It must exist, unless the command ``may_create`` it; on AWS none may."""
         if self._table is None:
-            self._table = Table(open_engine(self.uri, create=None if may_create else False))
+            from mlflow_dynamodbstore.table.table import Table
+            from mlflow_dynamodbstore.table.uri import open_engine
+
+            with output.spinner(f"opening {self.location}"):
+                engine = open_engine(self.uri, create=None if may_create else False)
+            self._table = Table(engine)
             click.get_current_context().call_on_close(self._table.close)
         return self._table
 
     def metered(self) -> tuple[Table, MeteredEngine]:
         """The table through an engine that counts requests and units, and that engine."""
+        from mlflow_dynamodbstore.table.table import Table
+        from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+
         engine = MeteredEngine(self.table().engine)
         return Table(engine, clock=self.table().clock), engine
 
@@ -69,7 +98,17 @@ class TableOptions:
         return 4 if self.table().engine.capabilities.waits_on_network else 1
 
     def policies(self, *, may_create: bool = False) -> Policies:
-        return Policies(self.table(may_create=may_create))
+        table = self.table(may_create=may_create)
+        from mlflow_dynamodbstore.shared.policies import Policies
+
+        return Policies(table)
+
+    def take(self, field_name: str, option: str, value: str) -> None:
+        """Note an option that stands after the command."""
+        before = getattr(self, field_name)
+        if before not in (None, value):
+            raise click.UsageError(f"{option} is given twice: {before} and {value}")
+        setattr(self, field_name, value)
 
     def _named(self, name: str) -> str:
         if self.endpoint_url:
@@ -84,6 +123,27 @@ class TableOptions:
                 USAGE,
             )
         return f"{SCHEME}{self.region}/{name}"
+
+
+def table_option(
+    option: str, field_name: str, metavar: str, meaning: str, *, hidden: bool = False
+) -> click.Option:
+    """An option that names the table, for a group or a command below the root."""
+
+    def take(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
+        found = ctx.find_object(TableOptions)
+        if value is not None and found is not None:
+            found.take(field_name, option, value)
+
+    # Commands have arguments called `name`, so these parameters need names of their own.
+    return click.Option(
+        [option, f"table_{field_name}"],
+        metavar=metavar,
+        help=meaning,
+        hidden=hidden,
+        expose_value=False,
+        callback=take,
+    )
 
 
 pass_table_options = click.make_pass_decorator(TableOptions)

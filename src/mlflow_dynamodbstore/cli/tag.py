@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.upkeep.tag_index import TagIndex, TagProgress
+
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.upkeep.tag_index import TagIndex, TagProgress
 
 
 @click.group(cls=Group)
@@ -18,37 +21,45 @@ def tag() -> None:
     """Tags of experiments that are repeated on the experiments' own items."""
 
 
-@tag.command("list")
+@tag.command("list", loads=MLFLOW)
 @pass_table_options
 def list_(options: TableOptions, json: bool) -> None:
     """List the patterns of tags that are repeated."""
+    from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
+
     _show(TagIndex(options.table()), json=json)
 
 
-@tag.command()
+@tag.command(loads=MLFLOW, stopped=RESUMES, creates=True)
 @click.argument("pattern")
 @pass_table_options
 def add(options: TableOptions, pattern: str, json: bool) -> None:
     """Repeat tags that match a pattern from now on; `tag backfill` repeats existing ones."""
+    from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
+
     index = TagIndex(options.table(may_create=True))
     index.add(pattern)
     _show(index, json=json)
 
 
-@tag.command()
+@tag.command(loads=MLFLOW, stopped=RESUMES)
 @click.argument("pattern")
 @pass_table_options
 def remove(options: TableOptions, pattern: str, json: bool) -> None:
     """Stop repeating tags that match a pattern; their own items stay."""
+    from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
+
     index = TagIndex(options.table())
     index.remove(pattern)
     _show(index, json=json)
 
 
-@tag.command()
+@tag.command(loads=MLFLOW, stopped=RESUMES)
 @pass_table_options
 def backfill(options: TableOptions, json: bool) -> None:
     """Make the items of all experiments match the patterns."""
+    from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
+
     with output.bar("rewriting experiments", quiet=json) as shown:
 
         def progress(done: TagProgress) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group
+from mlflow_dynamodbstore.cli.limits import TRACE_RETENTION, XRAY_DAYS
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
-from mlflow_dynamodbstore.shared.workspaces import all_experiments
-from mlflow_dynamodbstore.traces.xray_cache import XRAY_DAYS, CacheProgress
-from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.traces.xray_cache import CacheProgress
 
 
 @click.group(cls=Group)
@@ -20,7 +21,7 @@ def trace() -> None:
     """Traces."""
 
 
-@trace.command()
+@trace.command(loads=MLFLOW, stopped=RESUMES)
 @click.option("--experiment-id", multiple=True, help="Experiment; can be repeated. [default: all]")
 @click.option(
     "--days",
@@ -35,6 +36,9 @@ def cache(options: TableOptions, experiment_id: tuple[str, ...], days: int, json
 
     Needs the setting xray_region. Spans that are in the table are not fetched again.
     """
+    from mlflow_dynamodbstore.shared.workspaces import all_experiments
+    from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+
     upkeep = DynamoDBTrackingStore.on(options.table()).xray_spans
     if not upkeep.is_on:
         raise ValueError("X-Ray is off: set its region with `config set xray_region us-east-1`")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.table_options import TableOptions
-from mlflow_dynamodbstore.shared.policies import DEFAULTS, TRACE_RETENTION, Policies
-from mlflow_dynamodbstore.shared.workspaces import all_experiments
-from mlflow_dynamodbstore.traces.retention import Renewal
-from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.shared.policies import Policies
+    from mlflow_dynamodbstore.traces.retention import Renewal
 
 
 def change_trace_retention(
@@ -18,6 +20,12 @@ def change_trace_retention(
     If ``wait``, a longer retention is applied to existing traces when every process knows it:
     before, processes still write traces with the old date.
     """
+    from mlflow_dynamodbstore.shared.policies import DEFAULTS, TRACE_RETENTION
+    from mlflow_dynamodbstore.shared.workspaces import all_experiments
+
+    with output.spinner("loading MLflow"):
+        from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+
     table, before = options.table(), policies.stored(TRACE_RETENTION)
     if before != days:
         policies.set(TRACE_RETENTION, days)

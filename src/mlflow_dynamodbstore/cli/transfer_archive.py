@@ -6,28 +6,30 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Command
+from mlflow_dynamodbstore.cli.common import RESUMES, Command
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.cli.transfer_report import End, Report
 from mlflow_dynamodbstore.table.errors import AccessDenied, Damaged, TableMissing, Unavailable
 from mlflow_dynamodbstore.table.location import SCHEME, parse
-from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
-from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import open_engine
-from mlflow_dynamodbstore.transfer.archive import comparison
-from mlflow_dynamodbstore.transfer.archive.comparison import Comparison
-from mlflow_dynamodbstore.transfer.archive.estimate import Estimate, estimate
-from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
-from mlflow_dynamodbstore.transfer.archive.fill import TableFill, require_complete, require_fillable
-from mlflow_dynamodbstore.transfer.archive.sources import CheckedTableSource, Source, TableSource
-from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mlflow_dynamodbstore.table.table import Table
+    from mlflow_dynamodbstore.transfer.archive import comparison
+    from mlflow_dynamodbstore.transfer.archive.comparison import Comparison
+    from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
+    from mlflow_dynamodbstore.transfer.archive.file import Archive
+    from mlflow_dynamodbstore.transfer.archive.sources import Source, TableSource
+    from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
+
+LOADS = "mlflow_dynamodbstore.transfer.archive.file"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,7 +47,7 @@ dry_run_option: Callable[[F], F] = click.option(
 )
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, loads=LOADS, stopped=RESUMES)
 @click.argument("target_uri")
 @segments_option
 @verify_option
@@ -64,8 +66,10 @@ def copy(
     Items are copied as they are stored, without expired ones. After an interruption, run the same
     command again to resume.
     """
-    source = _source(options.uri, segments)
+    from mlflow_dynamodbstore.transfer.archive.sources import TableSource
+
     report = Report(End.of(options.uri), End.of(target_uri), json=json)
+    source = _source(options.uri, segments)
     if dry_run:
         trouble = _trouble_with(target_uri, source)
         report.cost(_estimate(source, json=json), verify=verify, trouble=trouble)
@@ -75,7 +79,9 @@ def copy(
     report.filled(filled, _compare(source, TableSource(target), json=json) if verify else None)
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command, loads=LOADS, stopped="Stopped. No file was written; run the command again."
+)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @segments_option
 @verify_option
@@ -99,6 +105,10 @@ def dump(
     first damaged one ends the command with code 7. With --skip-damaged everything else is saved,
     and the command ends with code 6 if something was left out.
     """
+    from mlflow_dynamodbstore.transfer.archive.file import write_archive
+    from mlflow_dynamodbstore.transfer.archive.fill import require_complete
+    from mlflow_dynamodbstore.transfer.archive.sources import CheckedTableSource
+
     table = _opened(options.uri, create=False)
     with suppress(Damaged) if skip_damaged else nullcontext():
         require_complete(table)
@@ -115,7 +125,7 @@ def dump(
     report.dumped(dumped, compared, source.left_out)
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, loads=LOADS, stopped=RESUMES, creates=True)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @verify_option
 @dry_run_option
@@ -126,7 +136,9 @@ def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: b
     The whole file is checked before anything is written. After an interruption, run the same
     command again to resume.
     """
-    archive = _checked(file, json=json)
+    from mlflow_dynamodbstore.transfer.archive.sources import TableSource
+
+    archive = _checked(file, json=json, target=options.uri)
     report = Report(End(str(file)), End.of(options.uri), json=json)
     if dry_run:
         trouble = _trouble_with(options.uri, archive)
@@ -137,7 +149,7 @@ def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: b
     report.filled(filled, _compare(archive, TableSource(target), json=json) if verify else None)
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, loads=LOADS)
 @click.argument("other")
 @segments_option
 @pass_table_options
@@ -155,19 +167,30 @@ def compare(options: TableOptions, other: str, segments: int | None, json: bool)
 
 
 def _opened(uri: str, *, create: bool | None = None) -> Table:
-    table = Table(open_engine(uri, create=create), retry=Retry(deadline=PATIENCE))
+    from mlflow_dynamodbstore.table.retry import Retry
+    from mlflow_dynamodbstore.table.table import Table
+    from mlflow_dynamodbstore.table.uri import open_engine
+
+    with output.spinner(f"opening {parse(uri)}"):
+        engine = open_engine(uri, create=create)
+    table = Table(engine, retry=Retry(deadline=PATIENCE))
     click.get_current_context().call_on_close(table.close)
     return table
 
 
 def _source(uri: str, segments: int | None) -> TableSource:
     """A whole table as a source. It must exist, and be complete."""
+    from mlflow_dynamodbstore.transfer.archive.fill import require_complete
+    from mlflow_dynamodbstore.transfer.archive.sources import TableSource
+
     table = _opened(uri, create=False)
     require_complete(table)
     return TableSource(table, segments)
 
 
 def _other(other: str, segments: int | None, *, json: bool) -> Source:
+    from mlflow_dynamodbstore.transfer.archive.sources import TableSource
+
     if other.startswith(SCHEME):
         return TableSource(_opened(other, create=False), segments)
     return _checked(Path(other), json=json)
@@ -178,6 +201,8 @@ def _trouble_with(uri: str, source: Source) -> str | None:
 
     Nothing is created: an estimate needs no table, and no account.
     """
+    from mlflow_dynamodbstore.transfer.archive.fill import require_fillable
+
     try:
         require_fillable(_opened(uri, create=False), source.identity)
     except TableMissing as error:
@@ -187,8 +212,11 @@ def _trouble_with(uri: str, source: Source) -> str | None:
     return None
 
 
-def _checked(file: Path, *, json: bool) -> Archive:
-    archive = Archive(file)
+def _checked(file: Path, *, json: bool, target: str | None = None) -> Archive:
+    """An archive that was read once, and whose items fit into the target if there is one."""
+    from mlflow_dynamodbstore.transfer.archive.file import Archive
+
+    archive = Archive(file, with_copies=target is not None and parse(target).kind != "file")
     with output.bar("checking", quiet=json) as shown:
         archive.check(lambda items: _count(shown, items))
     return archive
@@ -197,16 +225,22 @@ def _checked(file: Path, *, json: bool) -> Archive:
 def _fill(
     what: str, target: Table, source: Source, *, json: bool, total: int | None = None
 ) -> FillProgress:
+    from mlflow_dynamodbstore.transfer.archive.fill import TableFill
+
     with output.bar(what, quiet=json) as shown:
         return TableFill(target, source, lambda done: _count(shown, done.items, total)).run()
 
 
 def _estimate(source: Source, *, json: bool) -> Estimate:
+    from mlflow_dynamodbstore.transfer.archive.estimate import estimate
+
     with output.bar("reading", quiet=json) as shown:
         return estimate(source, MLFLOW_TABLE, time.time(), lambda items: _count(shown, items))
 
 
 def _compare(first: Source, second: Source, *, json: bool) -> Comparison:
+    from mlflow_dynamodbstore.transfer.archive import comparison
+
     with output.bar("comparing", quiet=json) as shown:
 
         def progress(which: comparison.Which, items: int) -> None:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.table.contract import Damage
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.table.location import parse
-from mlflow_dynamodbstore.transfer.archive.comparison import Comparison, Difference
-from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
-from mlflow_dynamodbstore.transfer.archive.file import Dumped
-from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 from mlflow_dynamodbstore.upkeep.prices import dollars, in_dollars
-from mlflow_dynamodbstore.upkeep.table_stats import readable
+
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.table.contract import Damage
+    from mlflow_dynamodbstore.transfer.archive.comparison import Comparison, Difference
+    from mlflow_dynamodbstore.transfer.archive.estimate import Estimate
+    from mlflow_dynamodbstore.transfer.archive.file import Dumped
+    from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Report:
             (step, round(read), round(write), in_dollars(dollars(read, write)))
             for step, read, write in [*steps, ("total", reads, writes)]
         ]
+        from mlflow_dynamodbstore.upkeep.table_stats import readable
+
         columns = ("step", "read units", "write units", "dollars")
         output.grid("Estimate", columns, rows, numbers=columns[1:])
         output.say(
@@ -95,6 +98,8 @@ class Report:
             damaged = [_damage(one) for one in left_out]
             self._say_json(**asdict(dumped), damaged=damaged, **_verdict(compared))
         else:
+            from mlflow_dynamodbstore.upkeep.table_stats import readable
+
             output.say(
                 f"[bold]{dumped.items:,}[/] items in {escape(self.target.name)}, "
                 f"{readable(dumped.bytes)}.{_left_out(dumped.expired)}"

@@ -8,25 +8,26 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.markup import escape
-from rich.progress import Progress
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Command
-from mlflow_dynamodbstore.cli.exits import FINDINGS
-from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.shared.policies import (
+from mlflow_dynamodbstore.cli.common import RESUMES, Command
+from mlflow_dynamodbstore.cli.exits import FINDINGS, Failure
+from mlflow_dynamodbstore.cli.limits import (
     METRIC_HISTORY_RETENTION,
     SOFT_DELETED_RETENTION,
     TRACE_RETENTION,
-    Policies,
 )
+from mlflow_dynamodbstore.cli.output import escape
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
+from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention
 from mlflow_dynamodbstore.table.errors import TableMissing
 from mlflow_dynamodbstore.table.location import SCHEME
-from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.uri import open_engine
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from mlflow_dynamodbstore.shared.policies import Policies
+    from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.transfer.sql.move import Findings, Move, Verification
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
@@ -37,6 +38,7 @@ _EXPIRING = {
     "histories of metrics": METRIC_HISTORY_RETENTION,
     "what was deleted": SOFT_DELETED_RETENTION,
 }
+LOADS = "mlflow_dynamodbstore.transfer.sql.transfer"
 SHOWN = 10
 """How many findings are printed; ``--json`` has more."""
 
@@ -62,33 +64,52 @@ class Job:
     outcome: dict[str, Any] = field(default_factory=dict)
 
 
-@click.command("import", cls=Command)
+@click.command("import", cls=Command, loads=LOADS, stopped=RESUMES, creates=True)
 @click.argument("source")
 @verify_option
 @dry_run_option
+@click.option(
+    "--keep-forever/--let-expire",
+    default=None,
+    help="Keep imported data for good, or let it expire by the table's retention.",
+)
 @pass_table_options
 @click.pass_context
 def import_database(
-    ctx: click.Context, options: TableOptions, source: str, verify: bool, dry_run: bool, json: bool
+    ctx: click.Context,
+    options: TableOptions,
+    source: str,
+    verify: bool,
+    dry_run: bool,
+    keep_forever: bool | None,
+    json: bool,
 ) -> None:
-    """Import a database of MLflow's own into the table, with its ids and times.
+    """Import MLflow's own database into the table, with its ids and times.
 
-    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db. Nobody may
-    write to it meanwhile. What the table already holds stays as it is. After an interruption, run
+    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db. Stop its
+    server first. What the table already holds stays as it is. After an interruption, run
     the same command again to finish.
-    """
-    # Importing these takes half a second.
-    from mlflow_dynamodbstore.transfer.sql.database import Database  # noqa: PLC0415
-    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer  # noqa: PLC0415
 
-    database = Database.to_read(source)
+    MLflow keeps data until it is deleted; a table lets traces, histories of metrics and deleted
+    runs expire. --keep-forever switches that off for the table, as `ttl set --keep-forever` does.
+    Without either option the command asks on a terminal, and elsewhere warns.
+    """
+    from mlflow_dynamodbstore.shared.policies import Policies
+    from mlflow_dynamodbstore.transfer.sql.database import Database
+    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
+
+    with output.spinner("opening the database"):
+        database = Database.to_read(source)
     table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
     transfer = Transfer.from_database(database, table)
-    job = Job("Import", transfer, json, _expiry(Policies(table)))
+    policies = Policies(table)
+    if not dry_run and _keeps_forever(policies, keep_forever, json=json):
+        _keep_forever(options, policies, json=json)
+    job = Job("Import", transfer, json, _expiry(policies))
     _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
-@click.command("export", cls=Command)
+@click.command("export", cls=Command, loads=LOADS, stopped=RESUMES)
 @click.argument("target")
 @verify_option
 @dry_run_option
@@ -97,19 +118,49 @@ def import_database(
 def export_database(
     ctx: click.Context, options: TableOptions, target: str, verify: bool, dry_run: bool, json: bool
 ) -> None:
-    """Export the table to a database of MLflow's own, with its ids and times.
+    """Export the table to MLflow's own database, with its ids and times.
 
     TARGET is an empty database, such as sqlite:///mlflow.db; MLflow's tables are created in it.
     After an interruption, run the same command again to finish.
     """
-    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer  # noqa: PLC0415 - half a second
+    from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
-    transfer = Transfer.to_database(options.table(), target, create=not dry_run)
+    table = options.table()
+    with output.spinner("opening the database"):
+        transfer = Transfer.to_database(table, target, create=not dry_run)
+        why = transfer.other_data_in_target()
+    if why is not None:
+        raise Failure(
+            f"{transfer.database.address} holds other data: {why}. Export to an empty database"
+        )
     _run(ctx, Job("Export", transfer, json), verify=verify, dry_run=dry_run)
+
+
+def _keeps_forever(policies: Policies, wanted: bool | None, *, json: bool) -> bool:
+    """Say what will expire before anything is written, and ask where somebody can answer."""
+    expiry = _expiry(policies)
+    if wanted is not None or not expiry:
+        return bool(wanted)
+    days = ", ".join(f"{what} after {days:,} days" for what, days in expiry.items())
+    output.warn(f"[yellow]Imported data will expire in this table[/]: {days}.")
+    chosen = any(policies.source(_EXPIRING[what]) != "default" for what in expiry)
+    if json or chosen or not output.can_ask():
+        output.warn("--keep-forever keeps it; `ttl set` changes the retention later.")
+        return False
+    return click.confirm("Keep everything forever instead?", default=True, err=True)
+
+
+def _keep_forever(options: TableOptions, policies: Policies, *, json: bool) -> None:
+    for policy in (METRIC_HISTORY_RETENTION, SOFT_DELETED_RETENTION):
+        policies.set(policy, 0)
+    change_trace_retention(options, policies, 0, wait=False, json=json)
 
 
 def _table_to_count(ctx: click.Context, options: TableOptions) -> Table:
     """The table, or an empty one for the moment if it is only created by the import itself."""
+    from mlflow_dynamodbstore.table.table import Table
+    from mlflow_dynamodbstore.table.uri import open_engine
+
     try:
         return options.table()
     except TableMissing:

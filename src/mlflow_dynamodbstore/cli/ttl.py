@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group
-from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention, say_renewed
-from mlflow_dynamodbstore.shared.policies import (
-    ENVIRONMENT,
+from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group
+from mlflow_dynamodbstore.cli.limits import (
+    GRACE_SECONDS,
     METRIC_HISTORY_RETENTION,
     MOST_DAYS,
     SOFT_DELETED_RETENTION,
     TRACE_RETENTION,
-    Policies,
 )
-from mlflow_dynamodbstore.traces.retention import Renewal
-from mlflow_dynamodbstore.upkeep.cleanup import GRACE_SECONDS, Cleanup, Report
-from mlflow_dynamodbstore.upkeep.settings import RETENTIONS, SETTINGS
+from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
+from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention, say_renewed
 
-DAYS = click.IntRange(0, MOST_DAYS)
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.shared.policies import Policies
+    from mlflow_dynamodbstore.traces.retention import Renewal
+    from mlflow_dynamodbstore.upkeep.cleanup import Report
+
+
+class Days(click.ParamType[int]):
+    """A retention: whole days, 0 for no expiry."""
+
+    name = "days"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number of days. Fails with a sentence that says what to write."""
+        text = str(value)
+        if not (text.isascii() and text.isdigit() and int(text) <= MOST_DAYS):
+            self.fail(
+                f"{text!r} is not a number of days: write a whole number from 0 (never expire) "
+                f"to {MOST_DAYS}",
+                param,
+                ctx,
+            )
+        return int(text)
+
+
+DAYS = Days()
 
 
 @click.group(cls=Group)
@@ -37,7 +58,7 @@ def show(options: TableOptions, json: bool) -> None:
     _show(options.policies(), json=json)
 
 
-@ttl.command("set")
+@ttl.command("set", stopped=RESUMES, creates=True)
 @click.option(
     "--soft-deleted-retention-days",
     SOFT_DELETED_RETENTION,
@@ -56,9 +77,12 @@ def show(options: TableOptions, json: bool) -> None:
     type=DAYS,
     help="Days that the history of metrics is kept; 0: forever.",
 )
+@click.option("--keep-forever", is_flag=True, help="Let nothing expire: all three are 0.")
 @click.option("--no-wait", is_flag=True, help="Prolong traces before every server knows.")
 @pass_table_options
-def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None) -> None:
+def set_(
+    options: TableOptions, /, keep_forever: bool, no_wait: bool, json: bool, **days: int | None
+) -> None:
     """Change retention policies.
 
     A change applies to what is deleted or written from now on; servers see it within half a
@@ -67,8 +91,14 @@ def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None
     the same command again to finish.
     """
     chosen = {name: value for name, value in days.items() if value is not None}
+    if keep_forever and chosen:
+        raise click.UsageError("give --keep-forever without other policies")
+    if keep_forever:
+        chosen = dict.fromkeys(days, 0)
     if not chosen:
-        raise click.UsageError("give at least one policy, such as --trace-retention-days 60")
+        raise click.UsageError(
+            "give at least one policy, such as --trace-retention-days 60, or --keep-forever"
+        )
     policies = options.policies(may_create=True)
     days_of_traces = chosen.pop(TRACE_RETENTION, None)
     for name, value in chosen.items():
@@ -81,7 +111,7 @@ def set_(options: TableOptions, /, no_wait: bool, json: bool, **days: int | None
     _show(policies, renewed, json=json)
 
 
-@ttl.command()
+@ttl.command(loads=MLFLOW, stopped=RESUMES)
 @click.option("--dry-run", is_flag=True, help="Only count orphans.")
 @click.option("--restart", is_flag=True, help="Start over, not where the last cleanup stopped.")
 @click.option(
@@ -103,10 +133,14 @@ def cleanup(
     grace: float,
     json: bool,
 ) -> None:
-    """Find orphans, items that belong to nothing, and remove them.
+    """Find orphans, items that belong to nothing, and date or remove them.
 
-    Safe while servers run. After Ctrl-C, run the same command again to resume.
+    Most get an expiry of now: nobody sees them any more, and the storage deletes them at no cost.
+    Search entries and names are deleted at once. Safe while servers run. After Ctrl-C, run the
+    same command again to resume.
     """
+    from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+
     table = options.table()
     with output.bar("looking for orphans", quiet=json) as shown:
 
@@ -134,6 +168,7 @@ def _report(report: Report, *, dry_run: bool, json: bool) -> None:
                 "read": report.read,
                 "found": found,
                 "orphans": report.orphans,
+                "dated": report.dated,
                 "removed": report.removed,
                 "resumed": report.resumed,
             }
@@ -152,10 +187,16 @@ def _report(report: Report, *, dry_run: bool, json: bool) -> None:
             "nothing was changed."
         )
     else:
-        output.say(f"{report.read:,} items read, [bold]{report.removed:,}[/] orphans removed.")
+        output.say(
+            f"{report.read:,} items read, [bold]{report.dated:,}[/] orphans dated, for the "
+            f"storage to delete, [bold]{report.removed:,}[/] removed."
+        )
 
 
 def _show(policies: Policies, renewed: Renewal | None = None, *, json: bool) -> None:
+    from mlflow_dynamodbstore.shared.policies import ENVIRONMENT
+    from mlflow_dynamodbstore.upkeep.settings import RETENTIONS, SETTINGS
+
     values = policies.all()
     if json:
         shown = {

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
-from mlflow.entities import Workspace
-from mlflow.entities.workspace import WorkspaceDeletionMode
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group, yes_option
+from mlflow_dynamodbstore.cli.common import RESUMES, Group, yes_option
+from mlflow_dynamodbstore.cli.limits import WORKSPACE_DELETION_MODES
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.workspaces.store import SETTINGS, DynamoDBWorkspaceStore
 
-MODES = {mode.value.lower(): mode for mode in WorkspaceDeletionMode}
+if TYPE_CHECKING:
+    from mlflow.entities import Workspace
+
+    from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+
+LOADS = "mlflow_dynamodbstore.workspaces.store"
 
 
 @click.group(cls=Group)
@@ -20,10 +25,12 @@ def workspace() -> None:
     """Workspaces."""
 
 
-@workspace.command("list")
+@workspace.command("list", loads=LOADS)
 @pass_table_options
 def list_(options: TableOptions, json: bool) -> None:
     """List the workspaces."""
+    from mlflow_dynamodbstore.workspaces.store import SETTINGS
+
     found = list(_store(options).list_workspaces())
     if json:
         output.as_json([_facts(one) for one in found])
@@ -33,7 +40,11 @@ def list_(options: TableOptions, json: bool) -> None:
     output.grid("Workspaces", columns, rows)
 
 
-@workspace.command()
+@workspace.command(
+    loads=LOADS,
+    stopped="Stopped. The workspace may have been created; `workspace list` tells.",
+    creates=True,
+)
 @click.argument("name")
 @click.option("--description", help="What it is for.")
 @click.option("--default-artifact-root", help="Where its experiments keep their artifacts.")
@@ -46,6 +57,8 @@ def create(
     json: bool,
 ) -> None:
     """Create a workspace."""
+    from mlflow.entities import Workspace
+
     new = Workspace(name, description, default_artifact_root)
     made = _store(options, may_create=True).create_workspace(new)
     if json:
@@ -54,11 +67,11 @@ def create(
         output.say(f"Workspace [bold]{escape(made.name)}[/] created.")
 
 
-@workspace.command()
+@workspace.command(loads=LOADS, stopped=RESUMES)
 @click.argument("name")
 @click.option(
     "--mode",
-    type=click.Choice(sorted(MODES)),
+    type=click.Choice(WORKSPACE_DELETION_MODES),
     default="restrict",
     show_default=True,
     help="Refuse unless it is empty, delete its contents, or move them to the default workspace.",
@@ -67,9 +80,11 @@ def create(
 @pass_table_options
 def delete(options: TableOptions, name: str, mode: str, yes: bool, json: bool) -> None:
     """Delete a workspace."""
+    from mlflow.entities.workspace import WorkspaceDeletionMode
+
     output.confirm(f"Delete the workspace {name} ({mode})?", yes=yes)
     with output.bar(f"deleting {escape(name)}", quiet=json):
-        _store(options).delete_workspace(name, MODES[mode])
+        _store(options).delete_workspace(name, WorkspaceDeletionMode(mode.upper()))
     if json:
         output.as_json({"deleted": name, "mode": mode})
     else:
@@ -77,8 +92,12 @@ def delete(options: TableOptions, name: str, mode: str, yes: bool, json: bool) -
 
 
 def _store(options: TableOptions, *, may_create: bool = False) -> DynamoDBWorkspaceStore:
+    from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+
     return DynamoDBWorkspaceStore("", table=options.table(may_create=may_create))
 
 
 def _facts(one: Workspace) -> dict[str, str | None]:
+    from mlflow_dynamodbstore.workspaces.store import SETTINGS
+
     return {"name": one.name, **{name: getattr(one, name) for name in SETTINGS}}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
+from mlflow_dynamodbstore.deploy.cleanup_schedule import IMAGE
 from mlflow_dynamodbstore.deploy.template import template
 from mlflow_dynamodbstore.table.errors import AccessDenied, TableError, Unavailable
 
@@ -65,15 +66,32 @@ class Stack:
         """Whether the stack exists."""
         return self._status() is not None
 
-    def deploy(self) -> Iterator[Event]:
-        """Create the stack, or update it."""
-        body, seen = json.dumps(template(self._table)), self._seen()
-        if self.exists():
-            if self._update(body):
-                yield from self._watch(seen, ends="UPDATE")
-        else:
-            self._call(self._client.create_stack, TemplateBody=body)
+    def deploy(self, parameters: Mapping[str, str] | None = None) -> Iterator[Event]:
+        """Create the stack, or update it; parameters that are not given keep their values."""
+        seen = self._seen()
+        known = self.parameters()
+        values = {**(known or {}), **(parameters or {})}
+        image = values.get(IMAGE, "")
+        request: dict[str, Any] = {
+            "TemplateBody": json.dumps(template(self._table, cleanup_image=image))
+        }
+        if image:
+            request["Capabilities"] = ["CAPABILITY_IAM"]
+            request["Parameters"] = [
+                {"ParameterKey": name, "ParameterValue": value}
+                for name, value in sorted(values.items())
+            ]
+        if known is None:
+            self._call(self._client.create_stack, **request)
             yield from self._watch(seen, ends="CREATE")
+        elif self._update(request):
+            yield from self._watch(seen, ends="UPDATE")
+
+    def parameters(self) -> dict[str, str] | None:
+        """The parameters that the stack has; None when there is no stack."""
+        if (found := self._describe()) is None:
+            return None
+        return {one["ParameterKey"]: one["ParameterValue"] for one in found.get("Parameters", [])}
 
     def destroy(self) -> Iterator[Event]:
         """Remove the stack; its table stays."""
@@ -81,10 +99,10 @@ class Stack:
         self._call(self._client.delete_stack)
         yield from self._watch(seen, ends="DELETE")
 
-    def _update(self, body: str) -> bool:
+    def _update(self, request: Mapping[str, Any]) -> bool:
         """Ask for an update; False when there is nothing to change."""
         try:
-            self._call(self._client.update_stack, TemplateBody=body)
+            self._call(self._client.update_stack, **request)
         except StackFailed as error:
             if "No updates are to be performed" in str(error):
                 return False
@@ -111,9 +129,14 @@ class Stack:
             self._sleep(PAUSE)
 
     def _status(self) -> str | None:
+        found = self._describe()
+        return None if found is None else str(found["StackStatus"])
+
+    def _describe(self) -> dict[str, Any] | None:
+        """The stack as CloudFormation describes it; None when there is none."""
         answer = self._ask(self._client.describe_stacks)
-        status = "DELETE_COMPLETE" if answer is None else str(answer["Stacks"][0]["StackStatus"])
-        return None if status == "DELETE_COMPLETE" else status
+        found: dict[str, Any] = {} if answer is None else answer["Stacks"][0]
+        return None if found.get("StackStatus") in (None, "DELETE_COMPLETE") else found
 
     def _seen(self) -> set[str]:
         return {event["EventId"] for event in self._events()}

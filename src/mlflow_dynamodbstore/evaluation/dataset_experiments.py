@@ -6,8 +6,6 @@ import logging
 from collections.abc import Iterable
 
 from mlflow.entities import EvaluationDataset
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.evaluation.dataset_items import link_items
@@ -16,6 +14,7 @@ from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys.experiments import experiment_key
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -49,9 +48,7 @@ class DatasetExperiments:
         accessible = self._accessible(wanted)
         for experiment_id in wanted:
             if experiment_id not in accessible:
-                raise MlflowException(
-                    f"No Experiment with id={experiment_id}", RESOURCE_DOES_NOT_EXIST
-                )
+                raise not_found(f"No Experiment with id={experiment_id}")
         now = get_current_time_millis()
         items = link_items(dataset_id, wanted, now)
         self.table.write([Put(item, condition=ABSENT) for item in items])
@@ -105,9 +102,7 @@ class DatasetExperiments:
         wanted = {experiment_key(str(one)): one for one in experiment_ids}
         for key, meta in self.table.get_many(wanted).items():
             if meta["workspace"] != self.context.workspace():
-                raise MlflowException(
-                    f"No Experiment with id={wanted[key]}", RESOURCE_DOES_NOT_EXIST
-                )
+                raise not_found(f"No Experiment with id={wanted[key]}")
 
     def _mark_updated(self, meta: Item, dataset_id: str, now: int) -> EvaluationDataset:
         try:

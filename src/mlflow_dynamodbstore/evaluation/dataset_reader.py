@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from mlflow.entities import EvaluationDataset
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 
 from mlflow_dynamodbstore.evaluation.dataset_items import (
     TaggedDataset,
@@ -17,6 +16,7 @@ from mlflow_dynamodbstore.evaluation.dataset_items import (
 )
 from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.table.values import Item
 
 NOT_FOUND = "Dataset '{}' not found."
@@ -71,4 +71,4 @@ class DatasetReader:
 
 def dataset_not_found(dataset_id: str, message: str = NOT_FOUND) -> MlflowException:
     """MLflow's error for a dataset that the active workspace does not have."""
-    return MlflowException(message.format(dataset_id), RESOURCE_DOES_NOT_EXIST)
+    return not_found(message.format(dataset_id))

@@ -13,7 +13,6 @@ from itertools import groupby
 from typing import Any
 
 from mlflow.entities import EvaluationDataset
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.search_utils import SearchEvaluationDatasetsUtils as Utils
 
@@ -28,6 +27,7 @@ from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import in_order, page, validate_max_results
@@ -123,18 +123,14 @@ def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:
 
 def _check(what: str, comparator: str, allowed: bool) -> None:
     if not allowed:
-        raise MlflowException.invalid_parameter_value(
-            f"Invalid comparator for {what}: {comparator}"
-        )
+        raise invalid(f"Invalid comparator for {what}: {comparator}")
 
 
 def _whole_number(key: str, value: Any) -> int:
     try:
         return int(str(value))
     except ValueError as error:
-        raise MlflowException.invalid_parameter_value(
-            f"Invalid value for numeric attribute '{key}': {str(value)!r}"
-        ) from error
+        raise invalid(f"Invalid value for numeric attribute '{key}': {str(value)!r}") from error
 
 
 def _ordering(order_by: Sequence[str] | None) -> Ordering:
@@ -142,6 +138,6 @@ def _ordering(order_by: Sequence[str] | None) -> Ordering:
     for order in order_by or ["created_time DESC"]:
         kind, name, ascending = Utils.parse_order_by_for_search_evaluation_datasets(order)
         if kind != ATTRIBUTE:
-            raise MlflowException.invalid_parameter_value(f"Invalid order_by entity: {kind}")
+            raise invalid(f"Invalid order_by entity: {kind}")
         sort_keys.append(SortKey(kind, name, ascending))
     return Ordering((*sort_keys, SortKey(ATTRIBUTE, "dataset_id", ascending=False)))

@@ -31,6 +31,7 @@ from mlflow_dynamodbstore.shared.experiment_items import LONG_TAGS, inline_tags
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -83,6 +84,7 @@ class EvaluationDatasets:
         }
         inside = inline_tags(meta)
         long = {key: value for key, value in (tags or {}).items() if key not in inside}
+        refuse_oversized([Put(meta)])
         # Tags and links first: nobody sees them before the dataset's own item exists.
         self.table.write(
             [

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Issue, IssueSeverity, IssueStatus
 from mlflow.entities.lifecycle_stage import LifecycleStage
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_ISSUES_DEFAULT_MAX_RESULTS
 from mlflow.utils.search_utils import SearchIssuesUtils
@@ -40,6 +38,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Comparison, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
@@ -74,6 +73,7 @@ class Issues:
         categories: list[str] | None = None,
         created_by: str | None = None,
     ) -> Issue:
+        parse_experiment_id(experiment_id)  # an empty one is not that of the default experiment
         meta = self.experiment_lookup.get(experiment_id, {LifecycleStage.ACTIVE})
         experiment_id = experiment_id_of(meta)
         if source_run_id is not None and self.run_lookup.find(source_run_id) is None:
@@ -162,7 +162,7 @@ class Issues:
             found = self.table.get_many([experiment, key])
             if key in found and self._is_accessible(found.get(experiment)):
                 return found[key]
-        raise MlflowException(f"Issue with ID '{issue_id}' not found", RESOURCE_DOES_NOT_EXIST)
+        raise not_found(f"Issue with ID '{issue_id}' not found")
 
     def _is_accessible(self, meta: Item | None) -> bool:
         return meta is not None and meta["workspace"] == self.context.workspace()

@@ -10,7 +10,6 @@ import json
 import uuid
 from typing import Any
 
-from mlflow.exceptions import MlflowException
 from mlflow.genai.judges.instructions_judge import EXPECTATIONS_FIELD, InstructionsJudge
 from mlflow.genai.scorers.base import Scorer
 from mlflow.genai.scorers.online.entities import OnlineScorer, OnlineScoringConfig
@@ -18,7 +17,6 @@ from mlflow.genai.scorers.scorer_utils import (
     extract_model_from_serialized_scorer,
     is_gateway_model,
 )
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.search_utils import SearchTraceUtils
 
 from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
@@ -40,6 +38,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import Item
 
@@ -120,32 +119,24 @@ class OnlineScoring:
             return  # deleted since: the write will be refused
         serialized = str(large_values.load(self.table, version, CONTENTS))
         if not is_gateway_model(extract_model_from_serialized_scorer(json.loads(serialized))):
-            raise MlflowException(
+            raise invalid(
                 f"Scorer '{scorer['name']}' does not use a gateway model. Automatic evaluation "
-                "is only supported for scorers that use gateway models.",
-                INVALID_PARAMETER_VALUE,
+                "is only supported for scorers that use gateway models."
             )
         if _needs_expectations(serialized):
-            raise MlflowException(
+            raise invalid(
                 f"Scorer '{scorer['name']}' requires expectations, but scorers with "
-                "expectations are not currently supported for automatic evaluation.",
-                INVALID_PARAMETER_VALUE,
+                "expectations are not currently supported for automatic evaluation."
             )
 
 
 def _check_config(sample_rate: Any, filter_string: Any) -> None:
     if not isinstance(sample_rate, (int, float)):
-        raise MlflowException.invalid_parameter_value(
-            f"sample_rate must be a number, got {type(sample_rate).__name__}"
-        )
+        raise invalid(f"sample_rate must be a number, got {type(sample_rate).__name__}")
     if not 0.0 <= sample_rate <= 1.0:
-        raise MlflowException.invalid_parameter_value(
-            f"sample_rate must be between 0.0 and 1.0, got {sample_rate}"
-        )
+        raise invalid(f"sample_rate must be between 0.0 and 1.0, got {sample_rate}")
     if filter_string and not isinstance(filter_string, str):
-        raise MlflowException.invalid_parameter_value(
-            f"filter_string must be a string, got {type(filter_string).__name__}"
-        )
+        raise invalid(f"filter_string must be a string, got {type(filter_string).__name__}")
     if filter_string:
         SearchTraceUtils.parse_search_filter_for_search_traces(filter_string)
 

@@ -24,19 +24,33 @@ from mlflow.genai.scorers.scorer_utils import (
 )
 
 from mlflow_dynamodbstore.mlflow_compat.scorers import serialized_scorer
+from mlflow_dynamodbstore.shared.plain_values import shown
 
 SCORER = GatewayResourceType.SCORER.value
 
 
+def scorer_data(serialized: str) -> dict[str, Any]:
+    """What a serialized scorer holds. Raises MLflow's error for what is none."""
+    try:
+        data = json.loads(serialized)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise MlflowException.invalid_parameter_value(
+            f"Invalid scorer {shown(serialized)}: it must be an object in JSON."
+        )
+    return data
+
+
 def endpoint_ref(serialized: str) -> str | None:
     """The id or name of the gateway endpoint that a serialized scorer uses, or None."""
-    model = extract_model_from_serialized_scorer(json.loads(serialized))
+    model = extract_model_from_serialized_scorer(scorer_data(serialized))
     return extract_endpoint_ref(str(model)) if is_gateway_model(model) else None
 
 
 def with_endpoint(serialized: str, ref: str | None) -> str:
     """A serialized scorer with another gateway endpoint, or without a model if there is none."""
-    data: dict[str, Any] = json.loads(serialized)
+    data = scorer_data(serialized)
     model = None if ref is None else build_gateway_model(ref)
     return json.dumps(update_model_in_serialized_scorer(data, model))
 

@@ -6,7 +6,6 @@ the scorer is one transaction that raises the count, on condition that it is as 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from mlflow.entities.scorer import ScorerVersion
@@ -16,7 +15,6 @@ from mlflow.genai.scorers.scorer_utils import (
     validate_scorer_model,
     validate_scorer_name,
 )
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
@@ -25,6 +23,7 @@ from mlflow_dynamodbstore.evaluation.scorer_endpoints import (
     SCORER,
     ScorerEndpoints,
     endpoint_ref,
+    scorer_data,
     with_endpoint,
 )
 from mlflow_dynamodbstore.evaluation.scorer_items import (
@@ -48,6 +47,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item
@@ -77,7 +77,7 @@ class Scorers:
     ) -> ScorerVersion:
         validate_scorer_name(name)
         place = self.place(experiment_id, name)
-        model = extract_model_from_serialized_scorer(json.loads(serialized_scorer))
+        model = extract_model_from_serialized_scorer(scorer_data(serialized_scorer))
         validate_scorer_model(model)
         endpoint_id = None
         if (endpoint := endpoint_ref(serialized_scorer)) is not None:
@@ -176,14 +176,9 @@ class Scorers:
         scorers = self.find_by_ids([scorer_id])
         item = self.table.get(version_key(scorers[0], version)) if scorers else None
         if not scorers or (item is None and version is None):
-            raise MlflowException(
-                f"Scorer with ID '{scorer_id}' not found.", RESOURCE_DOES_NOT_EXIST
-            )
+            raise not_found(f"Scorer with ID '{scorer_id}' not found.")
         if item is None:
-            raise MlflowException(
-                f"Scorer with ID '{scorer_id}' and version {version} not found.",
-                RESOURCE_DOES_NOT_EXIST,
-            )
+            raise not_found(f"Scorer with ID '{scorer_id}' and version {version} not found.")
         return self._to_entity(scorers[0], item)
 
     # --- reading --------------------------------------------------------------------------------
@@ -291,7 +286,6 @@ class Scorers:
 
 def _not_found(experiment_id: str | int, name: str, version: int | None = None) -> MlflowException:
     of_version = "" if version is None else f" and version {version}"
-    return MlflowException(
-        f"Scorer with name '{name}'{of_version} not found for experiment {experiment_id}.",
-        RESOURCE_DOES_NOT_EXIST,
+    return not_found(
+        f"Scorer with name '{name}'{of_version} not found for experiment {experiment_id}."
     )

@@ -5,16 +5,15 @@ from __future__ import annotations
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import GatewayEndpointBinding
 from mlflow.entities.gateway_endpoint import GatewayResourceType
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.endpoint_records import ENTITY
-from mlflow_dynamodbstore.gateway.items import REVISION, already_exists, new_item, not_found
+from mlflow_dynamodbstore.gateway.items import REVISION, new_item, no_such
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
@@ -42,7 +41,7 @@ class Bindings:
             self._write(item, condition=ABSENT)
         except TransactionCancelled as cancelled:
             if cancelled.refused(0):
-                raise not_found(ENTITY, endpoint_id=endpoint_id) from cancelled
+                raise no_such(ENTITY, endpoint_id=endpoint_id) from cancelled
             if not cancelled.any_refused:
                 raise
             raise already_exists(
@@ -58,7 +57,7 @@ class Bindings:
         try:
             self.table.delete(key, condition=PRESENT)
         except ConditionFailed as refused:
-            raise not_found(
+            raise no_such(
                 "GatewayEndpointBinding",
                 endpoint_id=endpoint_id,
                 resource_type=resource_type,
@@ -162,7 +161,4 @@ def _type_of(resource_type: str) -> GatewayResourceType:
         return GatewayResourceType(resource_type)
     except ValueError as error:
         known = ", ".join(f"'{one.value}'" for one in GatewayResourceType)
-        raise MlflowException(
-            f"Invalid resource type '{resource_type}'. Valid types: {known}.",
-            INVALID_PARAMETER_VALUE,
-        ) from error
+        raise invalid(f"Invalid resource type '{resource_type}'. Valid types: {known}.") from error

@@ -13,14 +13,12 @@ from mlflow.entities.gateway_budget_policy import (
     BudgetUnit,
     GatewayBudgetPolicy,
 )
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import endpoint_records
-from mlflow_dynamodbstore.gateway.items import new_item, not_found
+from mlflow_dynamodbstore.gateway.items import new_item, no_such
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -28,6 +26,7 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Check, Patch, Put, Write
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
@@ -69,11 +68,12 @@ class Budgets:
             "target": _target(scope, target_value),
             "action": _value(budget_action),
         }
+        policy = _to_policy(item)  # first, so that what MLflow refuses is not written
         if scope == OF_ENDPOINT:
             self._write_if_target_exists(Put(item), item["target"])
         else:
             self.table.put(item)
-        return _to_policy(item)
+        return policy
 
     def get_budget_policy(self, budget_policy_id: str) -> GatewayBudgetPolicy:
         return _to_policy(self._get_item(budget_policy_id))
@@ -109,7 +109,7 @@ class Budgets:
         try:
             self.table.delete(self._key(budget_policy_id), condition=PRESENT)
         except ConditionFailed as refused:
-            raise not_found(ENTITY, budget_policy_id=budget_policy_id) from refused
+            raise no_such(ENTITY, budget_policy_id=budget_policy_id) from refused
 
     def list_budget_policies(
         self, max_results: int = SEARCH_MAX_RESULTS_DEFAULT, page_token: str | None = None
@@ -126,7 +126,7 @@ class Budgets:
     def _get_item(self, policy_id: str) -> Item:
         item = self.table.get(self._key(policy_id))
         if item is None:
-            raise not_found(ENTITY, budget_policy_id=policy_id)
+            raise no_such(ENTITY, budget_policy_id=policy_id)
         return item
 
     def _update(
@@ -161,7 +161,7 @@ class Budgets:
         except TransactionCancelled as cancelled:
             if not cancelled.refused(0):
                 raise
-            raise not_found(endpoint_records.ENTITY, endpoint_id=endpoint_id) from cancelled
+            raise no_such(endpoint_records.ENTITY, endpoint_id=endpoint_id) from cancelled
 
 
 def _to_policy(item: Item) -> GatewayBudgetPolicy:
@@ -189,9 +189,7 @@ def _target(scope: str | None, target: str | None) -> str | None:
     if scope not in TARGETED:
         return None
     if not target:
-        raise MlflowException(
-            f"target_value is required when target_scope is {scope}.", INVALID_PARAMETER_VALUE
-        )
+        raise invalid(f"target_value is required when target_scope is {scope}.")
     return target
 
 

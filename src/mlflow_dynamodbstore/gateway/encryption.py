@@ -17,11 +17,13 @@ from mlflow.utils.crypto import (
     KEKManager,
 )
 
+from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.mlflow_compat.crypto import (
     decrypt_secret,
     encrypt_secret,
     mask_secret_value,
 )
+from mlflow_dynamodbstore.shared.encryption_keys import SecretKind
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -66,3 +68,13 @@ def key_manager() -> KEKManager:
 def _key_manager_of(passphrase: str, version: int) -> KEKManager:
     """Kept, because deriving a key takes a large part of a second, on purpose."""
     return KEKManager(passphrase=passphrase or None, kek_version=version)
+
+
+GATEWAY = SecretKind(
+    "gateway",
+    CRYPTO_KEK_PASSPHRASE_ENV_VAR,
+    lambda: bytes(key_manager().get_kek()),
+    gateway_keys.SECRETS,
+    "encrypted_value",
+)
+"""The key that secrets of the AI gateway are encrypted with."""

@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.encryption import decrypted_value
 from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
 from mlflow_dynamodbstore.gateway.endpoint_records import EndpointRecord, fallback_of, routing_of
-from mlflow_dynamodbstore.gateway.items import not_found
+from mlflow_dynamodbstore.gateway.items import no_such
 from mlflow_dynamodbstore.gateway.secrets import auth_config_of
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.context import Context
@@ -86,7 +86,7 @@ def _model(record: EndpointRecord, mapping: Item, definition: Item) -> GatewayMo
     key = Key(definition["PK"], gateway_keys.secret_key(secret_id).sk)
     secret = record.found.get(key)
     if secret is None:
-        raise not_found(secrets.ENTITY, secret_id=secret_id)
+        raise no_such(secrets.ENTITY, secret_id=secret_id)
     return GatewayModelConfig(
         model_definition_id=definition["definition_id"],
         provider=definition["provider"],

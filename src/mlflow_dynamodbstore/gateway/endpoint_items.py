@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
-
 from mlflow_dynamodbstore.gateway.endpoint_records import (
     ENTITY,
     MAPPINGS,
     EndpointRecord,
     endpoint_references,
 )
-from mlflow_dynamodbstore.gateway.items import REVISION, USES, GatewayItems, not_found, unchanged
+from mlflow_dynamodbstore.gateway.items import REVISION, USES, GatewayItems, no_such, unchanged
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Patch, Query, TransactWrite
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -44,7 +42,7 @@ class EndpointItems:
         """An endpoint's own item alone."""
         item = self.table.get(self.key(endpoint_id))
         if item is None:
-            raise not_found(ENTITY, endpoint_id=endpoint_id)
+            raise no_such(ENTITY, endpoint_id=endpoint_id)
         return item
 
     def get_record(
@@ -65,7 +63,7 @@ class EndpointItems:
         found = self.gateway_items.follow(start, references)
         item = next((item for item in found.values() if MAPPINGS in item), None)
         if item is None:
-            raise not_found(ENTITY, **named)
+            raise no_such(ENTITY, **named)
         return EndpointRecord(item, found)
 
     def list_records(self) -> list[EndpointRecord]:
@@ -107,8 +105,7 @@ class EndpointItems:
 def check_room_for_definitions(definitions: Iterable[str]) -> None:
     """Refuse more model definitions than a transaction can change."""
     if len(list(definitions)) > MAX_DEFINITIONS:
-        raise MlflowException(
+        raise invalid(
             f"An endpoint can have at most {MAX_DEFINITIONS} different model definitions, and one "
-            "update can change at most as many.",
-            INVALID_PARAMETER_VALUE,
+            "update can change at most as many."
         )

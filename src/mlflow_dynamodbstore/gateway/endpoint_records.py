@@ -21,12 +21,13 @@ from mlflow.entities import (
 )
 from mlflow.entities.gateway_endpoint import FallbackStrategy, GatewayModelLinkageType
 
-from mlflow_dynamodbstore.gateway.items import References, already_exists
+from mlflow_dynamodbstore.gateway.items import References
 from mlflow_dynamodbstore.gateway.model_definitions import to_definition
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.shared.refusals import already_exists
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ENTITY = "GatewayEndpoint"

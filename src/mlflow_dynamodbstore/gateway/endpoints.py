@@ -15,7 +15,6 @@ from mlflow.entities import (
 )
 from mlflow.entities.gateway_endpoint import GatewayModelLinkageType
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import (
     MLFLOW_EXPERIMENT_IS_GATEWAY,
     MLFLOW_EXPERIMENT_SOURCE_ID,
@@ -39,20 +38,21 @@ from mlflow_dynamodbstore.gateway.endpoint_records import (
 )
 from mlflow_dynamodbstore.gateway.items import (
     REVISION,
-    already_exists,
     check_one_of,
     new_guard,
     new_item,
-    not_found,
+    no_such,
     unchanged,
     update_existing,
 )
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid, not_found
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Put, TransactWrite
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -87,9 +87,7 @@ class Endpoints:
         usage_tracking: bool = True,
     ) -> GatewayEndpoint:
         if not model_configs:
-            raise MlflowException(
-                "Endpoint must have at least one model configuration", INVALID_PARAMETER_VALUE
-            )
+            raise invalid("Endpoint must have at least one model configuration")
         workspace = self.context.workspace()
         endpoint_id = f"e-{ids.new_id()}"
         mappings = new_mappings(endpoint_id, model_configs, created_by, get_current_time_millis())
@@ -112,9 +110,7 @@ class Endpoints:
         def attempt() -> GatewayEndpoint:
             seen = self._read_definitions(mappings, [guard])
             if missing := _missing(mappings, seen, workspace):
-                raise MlflowException(
-                    f"Model definitions not found: {', '.join(missing)}", RESOURCE_DOES_NOT_EXIST
-                )
+                raise not_found(f"Model definitions not found: {', '.join(missing)}")
             if guard in seen:
                 raise _name_taken(name)
             experiment = self._trace_experiment(experiment_id, usage_tracking, name, endpoint_id)
@@ -176,7 +172,7 @@ class Endpoints:
                 own[MAPPINGS] = new_mappings(endpoint_id, model_configs, updated_by, now)
                 seen |= self._read_definitions(own[MAPPINGS])
                 if missing := _missing(own[MAPPINGS], seen, self.context.workspace()):
-                    raise not_found(model_definitions.ENTITY, model_definition_id=missing[0])
+                    raise no_such(model_definitions.ENTITY, model_definition_id=missing[0])
                 together += self.endpoint_items.count_uses(
                     uses_of(before.mappings), uses_of(own[MAPPINGS])
                 )
@@ -217,7 +213,7 @@ class Endpoints:
     # --- helpers --------------------------------------------------------------------------------
 
     def _update_tags(self, endpoint_id: str, update: Update) -> None:
-        missing = not_found(ENTITY, endpoint_id=endpoint_id)
+        missing = no_such(ENTITY, endpoint_id=endpoint_id)
         update_existing(self.table, self.endpoint_items.key(endpoint_id), update, missing)
 
     def _read_definitions(
@@ -245,6 +241,7 @@ class Endpoints:
     ) -> str | None:
         """The id of the experiment for an endpoint's traces; creates it when none is given."""
         if given is not None:
+            parse_experiment_id(given)  # an empty one is not that of the default experiment
             experiment = self.experiment_lookup.get(given)
             return str(experiment_keys.experiment_id_of(str(experiment["PK"])))
         if not needed:

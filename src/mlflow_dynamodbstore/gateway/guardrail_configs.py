@@ -17,11 +17,12 @@ from mlflow_dynamodbstore.gateway import guardrails
 from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
 from mlflow_dynamodbstore.gateway.endpoint_records import GUARDRAILS
 from mlflow_dynamodbstore.gateway.guardrails import Guardrails, action_endpoint, to_guardrail
-from mlflow_dynamodbstore.gateway.items import GatewayItems, already_exists, is_at, not_found
+from mlflow_dynamodbstore.gateway.items import GatewayItems, is_at, no_such
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.refusals import already_exists
 from mlflow_dynamodbstore.table.contract import Check, TransactWrite
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -59,14 +60,14 @@ class GuardrailConfigs:
 
         def added(found: dict[Key, Item], entries: list[Item]) -> list[Item]:
             if self.guardrails.key(guardrail_id) not in found:
-                raise not_found(guardrails.ENTITY, guardrail_id=guardrail_id)
+                raise no_such(guardrails.ENTITY, guardrail_id=guardrail_id)
             if _has(entries, guardrail_id):
                 raise already_exists(
                     f"Guardrail '{guardrail_id}' is already added to endpoint '{endpoint_id}'"
                 )
             return [*entries, entry]
 
-        missing = not_found(ENDPOINT, endpoint_id=endpoint_id)
+        missing = no_such(ENDPOINT, endpoint_id=endpoint_id)
         return self._change(endpoint_id, guardrail_id, added, missing)
 
     def update_endpoint_guardrail_config(
@@ -98,7 +99,7 @@ class GuardrailConfigs:
         found = self._read_endpoint(endpoint_id)
         endpoint = found.get(self.endpoint_items.key(endpoint_id))
         if endpoint is None:
-            raise not_found(ENDPOINT, endpoint_id=endpoint_id)
+            raise no_such(ENDPOINT, endpoint_id=endpoint_id)
         entries = sorted(self._existing(found, endpoint[GUARDRAILS]), key=_execution_order)
         return [self._to_config(endpoint, entry, found) for entry in entries]
 
@@ -169,4 +170,4 @@ def _execution_order(entry: Item) -> tuple[float, str]:
 
 
 def _config_not_found(endpoint_id: str, guardrail_id: str) -> MlflowException:
-    return not_found("GuardrailConfig", endpoint_id=endpoint_id, guardrail_id=guardrail_id)
+    return no_such("GuardrailConfig", endpoint_id=endpoint_id, guardrail_id=guardrail_id)

@@ -14,13 +14,11 @@ from mlflow.entities.gateway_guardrail import (
     GuardrailStage,
 )
 from mlflow.entities.scorer import ScorerVersion
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 
 from mlflow_dynamodbstore.gateway import endpoint_records
-from mlflow_dynamodbstore.gateway.items import new_item, not_found
+from mlflow_dynamodbstore.gateway.items import new_item, no_such
 from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
@@ -29,6 +27,7 @@ from mlflow_dynamodbstore.mlflow_compat.scorers import serialized_scorer
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Check, Put, TransactWrite
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -79,13 +78,13 @@ class Guardrails:
         except TransactionCancelled as cancelled:
             if not cancelled.any_refused:
                 raise
-            raise not_found(endpoint_records.ENTITY, endpoint_id=action_endpoint_id) from cancelled
+            raise no_such(endpoint_records.ENTITY, endpoint_id=action_endpoint_id) from cancelled
         return self._to_guardrails([item])[0]
 
     def get_gateway_guardrail(self, guardrail_id: str) -> GatewayGuardrail:
         item = self.table.get(self.key(guardrail_id))
         if item is None:
-            raise not_found(ENTITY, guardrail_id=guardrail_id)
+            raise no_such(ENTITY, guardrail_id=guardrail_id)
         return self._to_guardrails([item])[0]
 
     def delete_gateway_guardrail(self, guardrail_id: str) -> None:
@@ -93,7 +92,7 @@ class Guardrails:
         try:
             self.table.delete(self.key(guardrail_id), condition=PRESENT)
         except ConditionFailed as refused:
-            raise not_found(ENTITY, guardrail_id=guardrail_id) from refused
+            raise no_such(ENTITY, guardrail_id=guardrail_id) from refused
 
     def list_gateway_guardrails(
         self, max_results: int = SEARCH_MAX_RESULTS_DEFAULT, page_token: str | None = None
@@ -169,8 +168,7 @@ def _check_is_not_code(scorer: ScorerVersion) -> None:
 
     is_code = getattr(base, "_serialized_scorer_is_custom_code", None)
     if is_code is not None and is_code(serialized_scorer(scorer)):
-        raise MlflowException(
+        raise invalid(
             "Gateway guardrails do not support custom scorers defined with the @scorer "
-            "decorator. Use a built-in scorer or a judge created with make_judge.",
-            INVALID_PARAMETER_VALUE,
+            "decorator. Use a built-in scorer or a judge created with make_judge."
         )

@@ -16,16 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import (
-    INVALID_PARAMETER_VALUE,
-    RESOURCE_ALREADY_EXISTS,
-    RESOURCE_DOES_NOT_EXIST,
-)
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
@@ -124,17 +120,10 @@ def update_time(before: Item) -> int:
 def check_one_of(**given: object) -> None:
     """Refuse a call that names an entity in two ways, or in none."""
     if sum(value is not None for value in given.values()) != 1:
-        raise MlflowException(
-            f"Exactly one of {' or '.join(given)} must be provided", INVALID_PARAMETER_VALUE
-        )
+        raise invalid(f"Exactly one of {' or '.join(given)} must be provided")
 
 
-def not_found(entity: str, **named: object) -> MlflowException:
+def no_such(entity: str, **named: object) -> MlflowException:
     """The error for an entity that the active workspace does not have."""
     how = ", ".join(f"{name}='{value}'" for name, value in named.items())
-    return MlflowException(f"{entity} not found ({how})", RESOURCE_DOES_NOT_EXIST)
-
-
-def already_exists(message: str) -> MlflowException:
-    """The error for an entity that exists already."""
-    return MlflowException(message, RESOURCE_ALREADY_EXISTS)
+    return not_found(f"{entity} not found ({how})")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities import GatewayModelDefinition
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_STATE
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import secrets
@@ -14,11 +13,10 @@ from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     USES,
     GatewayItems,
-    already_exists,
     check_one_of,
     new_guard,
     new_item,
-    not_found,
+    no_such,
     update_existing,
 )
 from mlflow_dynamodbstore.keys import access as access_keys
@@ -27,6 +25,7 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid_state
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -93,7 +92,7 @@ class ModelDefinitions:
             lambda guard: gateway_keys.model_definition_key(guard["definition_id"], workspace),
         )
         if item is None:
-            raise not_found(ENTITY, name=name)
+            raise no_such(ENTITY, name=name)
         return to_definition(item)
 
     def list_gateway_model_definitions(
@@ -141,7 +140,7 @@ class ModelDefinitions:
     def _get_item(self, definition_id: str) -> Item:
         item = self.table.get(self._key(definition_id))
         if item is None:
-            raise not_found(ENTITY, model_definition_id=definition_id)
+            raise no_such(ENTITY, model_definition_id=definition_id)
         return item
 
     def _update(
@@ -149,7 +148,7 @@ class ModelDefinitions:
     ) -> Item:
         workspace = self.context.workspace()
         key = self._key(definition_id)
-        missing = not_found(ENTITY, model_definition_id=definition_id)
+        missing = no_such(ENTITY, model_definition_id=definition_id)
         changes: Item = {**given, "updated_at": get_current_time_millis()}
         if name is None and secret_id is None:
             return update_existing(self.table, key, Update(set=changes), missing)
@@ -176,10 +175,9 @@ class ModelDefinitions:
     def _delete(self, definition_id: str) -> None:
         item = self._get_item(definition_id)
         if item[USES]:
-            raise MlflowException(
+            raise invalid_state(
                 "Cannot delete model definition that is currently in use by endpoints. "
-                "Detach it from all endpoints first.",
-                INVALID_STATE,
+                "Detach it from all endpoints first."
             )
         guard = gateway_keys.model_definition_name_guard(item["name"], self.context.workspace())
         unused = Attr(USES).eq(0) & _still_named(item)
@@ -208,7 +206,7 @@ def to_definition(item: Item) -> GatewayModelDefinition:
 def _reference(secret_id: str, secret: Item | None) -> Item:
     """The attributes of a definition that refer to its secret, whose name never changes."""
     if secret is None:
-        raise not_found(secrets.ENTITY, secret_id=secret_id)
+        raise no_such(secrets.ENTITY, secret_id=secret_id)
     return {"secret_id": secret_id, "secret_name": secret["name"]}
 
 

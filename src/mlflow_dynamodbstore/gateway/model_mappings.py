@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from mlflow.entities import GatewayEndpointModelConfig, GatewayEndpointModelMapping
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.gateway import model_definitions
@@ -17,10 +15,11 @@ from mlflow_dynamodbstore.gateway.endpoint_records import (
     new_mappings,
     uses_of,
 )
-from mlflow_dynamodbstore.gateway.items import not_found
+from mlflow_dynamodbstore.gateway.items import no_such
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.table.values import Item
 
 
@@ -68,9 +67,9 @@ class ModelMappings:
         definition = gateway_keys.model_definition_key(definition_id, self.context.workspace())
         seen = self.table.get_many([key, definition])
         if key not in seen:
-            raise not_found(ENTITY, endpoint_id=endpoint_id)
+            raise no_such(ENTITY, endpoint_id=endpoint_id)
         if definition not in seen:
-            raise not_found(model_definitions.ENTITY, model_definition_id=definition_id)
+            raise no_such(model_definitions.ENTITY, model_definition_id=definition_id)
         before, now = seen[key], get_current_time_millis()
         mappings = new_mappings(endpoint_id, [config], by, now, existing=before[MAPPINGS])
         check_room_for_definitions(uses_of(mappings))
@@ -90,10 +89,9 @@ class ModelMappings:
         ]
         if not matching:
             of_type = f" with linkage type '{linkage_type}'" if linkage_type else ""
-            raise MlflowException(
+            raise not_found(
                 f"Model definition '{definition_id}' is not attached to endpoint "
-                f"'{endpoint_id}'{of_type}",
-                RESOURCE_DOES_NOT_EXIST,
+                f"'{endpoint_id}'{of_type}"
             )
         kept = [mapping for mapping in before[MAPPINGS] if mapping is not matching[0]]
         self._change_mappings(before, {MAPPINGS: kept})

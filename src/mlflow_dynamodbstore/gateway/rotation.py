@@ -13,8 +13,7 @@ from dataclasses import replace
 from boto3.dynamodb.conditions import Attr
 from mlflow.utils.crypto import KEKManager, rotate_secret_encryption
 
-from mlflow_dynamodbstore.gateway.encryption import key_manager
-from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
+from mlflow_dynamodbstore.gateway.encryption import GATEWAY, key_manager
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces

@@ -10,26 +10,25 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.entities import GatewaySecretInfo
 
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
-from mlflow_dynamodbstore.gateway.encryption import decrypted_value, encrypted_attributes
+from mlflow_dynamodbstore.gateway.encryption import GATEWAY, decrypted_value, encrypted_attributes
 from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     GatewayItems,
-    already_exists,
     check_one_of,
     new_guard,
     new_item,
-    not_found,
+    no_such,
     unchanged,
     update_existing,
     update_time,
 )
-from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import remember_key
 from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.refusals import already_exists
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
@@ -98,7 +97,7 @@ class Secrets:
             guard, lambda item: gateway_keys.secret_key(item["secret_id"], workspace)
         )
         if secret is None:
-            raise not_found(ENTITY, secret_name=secret_name)
+            raise no_such(ENTITY, secret_name=secret_name)
         return _to_secret_info(secret)
 
     def update_gateway_secret(
@@ -119,7 +118,7 @@ class Secrets:
             self.table,
             self.table.schema.key_of(before),
             Update(set={**changes, "updated_at": update_time(before)}),
-            not_found(ENTITY, secret_id=secret_id),
+            no_such(ENTITY, secret_id=secret_id),
         )
         self.endpoint_config_cache.invalidate()
         return _to_secret_info(item)
@@ -144,7 +143,7 @@ class Secrets:
         key = gateway_keys.secret_key(secret_id, self.context.workspace())
         item = self.table.get(key)
         if item is None:
-            raise not_found(ENTITY, secret_id=secret_id)
+            raise no_such(ENTITY, secret_id=secret_id)
         return item
 
     def _delete(self, secret_id: str) -> None:

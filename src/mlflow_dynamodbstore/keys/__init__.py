@@ -7,6 +7,6 @@ function that ends in ``_of`` is an inverse; it gives None for text that was cut
 the item holds the whole text in an attribute.
 
 Each family of keys has a module, imported as ``run_keys``, ``trace_keys`` and so on. User text is
-escaped (:mod:`~mlflow_dynamodbstore.keys.encoding`) before it enters a key. All patterns are listed
-in :mod:`~mlflow_dynamodbstore.keys.patterns` and described in ``docs/schema.md``.
+escaped (:mod:`~mlflow_dynamodbstore.keys.encoding`) before it enters a key. All patterns are
+described in ``docs/schema.md``.
 """

@@ -56,14 +56,9 @@ def workspace_key(workspace: str) -> Key:
     return Key(workspace_pk(workspace), WORKSPACE_META)
 
 
-def workspace_entry(workspace: str) -> str:
-    """A workspace in the list of :data:`WORKSPACES`."""
-    return join("WS", bounded(workspace, LONE_NAME))
-
-
 def workspace_entry_key(workspace: str) -> Key:
-    """The whole key of a workspace's entry in the list."""
-    return Key(CONFIG_PK, workspace_entry(workspace))
+    """A workspace in the list of :data:`WORKSPACES`."""
+    return Key(CONFIG_PK, join("WS", bounded(workspace, LONE_NAME)))
 
 
 def workspace_entry_of(sk: str) -> str | None:
@@ -109,11 +104,6 @@ def user_pk(username: str) -> str:
     return join("USER", bounded(username, PARTITION_NAME))
 
 
-def username_of(pk: str) -> str | None:
-    """The user whose partition this is."""
-    return key_text(pieces_of(pk, "USER")[0])
-
-
 def user_key(username: str) -> Key:
     """A user's own item."""
     return Key(user_pk(username), USER_META)
@@ -127,11 +117,6 @@ def user_failures_key(username: str) -> Key:
 def user_experiment_permission(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> str:
     """A user's permission for an experiment."""
     return in_workspace("U#PERM", workspace, bounded(experiment_id, ID))
-
-
-def user_experiment_permission_of(sk: str) -> str | None:
-    """The experiment that a permission is for."""
-    return key_text(pieces_of(sk, "U", "PERM")[-1])
 
 
 def user_model_permission(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
@@ -159,24 +144,14 @@ def settings_starting(text: str) -> Range:
     return starting_text("CFG", text, KEY)
 
 
-def key_check(kind: str) -> str:
-    """The digest of the key that encrypts secrets of a kind, to check a process's key against."""
-    return join("KEY", bounded(kind, KEY))
-
-
 def key_check_key(kind: str) -> Key:
-    """The whole key of the digest of an encryption key."""
-    return Key(CONFIG_PK, key_check(kind))
-
-
-def sequence(name: str) -> str:
-    """A counter that numbers such as experiment ids are drawn from."""
-    return join("SEQ", bounded(name, KEY))
+    """The digest of the key that encrypts secrets of a kind, to check a process's key against."""
+    return Key(CONFIG_PK, join("KEY", bounded(kind, KEY)))
 
 
 def sequence_key(name: str) -> Key:
-    """The whole key of a counter."""
-    return Key(CONFIG_PK, sequence(name))
+    """A counter that numbers such as experiment ids are drawn from."""
+    return Key(CONFIG_PK, join("SEQ", bounded(name, KEY)))
 
 
 def fill_state_key() -> Key:

@@ -42,6 +42,10 @@ _LAST_MS = (
 _VERSION_DIGITS = 10
 
 
+class NotEncodable(ValueError):
+    """A number that a key cannot hold."""
+
+
 # --- text ---------------------------------------------------------------------------------------
 
 
@@ -117,7 +121,7 @@ def _head(segment_text: str, size: int) -> str:
 def ordered_int(number: int) -> str:
     """A 64-bit whole number as 16 hex digits that sort as the numbers do."""
     if not -_INT64 <= number < _INT64:
-        raise ValueError(f"not a 64-bit whole number: {number}")
+        raise NotEncodable(f"not a 64-bit whole number: {number}")
     return f"{number + _INT64:016x}"
 
 
@@ -129,7 +133,7 @@ def int_of(text: str) -> int:
 def ordered_version(number: int) -> str:
     """A version number as ten digits."""
     if not 0 <= number < 10**_VERSION_DIGITS:
-        raise ValueError(f"not a version number: {number}")
+        raise NotEncodable(f"not a version number: {number}")
     return f"{number:0{_VERSION_DIGITS}d}"
 
 

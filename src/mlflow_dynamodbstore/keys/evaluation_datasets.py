@@ -22,7 +22,6 @@ from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
 from mlflow_dynamodbstore.keys.section_types import (
     ItemDescription,
     KeySection,
-    Pattern,
     described,
     id_without_prefix,
 )
@@ -158,33 +157,7 @@ def _dataset_link(pk: str, words: list[str], _item: Item) -> ItemDescription:
     )
 
 
-_DATASET = "d-0197c9b7"
-
 SECTION = KeySection(
-    patterns=(
-        Pattern(
-            "PK", "EVALDS#<dataset_id>", "Evaluation dataset partition", dataset_pk, (_DATASET,)
-        ),
-        Pattern("SK", "V#META", "Evaluation dataset", lambda: DATASET_META),
-        Pattern("SK", "V#SCHEMA", "Schema of an evaluation dataset", lambda: DATASET_SCHEMA),
-        Pattern("SK", "V#TAG#<key>", "Evaluation dataset tag", dataset_tag, ("team",)),
-        Pattern(
-            "SK",
-            "V#EXP#<experiment_id>",
-            "Experiment of an evaluation dataset",
-            dataset_experiment,
-            ("7",),
-        ),
-        Pattern("SK", "V#HASH#<input_hash>", "Inputs of a record", dataset_input, ("9f2c",)),
-        Pattern("SK", "V#REC#<record_id>", "Record", dataset_record, ("dr-0197c9b7",)),
-        Pattern(
-            "SK",
-            "EVALDS#<dataset_id>",
-            "Entry of an evaluation dataset",
-            dataset_entry,
-            (_DATASET,),
-        ),
-    ),
     partitions={"EVALDS": _in_dataset},
     in_experiment={"EVALDS": _dataset_link},
     in_workspace={"EVALDS": _dataset_entry},

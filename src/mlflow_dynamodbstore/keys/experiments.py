@@ -51,6 +51,11 @@ def experiment_name_rev() -> str:
     return "E#NAME_REV"
 
 
+def experiment_texts() -> str:
+    """When full-text entries of the experiment's runs were last written."""
+    return "E#TEXTS"
+
+
 def experiment_resealed() -> str:
     """The sort key of the mark that a run of an experiment was sealed again."""
     return "E#RESEALED"
@@ -69,11 +74,6 @@ def experiment_tag_key(sk: str) -> str | None:
 def dataset(dataset_hash: str) -> str:
     """A dataset, identified by a hash of its name and digest."""
     return join("D", bounded(dataset_hash, ID))
-
-
-def dataset_hash_of(sk: str) -> str | None:
-    """The hash that identifies a dataset."""
-    return key_text(pieces_of(sk, "D")[0])
 
 
 def dataset_context(dataset_hash: str, context: str | None = None) -> str:
@@ -97,6 +97,10 @@ def dataset_link(run_id: str, name: str, digest: str | None = None) -> str:
 def dataset_links(run_id: str) -> Range:
     """All links of one run."""
     return children(join("DLINK", bounded(run_id, ID)))
+
+
+DATASET_LINKS = children("DLINK")
+"""The links of all runs of an experiment."""
 
 
 def dataset_link_run(sk: str) -> str | None:

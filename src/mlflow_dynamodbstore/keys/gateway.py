@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.keys.base import (
 )
 from mlflow_dynamodbstore.keys.encoding import bounded
 from mlflow_dynamodbstore.keys.experiments import experiment_key
-from mlflow_dynamodbstore.keys.section_types import Describer, ItemDescription, KeySection, Pattern
+from mlflow_dynamodbstore.keys.section_types import Describer, ItemDescription, KeySection
 from mlflow_dynamodbstore.table.values import Item, Key
 
 SECRETS = children("GWSECRET")
@@ -121,49 +121,7 @@ def _traced_experiment(_pk: str, _words: list[str], item: Item) -> ItemDescripti
     return ItemDescription("Experiment of gateway calls", (owner,))
 
 
-_ID = "0197c9b7"
-
 SECTION = KeySection(
-    patterns=(
-        Pattern("SK", "GWSECRET#<secret_id>", "Gateway secret", secret_key, (f"s-{_ID}",)),
-        Pattern("SK", "GWSECRETNAME#<name>", "Gateway secret name", secret_name_guard, ("openai",)),
-        Pattern(
-            "SK",
-            "GWMODEL#<model_definition_id>",
-            "Gateway model definition",
-            model_definition_key,
-            (f"d-{_ID}",),
-        ),
-        Pattern(
-            "SK",
-            "GWMODELNAME#<name>",
-            "Gateway model definition name",
-            model_definition_name_guard,
-            ("gpt",),
-        ),
-        Pattern("SK", "GWENDPOINT#<endpoint_id>", "Gateway endpoint", endpoint_key, (f"e-{_ID}",)),
-        Pattern(
-            "SK", "GWENDPOINTNAME#<name>", "Gateway endpoint name", endpoint_name_guard, ("chat",)
-        ),
-        Pattern(
-            "SK",
-            "GWBIND#<resource_type>#<resource_id>#<endpoint_id>",
-            "Gateway endpoint binding",
-            binding_key,
-            ("scorer", "5d1c", f"e-{_ID}"),
-        ),
-        Pattern("SK", "GWBUDGET#<policy_id>", "Gateway budget policy", budget_key, (f"bp-{_ID}",)),
-        Pattern(
-            "SK", "GWGUARDRAIL#<guardrail_id>", "Gateway guardrail", guardrail_key, (f"gr-{_ID}",)
-        ),
-        Pattern(
-            "SK",
-            "GWTRACED#<experiment_id>",
-            "Experiment of gateway calls",
-            traced_experiment_key,
-            ("7",),
-        ),
-    ),
     in_workspace={
         "GWSECRET": _independent("Gateway secret"),
         "GWSECRETNAME": _owned("Gateway secret name", "GWSECRET", "secret_id"),

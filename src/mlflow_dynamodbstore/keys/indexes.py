@@ -10,6 +10,8 @@ the table itself (see :mod:`mlflow_dynamodbstore.keys.access` for names).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mlflow_dynamodbstore.keys.base import (
     DEFAULT_WORKSPACE,
     ID,
@@ -24,7 +26,9 @@ from mlflow_dynamodbstore.keys.base import (
     children,
     in_workspace,
     join,
+    key_text,
     pieces_of,
+    starting,
     starting_text,
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, certain_prefix, ordered_float, ordered_time
@@ -47,7 +51,7 @@ def gsi1_run(run_id: str, experiment_id: str) -> Attributes:
 
 def gsi1_trace(trace_id: str, experiment_id: str) -> Attributes:
     """From a trace's id to its experiment."""
-    return {"gsi1pk": trace_locator(trace_id), "gsi1sk": _experiment(experiment_id)}
+    return {"gsi1pk": join("TRACE", bounded(trace_id, ID)), "gsi1sk": _experiment(experiment_id)}
 
 
 def gsi1_logged_model(model_id: str, experiment_id: str) -> Attributes:
@@ -55,14 +59,22 @@ def gsi1_logged_model(model_id: str, experiment_id: str) -> Attributes:
     return {"gsi1pk": logged_model_locator(model_id), "gsi1sk": _experiment(experiment_id)}
 
 
+def gsi1_client_request(client_request_id: str, trace_id: str) -> Attributes:
+    """From a client's id of a request to the trace of the request."""
+    return {
+        "gsi1pk": client_request(client_request_id),
+        "gsi1sk": join("TRACE", bounded(trace_id, ID)),
+    }
+
+
+def gsi1_dataset(digest: str, run_id: str) -> Attributes:
+    """From a dataset's digest to a run that used the dataset."""
+    return {"gsi1pk": dataset_digest(digest), "gsi1sk": run_locator(run_id)}
+
+
 def run_locator(run_id: str) -> str:
     """The partition of GSI1 that names a run's experiment."""
     return join("RUN", bounded(run_id, ID))
-
-
-def trace_locator(trace_id: str) -> str:
-    """The partition of GSI1 that names a trace's experiment."""
-    return join("TRACE", bounded(trace_id, ID))
 
 
 def logged_model_locator(model_id: str) -> str:
@@ -70,12 +82,23 @@ def logged_model_locator(model_id: str) -> str:
     return join("LM", bounded(model_id, ID))
 
 
+def client_request(client_request_id: str) -> str:
+    """The partition of GSI1 that lists the traces with a client's id of a request."""
+    return join("CLIENT", bounded(client_request_id, PARTITION_NAME))
+
+
+def dataset_digest(digest: str) -> str:
+    """The partition of GSI1 that lists the runs that used a dataset of this digest."""
+    return join("DS", bounded(digest, PARTITION_NAME))
+
+
 # --- GSI2: experiments of a workspace, entities with a word -------------------------------------
 
 
 def gsi2_experiment(experiment_id: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """An experiment among those of its workspace."""
-    return {"gsi2pk": workspace_experiments(workspace), "gsi2sk": _experiment(experiment_id)}
+    gsi2pk = join("WS", bounded(workspace, WORKSPACE))
+    return {"gsi2pk": gsi2pk, "gsi2sk": _experiment(experiment_id)}
 
 
 def gsi2_fts(
@@ -83,12 +106,18 @@ def gsi2_fts(
 ) -> Attributes:
     """A full-text entry among those of its workspace with the same word."""
     gsi2sk = join(bounded(level, WORD), bounded(entity_type, WORD), bounded(entity_id, TOKEN))
-    return {"gsi2pk": workspace_fts(token, workspace), "gsi2sk": gsi2sk}
+    return {"gsi2pk": in_workspace("FTS", workspace, bounded(token, TOKEN)), "gsi2sk": gsi2sk}
 
 
-def workspace_experiments(workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI2 that lists a workspace's experiments."""
-    return join("WS", bounded(workspace, WORKSPACE))
+def run_fts_index(sk: str) -> Attributes:
+    """A run's full-text entry, given by its sort key, among those of the table with its word."""
+    level, token, entity_type, entity_id = pieces_of(sk, "FTS")
+    return {"gsi2pk": join("FTS", token), "gsi2sk": join(level, entity_type, entity_id)}
+
+
+def fts_of_type(level: str, entity_type: str) -> Range:
+    """In GSI2: the entries with a word that are of a level and of one type."""
+    return children(join(bounded(level, WORD), bounded(entity_type, WORD)))
 
 
 def workspace_fts(token: str, workspace: str = DEFAULT_WORKSPACE) -> str:
@@ -103,25 +132,29 @@ def gsi3_experiment(
     name: str, experiment_id: str, workspace: str = DEFAULT_WORKSPACE
 ) -> Attributes:
     """From an experiment's name to its id."""
-    return {"gsi3pk": experiment_name(name, workspace), "gsi3sk": _experiment(experiment_id)}
+    gsi3pk = in_workspace("EXPNAME", workspace, bounded(name, PARTITION_NAME))
+    return {"gsi3pk": gsi3pk, "gsi3sk": _experiment(experiment_id)}
 
 
 def gsi3_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """From a registered model's name to its partition."""
     return {
-        "gsi3pk": model_name(name, workspace),
+        "gsi3pk": in_workspace("RMNAME", workspace, bounded(name, PARTITION_NAME)),
         "gsi3sk": in_workspace("RM", workspace, bounded(name, NAME)),
     }
 
 
-def experiment_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI3 that names an experiment's id."""
-    return in_workspace("EXPNAME", workspace, bounded(name, PARTITION_NAME))
+def gsi3_alias(alias: str, name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """From an alias to the partition of a registered model that has it."""
+    return {
+        "gsi3pk": models_with_alias(alias, workspace),
+        "gsi3sk": in_workspace("RM", workspace, bounded(name, NAME)),
+    }
 
 
-def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI3 that names a registered model's partition."""
-    return in_workspace("RMNAME", workspace, bounded(name, PARTITION_NAME))
+def models_with_alias(alias: str, workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI3 that lists the registered models that have an alias."""
+    return in_workspace("ALIAS", workspace, bounded(alias, KEY))
 
 
 # --- GSI4: permissions --------------------------------------------------------------------------
@@ -129,24 +162,15 @@ def model_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
 
 def gsi4_experiment_permission(experiment_id: str, username: str) -> Attributes:
     """A user's permission among those for an experiment."""
-    return {"gsi4pk": experiment_permissions(experiment_id), "gsi4sk": _user(username)}
+    return {"gsi4pk": join("EXPPERM", bounded(experiment_id, ID)), "gsi4sk": _user(username)}
 
 
 def gsi4_model_permission(
     name: str, username: str, workspace: str = DEFAULT_WORKSPACE
 ) -> Attributes:
     """A user's permission among those for a registered model."""
-    return {"gsi4pk": model_permissions(name, workspace), "gsi4sk": _user(username)}
-
-
-def experiment_permissions(experiment_id: str) -> str:
-    """The partition of GSI4 that lists the permissions for an experiment."""
-    return join("EXPPERM", bounded(experiment_id, ID))
-
-
-def model_permissions(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI4 that lists the permissions for a registered model."""
-    return in_workspace("RMPERM", workspace, bounded(name, PARTITION_NAME))
+    gsi4pk = in_workspace("RMPERM", workspace, bounded(name, PARTITION_NAME))
+    return {"gsi4pk": gsi4pk, "gsi4sk": _user(username)}
 
 
 # --- GSI5: listings by name ---------------------------------------------------------------------
@@ -154,22 +178,28 @@ def model_permissions(name: str, workspace: str = DEFAULT_WORKSPACE) -> str:
 
 def gsi5_experiment(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """An experiment in the list of its workspace, by name."""
-    return {"gsi5pk": experiment_list(workspace), "gsi5sk": bounded(name, LONE_NAME)}
+    gsi5pk = join("WS", bounded(workspace, WORKSPACE), "EXP")
+    return {"gsi5pk": gsi5pk, "gsi5sk": bounded(name, LONE_NAME)}
 
 
 def gsi5_model(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
     """A registered model in the list of its workspace, by name."""
-    return {"gsi5pk": model_list(workspace), "gsi5sk": bounded(name, LONE_NAME)}
+    return {"gsi5pk": in_workspace("RM_LIST", workspace), "gsi5sk": bounded(name, LONE_NAME)}
 
 
-def experiment_list(workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI5 that lists a workspace's experiments by name."""
-    return join("WS", bounded(workspace, WORKSPACE), "EXP")
+def gsi5_reversed_name(name: str, workspace: str = DEFAULT_WORKSPACE) -> Attributes:
+    """The reversed name of an experiment in the list of its workspace."""
+    return {"gsi5pk": reversed_names(workspace), "gsi5sk": bounded(name[::-1], LONE_NAME)}
 
 
-def model_list(workspace: str = DEFAULT_WORKSPACE) -> str:
-    """The partition of GSI5 that lists a workspace's registered models by name."""
-    return in_workspace("RM_LIST", workspace)
+def reversed_names(workspace: str = DEFAULT_WORKSPACE) -> str:
+    """The partition of GSI5 that lists a workspace's experiments by their reversed names."""
+    return join("WS", bounded(workspace, WORKSPACE), "EXP_REV")
+
+
+def names_ending(text: str) -> Range:
+    """In GSI5: the reversed names of names that end with a text; for a long text, others too."""
+    return starting(certain_prefix(bounded(text[::-1], LONE_NAME), LONE_NAME))
 
 
 # --- LSI1 to LSI5: runs, logged models and traces of an experiment -------------------------------
@@ -198,6 +228,23 @@ def lsi2_run(run_id: str, start_time: int | None) -> str:
 def lsi2_trace(trace_id: str, request_time: int | None) -> str:
     """A trace by request time."""
     return join("T", _timed(request_time, trace_id))
+
+
+def lsi2_named(experiment_id: str, time_ms: int) -> str:
+    """The guard of an experiment's name by the time the experiment got the name."""
+    return join("N", _timed(time_ms, experiment_id))
+
+
+def named_since(time_ms: int) -> Range:
+    """In LSI2 of a workspace: the guards of the names that experiments got from a time on."""
+    return _in_time("N", time_ms, None)
+
+
+def named_experiment(lsi2sk: str) -> str:
+    """The experiment that a guard in LSI2 names."""
+    experiment_id = key_text(pieces_of(lsi2sk, "N")[1])
+    assert experiment_id is not None  # ids are short
+    return experiment_id
 
 
 def lsi3_run(run_id: str, status: str, start_time: int | None) -> str:
@@ -238,6 +285,16 @@ def lsi5_run(run_id: str, key: str, value: float) -> str:
 def lsi5_trace(trace_id: str, session: str, request_time: int | None) -> str:
     """A trace by session, then request time."""
     return join("TS", bounded(session, NAME), _timed(request_time, trace_id))
+
+
+def lsi5_client_request(trace_id: str, client_request_id: str) -> str:
+    """A trace by the client's id of its request."""
+    return join("CLIENT", bounded(client_request_id, NAME), bounded(trace_id, ID))
+
+
+def lsi5_dataset(run_id: str, digest: str) -> str:
+    """A run by the digest of a dataset that it used."""
+    return join("DS", bounded(digest, NAME), bounded(run_id, ID))
 
 
 def runs_by_lifecycle(lifecycle: str, since: int | None = None, until: int | None = None) -> Range:
@@ -292,9 +349,44 @@ def traces_by_name(starting: str = "") -> Range:
     return starting_text("T", starting, NAME)
 
 
+def traces_from_name(name: str) -> Range:
+    """In LSI4: where traces of a name stand; of a long name, where those that begin like it do."""
+    whole = bounded(name, NAME)
+    return traces_named(name) if certain_prefix(whole, NAME) == whole else traces_by_name(name)
+
+
+def traces_named_as(lsi4sk: str) -> Range:
+    """In LSI4: traces with the name of another one."""
+    return children(join("T", pieces_of(lsi4sk, "T")[0]))
+
+
+class TraceName(NamedTuple):
+    """The part of a name in LSI4 that is in order, and whether that is the whole name."""
+
+    group: str
+    is_whole: bool
+
+
+def trace_name_of(lsi4sk: str) -> TraceName:
+    """The name of a trace in LSI4."""
+    piece = pieces_of(lsi4sk, "T")[0]
+    group = certain_prefix(piece, NAME)
+    return TraceName(group, group == piece)
+
+
 def traces_of_session(session: str, since: int | None = None, until: int | None = None) -> Range:
     """In LSI5: traces of a session, requested from one time to another, both included."""
     return _in_time(join("TS", bounded(session, NAME)), since, until)
+
+
+def traces_of_client_request(client_request_id: str) -> Range:
+    """In LSI5: the traces with a client's id of a request."""
+    return children(join("CLIENT", bounded(client_request_id, NAME)))
+
+
+def runs_using_dataset(digest: str) -> Range:
+    """In LSI5: the runs that used a dataset of this digest."""
+    return children(join("DS", bounded(digest, NAME)))
 
 
 def runs_by_metric(key: str) -> Range:
@@ -330,9 +422,8 @@ def run_index(
     status: str,
     name: str,
     live: bool,
-    primary_metric: tuple[str, float] | None = None,
 ) -> Attributes:
-    """All index attributes of a run; none for LSI5 when it is sealed without a primary metric."""
+    """All index attributes of a run; sealing decides where it is in LSI5."""
     attributes = {
         **gsi1_run(run_id, experiment_id),
         "lsi1sk": lsi1_run(run_id, lifecycle, start_time),
@@ -342,8 +433,6 @@ def run_index(
     }
     if live:
         attributes["lsi5sk"] = lsi5_live(run_id)
-    elif primary_metric is not None:
-        attributes["lsi5sk"] = lsi5_run(run_id, *primary_metric)
     return attributes
 
 
@@ -378,6 +467,19 @@ def trace_index(
     if session is not None:
         attributes["lsi5sk"] = lsi5_trace(trace_id, session, request_time)
     return attributes
+
+
+def client_request_index(*, trace_id: str, client_request_id: str) -> Attributes:
+    """All index attributes of the item that finds a trace by the client's id of its request."""
+    return {
+        **gsi1_client_request(client_request_id, trace_id),
+        "lsi5sk": lsi5_client_request(trace_id, client_request_id),
+    }
+
+
+def dataset_link_index(*, run_id: str, digest: str) -> Attributes:
+    """All index attributes of the link from a run to a dataset."""
+    return {**gsi1_dataset(digest, run_id), "lsi5sk": lsi5_dataset(run_id, digest)}
 
 
 def _experiment(experiment_id: str) -> str:

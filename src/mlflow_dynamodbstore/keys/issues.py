@@ -16,10 +16,8 @@ from mlflow_dynamodbstore.keys.experiments import (
 from mlflow_dynamodbstore.keys.section_types import (
     ItemDescription,
     KeySection,
-    Pattern,
     id_without_prefix,
 )
-from mlflow_dynamodbstore.keys.traces import trace_issue
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ISSUES = children("I")
@@ -95,29 +93,7 @@ def _experiment(_pk: str, words: list[str], _item: Item) -> ItemDescription:
     return ItemDescription("Experiment with issues", (owner,))
 
 
-_ISSUE = "iss-0197c9b9"
-
 SECTION = KeySection(
-    patterns=(
-        Pattern("PK", "ISSUE#<issue_id>", "Issue locator", issue_locator_key, (_ISSUE,)),
-        Pattern("PK", "ISSUES", "Experiments with issues", lambda: EXPERIMENTS_WITH_ISSUES_PK),
-        Pattern("SK", "I#<issue_id>", "Issue", issue, (_ISSUE,)),
-        Pattern("SK", "I#LOC", "Issue locator", issue_locator_key, (_ISSUE,)),
-        Pattern(
-            "SK",
-            "T#<trace_id>#ISSUE#<assessment_id>",
-            "Reference to an issue",
-            trace_issue,
-            ("tr-5f3a", "a-77"),
-        ),
-        Pattern(
-            "lsi5sk",
-            "I#<issue_id>#<trace_id>#<assessment_id>",
-            "Reference to an issue",
-            lsi5_issue,
-            (_ISSUE, "tr-5f3a", "a-77"),
-        ),
-    ),
     partitions={"ISSUE": _issue_locator, EXPERIMENTS_WITH_ISSUES_PK: _experiment},
     in_experiment={"I": _issue},
 )

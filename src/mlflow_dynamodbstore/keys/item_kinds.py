@@ -11,6 +11,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mlflow_dynamodbstore.keys import (
+    evaluation_datasets,
+    gateway,
+    issues,
+    jobs,
+    mcp,
+    metric_log,
+    reviews,
+    scorers,
+)
 from mlflow_dynamodbstore.keys.access import USER_META, workspace_of
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, join, key_text
 from mlflow_dynamodbstore.keys.encoding import is_cut
@@ -18,11 +28,25 @@ from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_ke
 from mlflow_dynamodbstore.keys.grants import ROLE_META
 from mlflow_dynamodbstore.keys.ranks import MODEL_NAME
 from mlflow_dynamodbstore.keys.registry import MODEL_META, model_key, model_version
-from mlflow_dynamodbstore.keys.section_types import Describer, ItemDescription, described
-from mlflow_dynamodbstore.keys.sections import SECTIONS
+from mlflow_dynamodbstore.keys.section_types import (
+    Describer,
+    ItemDescription,
+    KeySection,
+    described,
+)
 from mlflow_dynamodbstore.table.values import Item, Key
 
 UNKNOWN = "Unknown"
+SECTIONS: tuple[KeySection, ...] = (
+    evaluation_datasets.SECTION,
+    scorers.SECTION,
+    issues.SECTION,
+    gateway.SECTION,
+    jobs.SECTION,
+    mcp.SECTION,
+    metric_log.SECTION,
+    reviews.SECTION,
+)
 
 _GENERATION = re.compile("[0-9a-f]{12}")
 _PART_NUMBER = re.compile("[0-9]{4}")
@@ -32,6 +56,7 @@ _EXPERIMENT_KINDS: Mapping[str, str] = {
     "TAG": "Experiment tag",
     "NAME_REV": "Reversed name",
     "RESEALED": "Mark of resealing",
+    "TEXTS": "Time of full-text entries",
 }
 _RUN_KINDS: Mapping[str, str] = {
     "METRIC": "Latest metric",
@@ -50,6 +75,7 @@ _LOGGED_MODEL_KINDS: Mapping[str, str] = {
 }
 _TRACE_KINDS: Mapping[str, str] = {
     "TAG": "Trace tag",
+    "CLIENT": "Client's request",
     "SPANS": "Spans",
     "ASSESS": "Assessment",
     "ISSUE": "Reference to an issue",

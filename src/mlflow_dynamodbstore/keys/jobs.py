@@ -20,10 +20,9 @@ from mlflow_dynamodbstore.keys.base import (
     pieces_of,
 )
 from mlflow_dynamodbstore.keys.encoding import bounded
-from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern
+from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection
 from mlflow_dynamodbstore.table.values import Item, Key
 
-_ID = "0197c9b4-77aa"
 _MILLISECOND_DIGITS = 12
 _DASH_AFTER = 8
 _AFTER_DASH = "."
@@ -113,12 +112,5 @@ def _describe_lease(_pk: str, words: list[str], _item: Item) -> ItemDescription 
 
 
 SECTION = KeySection(
-    patterns=(
-        Pattern("PK", "JOBS#<workspace>", "Jobs of a workspace", jobs_pk, ("default",)),
-        Pattern("PK", "JOBLEASES", "Leases of job runners", leases_pk),
-        Pattern("SK", "L#<name>", "Job lease", lease, ("periodic_tasks",)),
-        Pattern("SK", "J#<job_id>", "Job", job, (_ID,)),
-        Pattern("lsi1sk", "JOB#<status>#<job_id>", "Job", lsi1_job, (_ID, "PENDING")),
-    ),
     partitions={"JOBS": _describe, "JOBLEASES": _describe_lease},
 )

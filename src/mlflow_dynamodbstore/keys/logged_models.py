@@ -19,9 +19,6 @@ from mlflow_dynamodbstore.keys.encoding import bounded, int_of, ordered_int
 from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.table.values import Key
 
-LOGGED_MODELS = children("LM")
-"""All logged models of an experiment with everything below them."""
-
 
 class LoggedModelItem(NamedTuple):
     """The parts of a sort key in a logged model's range."""
@@ -75,20 +72,9 @@ def logged_model_and_children(model_id: str) -> Range:
     return Range(logged_model(model_id), logged_model_children(model_id).high)
 
 
-def logged_model_tags(model_id: str) -> Range:
-    """The tags of a logged model."""
-    return children(join(logged_model(model_id), "TAG"))
-
-
 def logged_model_params(model_id: str) -> Range:
     """The params of a logged model."""
     return children(join(logged_model(model_id), "PARAM"))
-
-
-def logged_model_metrics(model_id: str, key: str | None = None) -> Range:
-    """The values of all metrics of a logged model, or of one metric."""
-    metrics = join(logged_model(model_id), "METRIC")
-    return children(metrics if key is None else join(metrics, bounded(key, SHORT_KEY)))
 
 
 def logged_model_id_of(sk: str) -> str | None:

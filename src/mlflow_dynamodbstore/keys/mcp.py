@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.keys.base import (
     starting_text,
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, is_cut
-from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern, described
+from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, described
 from mlflow_dynamodbstore.table.values import Item, Key
 
 SERVER_META = "S#META"
@@ -159,39 +159,7 @@ def _endpoint_entry(pk: str, words: list[str], item: Item) -> ItemDescription:
     return ItemDescription("Entry of an MCP access endpoint", (meta, endpoint))
 
 
-_EXAMPLE = ("000000000100000000020000000003" + "2", "1.2.3")
-
 SECTION = KeySection(
-    patterns=(
-        Pattern(
-            "PK",
-            "MCP#[<workspace>#]<server_name>",
-            "MCP server partition",
-            server_pk,
-            ("io.github.ada/files",),
-        ),
-        Pattern("SK", "S#META", "MCP server", lambda: SERVER_META),
-        Pattern("SK", "S#V#<precedence>#<version>", "MCP server version", server_version, _EXAMPLE),
-        Pattern(
-            "SK",
-            "S#V#<precedence>#<version>#TAG#<key>",
-            "MCP server version tag",
-            server_version_tag,
-            (*_EXAMPLE, "team"),
-        ),
-        Pattern("SK", "S#TAG#<key>", "MCP server tag", server_tag, ("team",)),
-        Pattern("SK", "S#EP#<endpoint_id>", "MCP access endpoint", server_endpoint, ("ae-0197",)),
-        Pattern(
-            "SK", "MCPNAME#<name>", "MCP server name", server_name_guard, ("io.github.ada/files",)
-        ),
-        Pattern(
-            "SK",
-            "MCPEP#<endpoint_id>",
-            "Entry of an MCP access endpoint",
-            workspace_endpoint,
-            ("ae-0197",),
-        ),
-    ),
     partitions={"MCP": _in_server},
     in_workspace={"MCPNAME": _name, "MCPEP": _endpoint_entry},
 )

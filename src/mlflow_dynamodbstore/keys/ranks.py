@@ -33,6 +33,9 @@ _AFTER_NUMBERS = "g"
 
 Comparison = Literal["<", "<=", "=", ">=", ">"]
 
+FTS_ENTRIES = children("FTS")
+"""All full-text entries of a partition, from words to entities."""
+
 MODEL_NAME = "registered_model.name"
 """The entity type of full-text entries of the names of registered models."""
 
@@ -42,14 +45,6 @@ class MetricRank(NamedTuple):
 
     key: str | None
     value: float
-    run_id: str | None
-
-
-class ParamRank(NamedTuple):
-    """The parts of a param rank's key; None for text that was cut."""
-
-    key: str | None
-    value: str | None
     run_id: str | None
 
 
@@ -65,11 +60,6 @@ class Token(NamedTuple):
 def metric_rank(key: str, value: float, run_id: str) -> str:
     """A run ranked by its latest value of a metric, the greatest first and NaN last."""
     return join("RANK#m", bounded(key, KEY), inverted_float(value), bounded(run_id, ID))
-
-
-def metric_ranks(key: str) -> Range:
-    """The ranks of all runs with a metric."""
-    return children(join("RANK#m", bounded(key, KEY)))
 
 
 def metric_ranks_where(key: str, comparison: Comparison, value: float) -> Range:
@@ -136,12 +126,6 @@ def param_ranks_starting(key: str, text: str) -> Range:
     return starting_text(join("RANK#p", bounded(key, HALF_KEY)), text, HALF_KEY)
 
 
-def param_rank_of(sk: str) -> ParamRank:
-    """The parts of a param rank's key."""
-    key, value, run_id = pieces_of(sk, "RANK", "p")
-    return ParamRank(key_text(key), key_text(value), key_text(run_id))
-
-
 def param_rank_group(sk: str) -> str:
     """The part of a rank that is in order: of a long value, only the beginning is."""
     return certain_prefix(pieces_of(sk, "RANK", "p")[1], HALF_KEY)
@@ -158,11 +142,6 @@ def fts_entries(level: str, token: str, entity_type: str | None = None) -> Range
     """The entries of all entities with exactly this word, or of those of one type."""
     word = join("FTS", bounded(level, WORD), bounded(token, TOKEN))
     return children(word if entity_type is None else join(word, bounded(entity_type, WORD)))
-
-
-def fts_entries_starting(level: str, text: str) -> Range:
-    """The entries of all words that begin with a text; for a long text, of others too."""
-    return starting_text(join("FTS", bounded(level, WORD)), text, TOKEN)
 
 
 def fts_of(sk: str) -> Token:
@@ -192,12 +171,6 @@ def forward_fts(sk: str) -> str:
     """The full-text entry that belongs to a reversed one."""
     entity_type, entity_id, level, token = pieces_of(sk, "FTS_REV")
     return join("FTS", level, token, entity_type, entity_id)
-
-
-def fts_rev_of(sk: str) -> Token:
-    """The parts of a reversed full-text entry's key."""
-    entity_type, entity_id, level, token = pieces_of(sk, "FTS_REV")
-    return Token(key_text(level), key_text(token), key_text(entity_type), key_text(entity_id))
 
 
 def _entity(entity_type: str, entity_id: str) -> tuple[str, str]:

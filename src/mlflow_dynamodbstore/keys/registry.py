@@ -75,16 +75,6 @@ def model_version_tag(version: int, key: str) -> str:
     return join(model_version(version), "TAG", bounded(key, KEY))
 
 
-def model_version_tags(version: int) -> Range:
-    """The tags of a version."""
-    return children(join(model_version(version), "TAG"))
-
-
-def model_version_and_children(version: int) -> Range:
-    """A version's own item and everything below it."""
-    return Range(model_version(version), children(model_version(version)).high)
-
-
 def model_version_of(sk: str) -> int:
     """The number of the version that a sort key belongs to."""
     return version_of(pieces_of(sk, "M", "V")[0])

@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.keys.base import (
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, ordered_int
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
-from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern, described
+from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, described
 from mlflow_dynamodbstore.table.values import Item, Key
 
 _LOCATOR = "RV#LOC"
@@ -191,57 +191,7 @@ def _locator(_pk: str, words: list[str], item: Item) -> ItemDescription | None:
     return ItemDescription("Locator of a label schema or review queue", (owner,))
 
 
-_SCHEMA, _QUEUE, _TRACE = "ls-0197c9b7", "rq-0197c9b8", "tr-5f3a"
-_TIME = 1_700_000_000_000
-
 SECTION = KeySection(
-    patterns=(
-        Pattern(
-            "PK",
-            "REVIEW#<id>",
-            "Locator of a label schema or review queue",
-            review_locator_key,
-            (_QUEUE,),
-        ),
-        Pattern(
-            "SK",
-            "RV#LOC",
-            "Locator of a label schema or review queue",
-            review_locator_key,
-            (_QUEUE,),
-        ),
-        Pattern("SK", "LS#<schema_id>", "Label schema", label_schema, (_SCHEMA,)),
-        Pattern("SK", "LSNAME#<name>", "Name of a label schema", label_schema_name, ("tone",)),
-        Pattern("SK", "RQ#<queue_id>", "Review queue", review_queue, (_QUEUE,)),
-        Pattern(
-            "SK",
-            "RQ#<queue_id>#ITEM#<item_id>",
-            "Item of a review queue",
-            review_item,
-            (_QUEUE, _TRACE),
-        ),
-        Pattern("SK", "RQNAME#<name>", "Name of a review queue", review_queue_name, ("triage",)),
-        Pattern(
-            "lsi1sk", "LS#<age>#<schema_id>", "Label schema", lsi1_label_schema, (_SCHEMA, _TIME)
-        ),
-        Pattern(
-            "lsi1sk", "RQ#<age>#<queue_id>", "Review queue", lsi1_review_queue, (_QUEUE, _TIME)
-        ),
-        Pattern(
-            "lsi1sk",
-            "RQI#<queue_id>#<status>#<age>#<item_id>",
-            "Item of a review queue",
-            lsi1_review_item,
-            (_QUEUE, "pending", _TRACE, _TIME),
-        ),
-        Pattern(
-            "lsi4sk",
-            "RQI#<item_id>#<queue_id>",
-            "Item of a review queue",
-            lsi4_review_item,
-            (_TRACE, _QUEUE),
-        ),
-    ),
     partitions={"REVIEW": _locator},
     in_experiment={
         "LS": _label_schema,

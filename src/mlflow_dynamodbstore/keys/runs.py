@@ -108,9 +108,10 @@ def run_model_input(run_id: str, model_id: str) -> str:
     return join(run(run_id), "INPUT_LM", bounded(model_id, ID))
 
 
-def run_logged_model(run_id: str, model_name: str) -> str:
-    """A model logged during a run."""
-    return join(run(run_id), "LM", bounded(model_name, NAME))
+def run_logged_model(run_id: str, model_name: str, model_id: str | None = None) -> str:
+    """A model logged during a run; the id tells a second model of one name apart."""
+    entry = join(run(run_id), "LM", bounded(model_name, NAME))
+    return entry if model_id is None else join(entry, bounded(model_id, ID))
 
 
 def run_output(run_id: str, model_id: str) -> str:
@@ -133,12 +134,17 @@ def run_head(run_id: str) -> Range:
     return Range(run(run_id), run_metrics(run_id).high)
 
 
+def run_until_logged_models(run_id: str) -> Range:
+    """A run's own item, its inputs and the entries of its logged models."""
+    return Range(run(run_id), run_logged_models(run_id).high)
+
+
 def run_tail(run_id: str) -> Range:
     """A run's outputs, params, parts of large values, and tags."""
     return Range(run_outputs(run_id).low, run_tags(run_id).high)
 
 
-def run_children_without_history(run_id: str) -> tuple[Range, Range]:
+def run_children_without_history(run_id: str) -> tuple[Range, ...]:
     """Everything below a run except its history."""
     return Range(run_children(run_id).low, run_head(run_id).high), run_tail(run_id)
 
@@ -161,16 +167,6 @@ def run_params(run_id: str) -> Range:
 def run_tags(run_id: str) -> Range:
     """The tags of a run."""
     return children(join(run(run_id), "TAG"))
-
-
-def run_inputs(run_id: str) -> Range:
-    """The datasets that a run read."""
-    return children(join(run(run_id), "INPUT"))
-
-
-def run_model_inputs(run_id: str) -> Range:
-    """The logged models that a run read."""
-    return children(join(run(run_id), "INPUT_LM"))
 
 
 def run_logged_models(run_id: str) -> Range:

@@ -13,7 +13,7 @@ from mlflow_dynamodbstore.keys.experiments import (
     experiment_pk,
     listed_experiment,
 )
-from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection, Pattern
+from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection
 from mlflow_dynamodbstore.table.values import Item, Key
 
 SCORERS = children("S")
@@ -108,26 +108,7 @@ def _experiment(_pk: str, words: list[str], _item: Item) -> ItemDescription:
     return ItemDescription("Experiment with scorers", (owner,))
 
 
-_SCORER = "0197c9b8"
-
 SECTION = KeySection(
-    patterns=(
-        Pattern("PK", "SCORER#<scorer_id>", "Scorer locator", scorer_locator_key, (_SCORER,)),
-        Pattern("PK", "ONLINE", "Online scorers", lambda: ONLINE_PK),
-        Pattern("SK", "S#<scorer_name>", "Scorer", scorer, ("fluency",)),
-        Pattern(
-            "SK", "SV#<scorer_id>#<version>", "Version of a scorer", scorer_version, (_SCORER, 2)
-        ),
-        Pattern("SK", "S#LOC", "Scorer locator", scorer_locator_key, (_SCORER,)),
-        Pattern(
-            "SK",
-            "S#<experiment_id>#<scorer_name>",
-            "Online scorer",
-            online_scorer,
-            ("7", "fluency"),
-        ),
-        Pattern("PK", "SCORERS", "Experiments with scorers", lambda: EXPERIMENTS_WITH_SCORERS_PK),
-    ),
     partitions={
         "SCORER": _scorer_locator,
         ONLINE_PK: _online_scorer,

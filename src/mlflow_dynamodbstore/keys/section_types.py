@@ -1,34 +1,12 @@
-"""How a section of the keys describes itself: the patterns of its keys, and what its items are."""
+"""How a section of the keys describes what its items are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from mlflow_dynamodbstore.keys.base import key_text
 from mlflow_dynamodbstore.table.values import Item, Key
-
-
-class Pattern(NamedTuple):
-    """One form that a key attribute takes.
-
-    In ``text``, ``<...>`` stands for a piece and ``[...]`` is optional.
-    """
-
-    attribute: str
-    text: str
-    entity: str
-    function: Callable[..., str | Key | dict[str, str]]
-    arguments: tuple[str | int | float, ...] = ()
-
-    @property
-    def example(self) -> str:
-        """The key that the function makes of the arguments."""
-        made = self.function(*self.arguments)
-        if isinstance(made, Key):
-            return made.pk if self.attribute == "PK" else made.sk
-        return made if isinstance(made, str) else made[self.attribute]
 
 
 @dataclass(frozen=True)
@@ -79,13 +57,12 @@ def id_without_prefix(prefix: str, piece: str) -> str | None:
 
 @dataclass(frozen=True)
 class KeySection:
-    """The keys of one part of the system: their patterns, and what their items are.
+    """What the items of one part of the system are.
 
     ``partitions`` maps the first word of a partition key to the describer of its items;
     ``in_experiment`` and ``in_workspace`` map the first word of a sort key in such a partition.
     """
 
-    patterns: tuple[Pattern, ...]
     partitions: Mapping[str, Describer] = field(default_factory=dict)
     in_experiment: Mapping[str, Describer] = field(default_factory=dict)
     in_workspace: Mapping[str, Describer] = field(default_factory=dict)

@@ -54,6 +54,16 @@ def trace_issue(trace_id: str, assessment_id: str) -> str:
     return join(trace(trace_id), "ISSUE", bounded(assessment_id, ID))
 
 
+def trace_client_request(trace_id: str) -> str:
+    """By this a trace is found by the client's id of its request."""
+    return join(trace(trace_id), "CLIENT")
+
+
+def trace_of_child(sk: str) -> str:
+    """The sort key of the trace that an item lies below."""
+    return join("T", pieces_of(sk, "T")[0])
+
+
 def trace_locator_key(trace_id: str) -> Key:
     """The item that says in which experiment a trace lies, in a partition of its own."""
     return Key(join("TRACE", bounded(trace_id, ID)), _LOCATOR)
@@ -85,29 +95,11 @@ def trace_and_children(trace_id: str) -> Range:
     return Range(trace(trace_id), trace_children(trace_id).high)
 
 
-def trace_tags(trace_id: str) -> Range:
-    """The tags of a trace."""
-    return children(join(trace(trace_id), "TAG"))
-
-
 def trace_all_spans(trace_id: str) -> Range:
     """The item of a trace's spans, and its parts."""
     return Range(trace_spans(trace_id), children(trace_spans(trace_id)).high)
 
 
-def trace_assessments(trace_id: str) -> Range:
-    """The assessments of a trace."""
-    return children(join(trace(trace_id), "ASSESS"))
-
-
 def trace_id_of(sk: str) -> str | None:
     """The trace that a sort key belongs to; None when its id was cut."""
     return key_text(pieces_of(sk, "T")[0])
-
-
-def trace_tag_key(sk: str) -> str | None:
-    """The key of a trace's tag; None when it was cut."""
-    _, kind, key = [*pieces_of(sk, "T"), "", ""][:3]
-    if kind != "TAG":
-        raise ValueError(f"not a tag of a trace: {sk!r}")
-    return key_text(key)

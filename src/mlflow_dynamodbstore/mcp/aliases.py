@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mlflow_dynamodbstore.mcp.endpoints import remove_endpoints
-from mlflow_dynamodbstore.mcp.errors import invalid, missing, no_server, version_not_found
+from mlflow_dynamodbstore.mcp.errors import no_server, version_not_found
 from mlflow_dynamodbstore.mcp.items import ALIAS, LATEST_ALIAS
 from mlflow_dynamodbstore.mcp.records import Server
 from mlflow_dynamodbstore.mcp.server_reader import ServerReader
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 
 
 class ServerAliases:
@@ -37,15 +38,13 @@ class ServerAliases:
         self.server_reader.servers.change(place, decide, no_server)
 
     def delete_mcp_server_alias(self, name: str, alias: str) -> None:
-        not_found = missing(f"Alias '{alias}' not found on MCP server '{name}'")
+        absent = not_found(f"Alias '{alias}' not found on MCP server '{name}'")
 
         def decide(server: Server) -> Change:
             if alias not in server.aliases:
-                raise not_found
+                raise absent
             change = Change(remove=[ALIAS + alias])
             remove_endpoints(change, server, server.endpoints_of({alias}))
             return change
 
-        self.server_reader.servers.change(
-            self.server_reader.place(name), decide, lambda _: not_found
-        )
+        self.server_reader.servers.change(self.server_reader.place(name), decide, lambda _: absent)

@@ -9,12 +9,12 @@ from typing import Any
 from mlflow.entities.mcp_server import VALID_STATUS_TRANSITIONS, MCPStatus, MCPTool
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 
-from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mlflow_compat.validation import (
     strip_mcp_icon_response_fields,
     validate_mcp_icon_payloads,
     validate_mcp_tool_payloads,
 )
+from mlflow_dynamodbstore.shared.refusals import invalid
 
 Icons = list[dict[str, Any]]
 

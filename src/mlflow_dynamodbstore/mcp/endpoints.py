@@ -17,7 +17,6 @@ from mlflow_dynamodbstore.mcp.errors import (
     alias_not_found,
     endpoint_not_found,
     endpoint_of_other_server,
-    invalid,
     no_endpoint,
     no_latest,
     no_server,
@@ -29,6 +28,7 @@ from mlflow_dynamodbstore.mcp.records import Endpoint, Server, Version
 from mlflow_dynamodbstore.mcp.server_reader import ServerReader, resolved_version
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.values import Item
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import TypeVar
 
 from mlflow.entities.mcp_access_endpoint import MCPAccessEndpoint
@@ -22,7 +21,6 @@ from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
 from mlflow_dynamodbstore.keys.access import workspace_pk
 from mlflow_dynamodbstore.mcp.checks import check_max_results
-from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mcp.items import NOT_DELETED, Target
 from mlflow_dynamodbstore.mcp.places import ServerPlace
 from mlflow_dynamodbstore.mcp.records import PRECEDENCE, Endpoint, Server, Version
@@ -44,9 +42,10 @@ from mlflow_dynamodbstore.mcp.servers import Servers
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.search import Filter, Names
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import Searchable, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, position_after
-from mlflow_dynamodbstore.shared.search.pages import in_order, page, sort_groups
+from mlflow_dynamodbstore.shared.search.pages import groups_in_order, in_order, page, sort_groups
 from mlflow_dynamodbstore.table.contract import Query
 
 Row = TypeVar("Row", bound=Searchable)
@@ -86,7 +85,7 @@ class ServerSearch:
         names = Names(self.table, self.context.workspace(), wanted, SERVERS)
         chunks = batched(names.listed(ordering, after), min(max_results + 1, SERVERS_AT_ONCE))
         groups = (self._matching_servers(chunk, wanted) for chunk in chunks)
-        found, token = page(_in_order(groups, ordering, NAME), ordering, after, max_results)
+        found, token = page(groups_in_order(groups, ordering, NAME), ordering, after, max_results)
         return PagedList(self.mcp_servers.entities(found), token)
 
     def _matching_servers(self, names: Iterable[str], wanted: Filter) -> list[Server]:
@@ -170,7 +169,7 @@ class ServerSearch:
             self._matching_endpoints(servers, wanted, target)
             for servers in self._endpoint_servers(server_name, wanted, ordering, after)
         )
-        found, token = page(_in_order(groups, ordering, "id"), ordering, after, max_results)
+        found, token = page(groups_in_order(groups, ordering, "id"), ordering, after, max_results)
         versions = self.server_reader.read_versions((e.server, e.resolved_version) for e in found)
         shown = [e for e in found if (e.server.place, e.resolved_version) in versions]
         return PagedList([e.entity(resolved_version(e, versions)) for e in shown], token)
@@ -239,10 +238,3 @@ class ServerSearch:
             for e in endpoints
             if keys[e.id] in items
         ]
-
-
-def _in_order(groups: Iterable[list[Row]], ordering: Ordering, listed_by: str) -> Iterator[Row]:
-    """The rows of groups in order; groups listed by the first key of the order are in order."""
-    if ordering.keys[0].name == listed_by:
-        return chain.from_iterable(in_order(group, ordering) for group in groups)
-    return iter(in_order(list(chain.from_iterable(groups)), ordering))

@@ -13,12 +13,16 @@ from mlflow.utils.search_utils import (
 )
 
 from mlflow_dynamodbstore.keys import mcp as mcp_keys
-from mlflow_dynamodbstore.mcp.errors import invalid
 from mlflow_dynamodbstore.mcp.places import name_of_guard
 from mlflow_dynamodbstore.mcp.records import CREATED, PRECEDENCE, UPDATED
 from mlflow_dynamodbstore.mcp.semver import precedence
-from mlflow_dynamodbstore.mlflow_compat.search import parse_order_by_string, parse_search_filter
+from mlflow_dynamodbstore.mlflow_compat.search import (
+    parse_order_by_string,
+    parse_search_filter,
+    with_version_quoted,
+)
 from mlflow_dynamodbstore.shared.names.search import PARSED_KEPT, Filter, Guards
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 
@@ -46,7 +50,7 @@ def server_filter(filter_string: str | None) -> Filter:
 @lru_cache(maxsize=PARSED_KEPT)
 def version_filter(filter_string: str | None) -> Filter:
     """The filter of a search for versions."""
-    terms = _terms(SearchMCPServerVersionUtils, filter_string, {ATTRIBUTE})
+    terms = _terms(SearchMCPServerVersionUtils, with_version_quoted(filter_string), {ATTRIBUTE})
     return Filter(tuple(map(_version_term, terms)))
 
 

@@ -10,12 +10,13 @@ from mlflow.store.tracking.mcp_server_registry.abstract_mixin import NOT_SET
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.mcp.checks import Icons, checked_icons
-from mlflow_dynamodbstore.mcp.errors import invalid, no_server, server_exists
+from mlflow_dynamodbstore.mcp.errors import no_server, server_exists
 from mlflow_dynamodbstore.mcp.items import ACTIVE, given, new_meta
 from mlflow_dynamodbstore.mcp.records import Server
 from mlflow_dynamodbstore.mcp.server_reader import ServerReader, resolved_version
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.mcp.errors import missing, no_server, version_not_found
+from mlflow_dynamodbstore.mcp.errors import no_server, version_not_found
 from mlflow_dynamodbstore.mcp.records import Server
 from mlflow_dynamodbstore.mcp.server_reader import ServerReader
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.shared.names.tags import as_texts
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
@@ -28,15 +29,15 @@ class ServerTags:
 
     def delete_mcp_server_tag(self, name: str, key: str) -> None:
         place = self.server_reader.place(name)
-        not_found = missing(f"Tag '{key}' not found on MCP server '{name}'")
+        absent = not_found(f"Tag '{key}' not found on MCP server '{name}'")
 
         def decide(server: Server) -> Change:
             change = place.tagging().removing(server.item, key)
             if change is None:
-                raise not_found
+                raise absent
             return change
 
-        self.server_reader.servers.change(place, decide, lambda _: not_found)
+        self.server_reader.servers.change(place, decide, lambda _: absent)
 
     def set_mcp_server_version_tag(self, name: str, version: str, key: str, value: str) -> None:
         place, tags = self.server_reader.place(name), as_texts([(key, value)])
@@ -56,7 +57,7 @@ class ServerTags:
             before = self.server_reader.get_version(place, version)
             tagging = place.tagging(version).removing(before.item, key)
             if tagging is None:
-                raise missing(
+                raise not_found(
                     f"Tag '{key}' not found on MCP server version '{name}' version '{version}'"
                 )
             return _version_change(place.version_key(version), tagging)

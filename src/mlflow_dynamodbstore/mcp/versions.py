@@ -27,7 +27,6 @@ from mlflow_dynamodbstore.mcp.contents import (
 from mlflow_dynamodbstore.mcp.endpoints import remove_endpoints
 from mlflow_dynamodbstore.mcp.errors import (
     alias_not_found,
-    invalid,
     no_latest,
     no_server,
     version_exists,
@@ -54,6 +53,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import TransactionCancelled

@@ -8,8 +8,10 @@ does not start, rather than run on a store that is not ours.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
@@ -34,6 +36,8 @@ RUN_CHECKS = ("_run_requirement", "_get_permission_from_run_id")
 FILL_MCP_PAGE = "_backfill_readable_mcp_results"
 MCP_FILTERS = ("_filter_search_mcp_servers", "_filter_search_mcp_endpoints")
 HANDLERS = "AFTER_REQUEST_HANDLERS"
+VALIDATORS = "BEFORE_REQUEST_VALIDATORS"
+FIND_VALIDATOR = "_find_validator"
 
 Hook = Callable[..., Any]
 
@@ -66,6 +70,7 @@ class Replacements:
         app["store"] = store
         app[GET_TRACKING_STORE] = lambda: self.wrap_tracking_store(get_tracking_store(), store)
         app[FILL_MCP_PAGE] = self.fill_mcp_page
+        app[FIND_VALIDATOR] = with_workspace_paths(auth, app[FIND_VALIDATOR])
         app["_before_request"] = self.before_request(before)
         app["_after_request"] = self.after_request(auth, after)
 
@@ -92,6 +97,9 @@ class Replacements:
         for name in HOOKS:
             if not inspect.isfunction(vars(auth).get(name)) or not _reads(auth, "create_app", name):
                 yield f"create_app() does not use {name}()"
+        for name in (FIND_VALIDATOR, VALIDATORS):
+            if name not in vars(auth):
+                yield f"it has no {name}"
         run_check = _first_in(auth, RUN_CHECKS)
         if not _reads(auth, run_check, GET_TRACKING_STORE):
             yield f"{run_check}() does not use {GET_TRACKING_STORE}()"
@@ -123,6 +131,28 @@ def is_filtered_by(auth: ModuleType, name: str, path: str, method: str) -> bool:
     """Whether the app filters the response to a request by its function of this name."""
     handler = vars(auth)[HANDLERS].get((path, method))
     return handler is not None and handler is vars(auth)[name]
+
+
+def with_workspace_paths(auth: ModuleType, find_validator: Hook) -> Hook:
+    """Find who may change or delete a workspace too, whose path holds its name.
+
+    MLflow up to 3.16 looks such paths up as plain texts, finds no validator, and lets every user
+    delete every workspace.
+    """
+    changing = [
+        (re.compile(re.sub(r"<[^>]+>", "[^/]+", path)), method, validator)
+        for (path, method), validator in vars(auth)[VALIDATORS].items()
+        if "/workspaces/<" in path and method != "GET"
+    ]
+
+    @functools.wraps(find_validator)
+    def find(request: Any) -> Any:
+        for pattern, method, validator in changing:
+            if method == request.method and pattern.fullmatch(request.path):
+                return validator
+        return find_validator(request)
+
+    return find
 
 
 def configured_password(auth: ModuleType) -> str | None:

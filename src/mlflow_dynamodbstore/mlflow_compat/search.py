@@ -10,6 +10,9 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore.mlflow_compat.names import private
 
 SEARCH = "mlflow.utils.search_utils"
+_QUOTED_OR_VERSION = re.compile(
+    r"""('[^']*'|"[^"]*"|`[^`]*`)|(?<![\w.])version(?=\s*(?:[=!<>]|I?LIKE\b))"""
+)
 
 
 def _order(order_by: str) -> tuple[str, bool]:
@@ -34,6 +37,13 @@ def parse_search_filter(parser: Any, filter_string: str | None) -> list[dict[str
         if term["type"] == "attribute" and term["key"] in parser.NUMERIC_ATTRIBUTES:
             term["value"] = _number(term["value"])
     return terms
+
+
+def with_version_quoted(filter_string: str | None) -> str | None:
+    """A filter in which ``version`` is a name: to parsers up to 3.16 it is a word of SQL."""
+    if filter_string is None:
+        return None
+    return _QUOTED_OR_VERSION.sub(lambda found: found[1] or "`version`", filter_string)
 
 
 def _number(value: Any) -> Any:

@@ -6,12 +6,22 @@ many, they become items, one for each alias.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mlflow.utils.credentials import read_mlflow_creds
+
 from mlflow_dynamodbstore.keys import registry as registry_keys
-from mlflow_dynamodbstore.registry.current_user import current_user
-from mlflow_dynamodbstore.registry.items import ALIAS, CHANGE, RegisteredModelPlace, Target
+from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.mlflow_compat.registry import get_user
+from mlflow_dynamodbstore.registry.items import (
+    ALIAS,
+    ALIAS_NAME,
+    CHANGE,
+    RegisteredModelPlace,
+    Target,
+)
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.shared.names.revisions import Change
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
@@ -129,7 +139,23 @@ def _target(stored: Value) -> Target | None:
 
 def alias_item(place: RegisteredModelPlace, alias: str, target: Target) -> Item:
     """The item of an alias."""
-    item: Item = {"PK": place.pk, "SK": registry_keys.model_alias(alias), "version": target.version}
+    sk = registry_keys.model_alias(alias)
+    item: Item = {"PK": place.pk, "SK": sk, "version": target.version, **place.alias_index(alias)}
+    if is_cut(sk):
+        item[ALIAS_NAME] = alias
     if target.secondary is not None:
         item.update(secondary=target.secondary, weight=target.weight)
     return item
+
+
+def current_user() -> str | None:
+    """The user of the request that is being served; outside a server, the user of this process.
+
+    In a server without authentication nobody is: the user of its process did not ask for anything.
+    """
+    flask = sys.modules.get("flask")  # loaded in servers only
+    if flask is not None and flask.has_request_context():
+        authorization = flask.request.authorization
+        return None if authorization is None else authorization.username
+    user: str = read_mlflow_creds().username or get_user()
+    return user

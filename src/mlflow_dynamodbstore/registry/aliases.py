@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.mlflow_compat.validation import (
     REGISTERED_MODEL_ALIAS_LATEST,
     validate_model_alias_name,
@@ -23,7 +24,11 @@ from mlflow_dynamodbstore.registry.model_reader import ModelReader
 from mlflow_dynamodbstore.registry.records import Model
 from mlflow_dynamodbstore.registry.registered_models import RegisteredModels
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.names.attributes import NAME
 from mlflow_dynamodbstore.shared.names.revisions import Change
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.values import Key
 
 MAX_WEIGHT = 99
 
@@ -34,6 +39,7 @@ class Aliases:
     def __init__(
         self, context: Context, reader: ModelReader, registered_models: RegisteredModels
     ) -> None:
+        self.context = context
         self.table = context.table
         self.reader = reader
         self.models = reader.models
@@ -66,9 +72,7 @@ class Aliases:
     def _newest(self, name: str) -> ModelVersion:
         versions = self.registered_models.get_latest_versions(name)
         if not versions:
-            raise MlflowException(
-                f"Latest version not found for model {name}.", RESOURCE_DOES_NOT_EXIST
-            )
+            raise not_found(f"Latest version not found for model {name}.")
         return max(versions, key=lambda version: int(version.version))
 
     def _redirected(
@@ -103,6 +107,21 @@ class Aliases:
         """Where each alias of a model leads, by its name."""
         return self.reader.model(name).aliases
 
+    def find_registered_models_with_alias(self, alias: str) -> dict[str, Target]:
+        """Where an alias leads in each model of the workspace that has it, by the models' names.
+
+        The index of aliases shows a change a moment after it was made.
+        """
+        validate_model_alias_name(alias)
+        workspace = self.context.workspace()
+        query = Query(index_keys.models_with_alias(alias, workspace), index="GSI3")
+        keys = [Key(str(item["PK"]), registry_keys.MODEL_META) for item in self.table.items(query)]
+        metas = [meta for meta in self.table.get_many(keys).values() if NAME in meta]
+        places = [RegisteredModelPlace(str(meta[NAME]), workspace) for meta in metas]
+        models = map(self.models.seen, places, metas)
+        found = {m.name: m.aliases[alias] for m in models if m is not None and alias in m.aliases}
+        return dict(sorted(found.items()))
+
     def split_registered_model_alias(
         self, name: str, alias: str, version: str | int, weight: int
     ) -> Target:
@@ -115,14 +134,14 @@ class Aliases:
         validate_model_alias_name(alias)
         number = validate_model_version(version)
         if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 f"A weight is a whole number of percent from 0 to {MAX_WEIGHT}, not {weight!r}."
             )
 
         def choose(model: Model) -> Target:
             target = model.target_of(alias)
             if target.version == number:
-                raise MlflowException.invalid_parameter_value(
+                raise invalid(
                     f"Alias {alias} leads to version {number} already; "
                     "its second version must be another one."
                 )
@@ -155,8 +174,6 @@ class Aliases:
                 if change.change_id == change_id:
                     return change.after
             which = "" if change_id is None else f" {change_id}"
-            raise MlflowException(
-                f"There is no recorded change{which} of alias {alias}.", RESOURCE_DOES_NOT_EXIST
-            )
+            raise not_found(f"There is no recorded change{which} of alias {alias}.")
 
         return self._redirected(place, alias, choose).aliases.get(alias)

@@ -48,6 +48,8 @@ COPY = "c:"
 CHANGE = "h:"
 _PREFIXES = (TAG, LONG_TAG, ALIAS, LATEST, COPY, CHANGE)
 
+ALIAS_NAME = "alias"
+"""Attribute of an alias's item: an alias that is too long for its key."""
 LAST_VERSION = "last_version"
 PROMPT_VERSIONS = "prompt_versions"
 """Attribute of META: how many versions were ever marked as prompts."""
@@ -100,6 +102,10 @@ class RegisteredModelPlace(NamedTuple):
         limit = MAX_INLINE_MODEL_TAGS if number is None else MAX_INLINE_VERSION_TAGS
         return TagStore(lambda key: self.tag(key, number), limit, number is None)
 
+    def alias_index(self, alias: str) -> Item:
+        """The index attributes of an alias, by which the models that have it are found."""
+        return {**index_keys.gsi3_alias(alias, self.name, self.workspace)}
+
     def run_link(self, run_id: str, number: int) -> Item:
         """The item by which a version is found by its run."""
         key = Key(
@@ -128,6 +134,8 @@ class RegisteredModelPlace(NamedTuple):
 
     def moved(self, item: Item, now: int | None) -> Item:
         moved = {**item, "PK": self.pk}
+        if item["SK"] in registry_keys.MODEL_ALIASES and (alias := alias_of(item)) is not None:
+            moved.update(self.alias_index(alias))
         if now is not None and _is_version(item):
             moved["updated"] = now
         return moved
@@ -274,6 +282,12 @@ def name_of_guard(guard: Item) -> str:
     """The name that a guard guards."""
     name = access_keys.guarded_name_of(guard["SK"])
     return str(guard[NAME]) if name is None else name
+
+
+def alias_of(item: Item) -> str | None:
+    """The alias of an item; None for a long one that an earlier release wrote."""
+    alias: str | None = registry_keys.model_alias_of(item["SK"]) or item.get(ALIAS_NAME)
+    return alias
 
 
 def linked_version(link: Item) -> tuple[str, int]:

@@ -16,7 +16,6 @@ from itertools import chain
 from typing import TypeVar
 
 from mlflow.entities.model_registry import ModelVersion, RegisteredModel
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.model_registry import (
     SEARCH_MODEL_VERSION_MAX_RESULTS_DEFAULT,
@@ -42,10 +41,11 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.names.attributes import NAME
 from mlflow_dynamodbstore.shared.names.search import Listed, Names
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import all_hold
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
-from mlflow_dynamodbstore.shared.search.ordering import Ordering, position_after
-from mlflow_dynamodbstore.shared.search.pages import in_order, page
+from mlflow_dynamodbstore.shared.search.ordering import position_after
+from mlflow_dynamodbstore.shared.search.pages import groups_in_order, page
 from mlflow_dynamodbstore.table.contract import Query
 
 T = TypeVar("T")
@@ -94,7 +94,9 @@ class RegistrySearch:
             names = self._names(wanted, by_index, max(size, LEAST_GUARDS) if by_name else None)
             chunks = batched(names.entries(ordering, after), size)
             groups = (self._matching(chunk, wanted, strict) for chunk in chunks)
-            found, token = page(_in_order(groups, ordering), ordering, after, max_results)
+            found, token = page(
+                groups_in_order(groups, ordering, NAME), ordering, after, max_results
+            )
             return PagedList(self._entities(found, strict), token)
 
         return _found_by(search)
@@ -138,7 +140,7 @@ class RegistrySearch:
         page_token: str | None = None,
     ) -> PagedList[ModelVersion]:
         if not isinstance(max_results, int) or max_results < 1:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 "Invalid value for max_results. It must be a positive integer, "
                 f"but got {max_results}"
             )
@@ -156,7 +158,9 @@ class RegistrySearch:
                 groups = self._versions_by_model(names, wanted, strict)
             holds = all_hold(wanted.terms)
             matching = (list(filter(holds, group)) for group in groups)
-            found, token = page(_in_order(matching, ordering), ordering, after, max_results)
+            found, token = page(
+                groups_in_order(matching, ordering, NAME), ordering, after, max_results
+            )
             return PagedList([version.entity() for version in found], token)
 
         return _found_by(search)
@@ -220,16 +224,9 @@ def _found_by(search: Callable[[bool, bool], T]) -> T:
     return search(False, by_index)
 
 
-def _in_order(groups: Iterable[list[Row]], ordering: Ordering) -> Iterator[Row]:
-    """Rows in order. Where the order begins with the name, the groups come by name already."""
-    if ordering.keys[0].name == NAME:
-        return chain.from_iterable(in_order(group, ordering) for group in groups)
-    return iter(in_order(list(chain.from_iterable(groups)), ordering))
-
-
 def _check_at_most(limit: int, max_results: int) -> None:
     if max_results > limit:
-        raise MlflowException.invalid_parameter_value(
+        raise invalid(
             "Invalid value for request parameter max_results. It must be at most "
             f"{limit}, but got value {max_results}"
         )

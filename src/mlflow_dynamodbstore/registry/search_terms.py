@@ -16,6 +16,7 @@ from mlflow_dynamodbstore.mlflow_compat.search import parse_search_filter
 from mlflow_dynamodbstore.registry.items import name_of_guard
 from mlflow_dynamodbstore.shared.names.attributes import NAME
 from mlflow_dynamodbstore.shared.names.search import PARSED_KEPT, Filter, Guards
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 
@@ -23,7 +24,6 @@ UPDATED = "last_updated_timestamp"
 VERSION = "version_number"
 RUN_ID = "run_id"
 
-_invalid = MlflowException.invalid_parameter_value
 
 MODELS = Guards(access_keys.model_names_starting, access_keys.model_name_guard, name_of_guard)
 
@@ -57,9 +57,9 @@ def _filter(
     terms = [Comparison(t["type"], t["key"], t["comparator"], t["value"]) for t in parsed]
     for term in terms:
         if term.kind not in (ATTRIBUTE, TAG):
-            raise _invalid(f"Invalid token type: {term.kind}")
+            raise invalid(f"Invalid token type: {term.kind}")
         if term.kind == TAG and term.comparator not in ("=", "!=", "LIKE", "ILIKE"):
-            raise _invalid(f"Invalid comparator for tag: {term.comparator}")
+            raise invalid(f"Invalid comparator for tag: {term.comparator}")
     terms = [check(term) if term.kind == ATTRIBUTE else term for term in terms]
     marks = [t for t in terms if (t.kind, t.name) == (TAG, IS_PROMPT_TAG_KEY)]
     first = (marks[0].comparator, marks[0].value.lower()) if marks else None
@@ -71,30 +71,30 @@ def _filter(
 
 def _check_model_term(term: Comparison) -> Comparison:
     if term.name != NAME:
-        raise _invalid(f"Invalid attribute name: {term.name}")
+        raise invalid(f"Invalid attribute name: {term.name}")
     if term.comparator not in ("=", "!=", "LIKE", "ILIKE", "IN", "NOT IN"):
-        raise _invalid(f"Invalid comparator for attribute: {term.comparator}")
+        raise invalid(f"Invalid comparator for attribute: {term.comparator}")
     return term
 
 
 def _check_version_term(term: Comparison) -> Comparison:
     rules, name, comparator = SearchModelVersionUtils, term.name, term.comparator
     if name not in rules.VALID_SEARCH_ATTRIBUTE_KEYS:
-        raise _invalid(f"Invalid attribute name: {name}")
+        raise invalid(f"Invalid attribute name: {name}")
     if name in rules.NUMERIC_ATTRIBUTES:
         if comparator not in rules.VALID_NUMERIC_ATTRIBUTE_COMPARATORS:
-            raise _invalid(f"Invalid comparator for attribute {name}: {comparator}")
+            raise invalid(f"Invalid comparator for attribute {name}: {comparator}")
         return Comparison(ATTRIBUTE, name, comparator, _whole_number(name, term.value))
     is_list = comparator in ("IN", "NOT IN")
     if comparator not in rules.VALID_STRING_ATTRIBUTE_COMPARATORS or (
         is_list and name not in (RUN_ID, NAME)
     ):
-        raise _invalid(f"Invalid comparator for attribute: {comparator}")
+        raise invalid(f"Invalid comparator for attribute: {comparator}")
     return term
 
 
 def _whole_number(name: str, value: Any) -> int:
-    wrong = _invalid(f"Invalid value for numeric attribute '{name}': {value!r}")
+    wrong = invalid(f"Invalid value for numeric attribute '{name}': {value!r}")
     if isinstance(value, float):
         raise wrong
     try:
@@ -124,7 +124,7 @@ def version_ordering(order_by: tuple[str, ...]) -> Ordering:
     for clause in order_by:
         _, key, ascending = SearchModelVersionUtils.parse_order_by_for_search_model_versions(clause)
         if key not in SearchModelVersionUtils.VALID_ORDER_BY_ATTRIBUTE_KEYS:
-            raise _invalid(
+            raise invalid(
                 f"Invalid order by key '{key}' specified. Valid keys are "
                 f"{SearchModelVersionUtils.VALID_ORDER_BY_ATTRIBUTE_KEYS}"
             )

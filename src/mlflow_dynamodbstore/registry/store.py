@@ -94,6 +94,7 @@ class DynamoDBRegistryStore(WorkspaceAwareMixin, AbstractStore):
 
     get_registered_model_alias = answered_by(Aliases.get_registered_model_alias)
     list_registered_model_aliases = answered_by(Aliases.list_registered_model_aliases)
+    find_registered_models_with_alias = answered_by(Aliases.find_registered_models_with_alias)
     split_registered_model_alias = answered_by(Aliases.split_registered_model_alias)
     list_registered_model_alias_changes = answered_by(Aliases.list_registered_model_alias_changes)
     rollback_registered_model_alias = answered_by(Aliases.rollback_registered_model_alias)

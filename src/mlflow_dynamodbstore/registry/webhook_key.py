@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from mlflow.environment_variables import MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_STATE
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared.encryption_keys import SecretKind
+from mlflow_dynamodbstore.shared.refusals import invalid_state
 
 
 def _webhook_key() -> bytes | None:
@@ -19,10 +18,9 @@ def _webhook_key() -> bytes | None:
     try:
         Fernet(text)
     except ValueError as error:
-        raise MlflowException(
+        raise invalid_state(
             f"{MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY.name} holds no key: it must be 32 bytes in "
-            "URL-safe base64, as cryptography's Fernet.generate_key() makes them.",
-            INVALID_STATE,
+            "URL-safe base64, as cryptography's Fernet.generate_key() makes them."
         ) from error
     return text.encode()
 

@@ -17,7 +17,6 @@ from mlflow.entities.webhook import (
     WebhookTestResult,
 )
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_STATE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 
@@ -32,6 +31,7 @@ from mlflow_dynamodbstore.registry.webhook_key import WEBHOOK
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import remember_key
+from mlflow_dynamodbstore.shared.refusals import invalid, invalid_state, not_found
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey, position_after
 from mlflow_dynamodbstore.shared.search.pages import in_order, page
@@ -170,9 +170,7 @@ class Webhooks:
     ) -> PagedList[Webhook]:
         size = max_results or DEFAULT_PAGE
         if not 1 <= size <= LONGEST_PAGE:
-            raise MlflowException.invalid_parameter_value(
-                f"max_results must be between 1 and {LONGEST_PAGE}."
-            )
+            raise invalid(f"max_results must be between 1 and {LONGEST_PAGE}.")
         after = position_after(NEWEST_FIRST, page_token)
         partition = access_keys.workspace_pk(self.context.workspace())
         items = filter(wanted, self.table.items(Query(partition, where=access_keys.WEBHOOKS.on())))
@@ -230,11 +228,10 @@ def _decrypted(item: Item) -> str | None:
     try:
         text: str = _cipher().process_result_value(secret, None)
     except InvalidToken as error:
-        raise MlflowException(
+        raise invalid_state(
             f"The secret of webhook {item['webhook_id']} was encrypted with another key. Set "
             "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY to the same key in all processes: without it "
-            "each process makes up its own.",
-            INVALID_STATE,
+            "each process makes up its own."
         ) from error
     return text
 
@@ -248,4 +245,4 @@ def _cipher() -> Any:
 
 
 def _webhook_not_found(webhook_id: str) -> MlflowException:
-    return MlflowException(f"Webhook with ID {webhook_id} not found.", RESOURCE_DOES_NOT_EXIST)
+    return not_found(f"Webhook with ID {webhook_id} not found.")

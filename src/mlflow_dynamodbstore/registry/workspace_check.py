@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_STATE
-
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.registry.items import name_of_guard
+from mlflow_dynamodbstore.shared.refusals import invalid_state
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -27,10 +25,9 @@ def check_all_in_default_workspace(table: Table) -> None:
             query = Query(access_keys.workspace_pk(workspace), where=names.on(), limit=1)
             first = next(table.items(query), None)
             if first is not None:
-                raise MlflowException(
+                raise invalid_state(
                     f"Cannot disable workspaces because {label} exist outside the default "
                     f"workspace (for example, {what} '{name_of(first)}' in workspace "
                     f"'{workspace}'). Either remove those {label.split()[-1]} or re-enable "
-                    "workspaces before starting.",
-                    INVALID_STATE,
+                    "workspaces before starting."
                 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from mlflow.exceptions import MlflowException
 from mlflow.genai.label_schemas.label_schemas import (
     InputText,
     InputType,
@@ -22,7 +21,6 @@ from mlflow.genai.label_schemas.validation import (
     validate_schema_for_create,
     validate_schema_for_update,
 )
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 
@@ -46,6 +44,7 @@ from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.shared.search.pages import validate_max_results
 from mlflow_dynamodbstore.table.values import Item
 
@@ -108,9 +107,7 @@ class LabelSchemas:
     def _get_item(self, schema_id: str) -> Item:
         item = self._find(schema_id)
         if item is None:
-            raise MlflowException(
-                f"Label schema with id '{schema_id}' not found.", RESOURCE_DOES_NOT_EXIST
-            )
+            raise not_found(f"Label schema with id '{schema_id}' not found.")
         return item
 
     def _find(self, schema_id: str) -> Item | None:
@@ -124,9 +121,8 @@ class LabelSchemas:
         schema_id = self._names.find(experiment_id, name)
         item = None if schema_id is None else self._find(schema_id)
         if item is None:
-            raise MlflowException(
-                f"Label schema with name '{name}' not found for experiment '{experiment_id}'.",
-                RESOURCE_DOES_NOT_EXIST,
+            raise not_found(
+                f"Label schema with name '{name}' not found for experiment '{experiment_id}'."
             )
         return label_schema_of(item)
 
@@ -175,10 +171,7 @@ class LabelSchemas:
                 _logger.debug("There is no label schema with id '%s' to delete.", schema_id)
                 return
             if item["is_default"]:
-                raise MlflowException(
-                    "The experiment's default question cannot be deleted.",
-                    INVALID_PARAMETER_VALUE,
-                )
+                raise invalid("The experiment's default question cannot be deleted.")
             self._names.remove(item)
 
         optimistically(f"Label schema '{schema_id}'", attempt)

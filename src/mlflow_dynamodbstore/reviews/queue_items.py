@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import partial
 
 from boto3.dynamodb.conditions import Attr
-from mlflow.exceptions import MlflowException
 from mlflow.genai.review_queues import ReviewItemType, ReviewQueueItem, ReviewStatus
 from mlflow.genai.review_queues.validation import (
     USER_MAX_LENGTH,
@@ -21,7 +20,6 @@ from mlflow.genai.review_queues.validation import (
     normalize_user,
     validate_item_ids_for_attach,
 )
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.utils.time import get_current_time_millis
 
@@ -40,6 +38,7 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import MAX_TRANSACTION, Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -146,10 +145,7 @@ class ReviewItems:
         def attempt() -> ReviewQueueItem:
             nonlocal item
             if item is None:
-                raise MlflowException(
-                    f"Item '{item_id}' is not attached to review queue '{queue_id}'.",
-                    RESOURCE_DOES_NOT_EXIST,
-                )
+                raise not_found(f"Item '{item_id}' is not attached to review queue '{queue_id}'.")
             if item["status"] == str(new_status):
                 return review_item_of(item)  # the first reviewer keeps the credit
             try:
@@ -175,17 +171,10 @@ class ReviewItems:
 def _check_reviewer(status: ReviewStatus, by: str | None) -> None:
     """Refuse to complete an item without a reviewer, or to reopen it with one."""
     if status == ReviewStatus.PENDING and by is not None:
-        raise MlflowException(
-            "`completed_by` must not be set when reopening an item to `pending`.",
-            INVALID_PARAMETER_VALUE,
-        )
+        raise invalid("`completed_by` must not be set when reopening an item to `pending`.")
     if status != ReviewStatus.PENDING and not by:
-        raise MlflowException(
-            f"`completed_by` is required when setting status to `{status}`.",
-            INVALID_PARAMETER_VALUE,
-        )
+        raise invalid(f"`completed_by` is required when setting status to `{status}`.")
     if by is not None and len(by) > USER_MAX_LENGTH:
-        raise MlflowException(
-            f"`completed_by` must be at most {USER_MAX_LENGTH} characters; got {len(by)}.",
-            INVALID_PARAMETER_VALUE,
+        raise invalid(
+            f"`completed_by` must be at most {USER_MAX_LENGTH} characters; got {len(by)}."
         )

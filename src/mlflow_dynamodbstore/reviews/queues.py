@@ -22,8 +22,6 @@ from mlflow.genai.review_queues.validation import (
     validate_queue_owner,
 )
 from mlflow.protos.databricks_pb2 import (
-    INVALID_PARAMETER_VALUE,
-    RESOURCE_ALREADY_EXISTS,
     RESOURCE_DOES_NOT_EXIST,
 )
 from mlflow.store.entities.paged_list import PagedList
@@ -50,6 +48,7 @@ from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid, not_found
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -124,9 +123,8 @@ class ReviewQueues:
         experiment_id = self.reviewed_experiments.active_id(experiment_id)
         item = self._find_by_name(experiment_id, name)
         if item is None:
-            raise MlflowException(
-                f"Review queue with name '{name}' not found for experiment '{experiment_id}'.",
-                RESOURCE_DOES_NOT_EXIST,
+            raise not_found(
+                f"Review queue with name '{name}' not found for experiment '{experiment_id}'."
             )
         return queue_of(item)
 
@@ -198,10 +196,9 @@ class ReviewQueues:
         def attempt() -> ReviewQueue:
             item = self.get_item(queue_id)
             if item["queue_type"] == str(ReviewQueueType.USER):
-                raise MlflowException(
+                raise invalid(
                     "A user queue's name, assigned user, schemas, and owner are fixed "
-                    "and cannot be updated.",
-                    INVALID_PARAMETER_VALUE,
+                    "and cannot be updated."
                 )
             changes: Item = {}
             if new_owner is not None:
@@ -226,10 +223,9 @@ class ReviewQueues:
         within = review_keys.review_items(queue_id_of(item)).on()
         attached = Query(str(item["PK"]), within, limit=PAGE)
         if next(self.table.items(attached), None) is not None:
-            raise MlflowException(
+            raise invalid(
                 "A review queue's questions are locked once items are assigned to it. "
-                "Remove the items before changing its questions.",
-                INVALID_PARAMETER_VALUE,
+                "Remove the items before changing its questions."
             )
         normalized: list[str] = normalize_schema_ids(schema_ids)
         self._check_questions(experiment_id_of(item), normalized)
@@ -240,9 +236,8 @@ class ReviewQueues:
         keys = {one: review_keys.label_schema_key(experiment_id, one) for one in schema_ids}
         found = self.table.get_many(keys.values())
         if missing := [one for one, key in keys.items() if key not in found]:
-            raise MlflowException(
-                f"Label schema id(s) {missing} not found for experiment '{experiment_id}'.",
-                INVALID_PARAMETER_VALUE,
+            raise invalid(
+                f"Label schema id(s) {missing} not found for experiment '{experiment_id}'."
             )
 
     def delete_review_queue(self, queue_id: str) -> None:
@@ -275,9 +270,8 @@ def _name_taken(_: Item, name: str) -> NameTaken:
 def _user_queue(item: Item, name: str) -> ReviewQueue:
     """The user queue in an item; refused if it is another type of queue with a user's name."""
     if item["queue_type"] != str(ReviewQueueType.USER):
-        raise MlflowException(
+        raise already_exists(
             f"A non-user queue named '{name}' already exists; cannot get-or-create "
-            f"a user queue with that name.",
-            RESOURCE_ALREADY_EXISTS,
+            f"a user queue with that name."
         )
     return queue_of(item)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS, RESOURCE_DOES_NOT_EXIST
+from mlflow.protos.databricks_pb2 import RESOURCE_ALREADY_EXISTS
 
 from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_pk
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
@@ -61,7 +62,7 @@ class UniqueNames:
         except TransactionCancelled as cancelled:
             if cancelled.refused(1):
                 message = f"No Experiment with id={experiment_id_of(item)} exists"
-                raise MlflowException(message, RESOURCE_DOES_NOT_EXIST) from cancelled
+                raise not_found(message) from cancelled
             if cancelled.refused(0):
                 raise self.name_taken(item, name) from cancelled
             raise

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_STATE
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.refusals import invalid_state
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
@@ -77,10 +77,9 @@ def remember_key(table: Table, kind: SecretKind) -> None:
     digest = kind.digest()
     if digest is None:
         if WORKER_VARIABLE in os.environ:
-            raise MlflowException(
+            raise invalid_state(
                 f"This server has no key to encrypt {kind.name} secrets with: set "
-                f"{kind.variable} and start it again.",
-                INVALID_STATE,
+                f"{kind.variable} and start it again."
             )
         return
     key = access_keys.key_check_key(kind.name)
@@ -109,9 +108,8 @@ def _secrets(table: Table, kind: SecretKind) -> Iterator[bool]:
 
 def _wrong_key(kind: SecretKind) -> MlflowException:
     given = "holds another one" if os.environ.get(kind.variable) else "is not set"
-    return MlflowException(
+    return invalid_state(
         f"The {kind.name} secrets in this table were encrypted with a key that this process does "
         f"not have: {kind.variable} {given}. Set it to what it was when they were stored, or "
-        f"delete them.",
-        INVALID_STATE,
+        f"delete them."
     )

@@ -38,10 +38,15 @@ FAMILY = "EXP/E"
 
 OLD_TRACES = "old_traces"
 """Attribute of META: some traces may have been written before traces were in LSI1."""
+OLD_LOOKUPS = "old_lookups"
+"""Attribute of META: some traces and uses of datasets may have no lookup entry (ADR 0110)."""
 LONG_TAGS = "long_tags"
 """Attribute of META: some tags are items only."""
 TAGS_REVISION = "tags_revision"
 """Attribute of META: counts the changes of tags."""
+
+NAMED_AT = "lsi2sk"
+"""Attribute of an entry: when the experiment got its name. Entries of older releases lack it."""
 
 MAX_INLINE_TAG = 1024
 MAX_INLINE_TAGS = 200 * 1024
@@ -58,6 +63,12 @@ HoldsTag = Callable[[str], bool]
 def _mark_old_traces(item: Item) -> Item:
     """Mark META of an experiment that may hold older traces; tags stay as they are."""
     return {**item, OLD_TRACES: True} if item["SK"] == experiment_keys.EXPERIMENT_META else item
+
+
+@MLFLOW_TABLE.versions.upgrades(FAMILY, 2)
+def _mark_old_lookups(item: Item) -> Item:
+    """Mark META of an experiment that may hold what has no lookup entries."""
+    return {**item, OLD_LOOKUPS: True} if item["SK"] == experiment_keys.EXPERIMENT_META else item
 
 
 @dataclass(frozen=True)
@@ -92,10 +103,14 @@ class NewExperiment:
             **inline(self.tags, self.holds_tag),
         }
 
-    def entry(self) -> Item:
-        """The guard of its name."""
-        attributes = {"experiment_id": self.experiment_id, **self._listed()}
-        return entry_item(self.name, self.workspace, attributes)
+    def entry(self, now_ms: int) -> Item:
+        """The guard of its name, taken now."""
+        return entry_item(
+            self.name, self.workspace, self.experiment_id, self._listed(), now_ms=now_ms
+        )
+
+    def name_rev(self) -> Item:
+        return name_rev_item(self.experiment_id, self.name, self.workspace)
 
     def tag_items(self) -> list[Item]:
         return [tag_item(self.key.pk, key, value) for key, value in self.tags.items()]
@@ -146,10 +161,23 @@ class ExperimentEntry:
 # --- entries ------------------------------------------------------------------------------------
 
 
-def entry_item(name: str, workspace: str, attributes: Mapping[str, Value]) -> Item:
-    """The guard of a name, with what it says about the experiment."""
+def entry_item(
+    name: str,
+    workspace: str,
+    experiment_id: str,
+    attributes: Mapping[str, Value],
+    *,
+    now_ms: int,
+) -> Item:
+    """The guard of a name that is taken now, with what it says about the experiment."""
     key = access_keys.experiment_name_guard(name, workspace)
-    item: Item = {"PK": key.pk, "SK": key.sk, **attributes}
+    item: Item = {
+        "PK": key.pk,
+        "SK": key.sk,
+        "experiment_id": experiment_id,
+        **attributes,
+        NAMED_AT: index_keys.lsi2_named(experiment_id, now_ms),
+    }
     if is_cut(key.sk):
         item[NAME] = name
     return item
@@ -166,10 +194,14 @@ def name_of(guard: Item) -> str:
     return str(guard[NAME]) if name is None else name
 
 
-def name_rev_item(experiment_id: str, name: str) -> Item:
-    """The experiment's name spelled backwards."""
-    pk = experiment_keys.experiment_pk(experiment_id)
-    return {"PK": pk, "SK": experiment_keys.experiment_name_rev(), "value": name[::-1]}
+def name_rev_item(experiment_id: str, name: str, workspace: str) -> Item:
+    """The experiment's name spelled backwards, by which GSI5 finds the names with one end."""
+    return {
+        "PK": experiment_keys.experiment_pk(experiment_id),
+        "SK": experiment_keys.experiment_name_rev(),
+        "value": name[::-1],
+        **index_keys.gsi5_reversed_name(name, workspace),
+    }
 
 
 # --- tags ---------------------------------------------------------------------------------------

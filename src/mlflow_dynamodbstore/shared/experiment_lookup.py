@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlflow.entities.lifecycle_stage import LifecycleStage
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
@@ -16,6 +14,7 @@ from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 
@@ -57,7 +56,7 @@ class ExperimentLookup:
             or item["lifecycle"] not in stages
         ):
             self.forget(str(number))
-            raise MlflowException(f"No Experiment with id={number} exists", RESOURCE_DOES_NOT_EXIST)
+            raise not_found(f"No Experiment with id={number} exists")
         self.note(item)
         return item
 
@@ -65,10 +64,9 @@ class ExperimentLookup:
         """META of an active experiment; raises MLflow's errors for a deleted one and for none."""
         item = self.get(experiment_id)
         if item["lifecycle"] != LifecycleStage.ACTIVE:
-            raise MlflowException(
+            raise invalid(
                 f"The experiment {experiment_id_of(item)} must be in the 'active' state. "
-                f"Current state is {item['lifecycle']}.",
-                INVALID_PARAMETER_VALUE,
+                f"Current state is {item['lifecycle']}."
             )
         return item
 

@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
-from mlflow_dynamodbstore.shared.mlflow_errors import translated
+from mlflow_dynamodbstore.shared.mlflow_errors import guarded
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,8 +25,8 @@ R = TypeVar("R")
 def answered_by(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     """A store's method that is answered by the part whose class has ``method``.
 
-    The table's errors become MLflow's. The first call finds the part among the store's attributes;
-    from then on the store holds the part's bound method, so that a call costs nothing extra.
+    Its arguments are checked, and other errors become MLflow's. The first call finds the part among
+    the store's attributes; from then on the store holds the part's bound method.
     """
     return cast("Callable[Concatenate[Any, P], R]", _Answer(method))
 
@@ -47,7 +47,7 @@ class _Answer(Generic[P, R]):
         name = self._method.__name__
         for part in tuple(vars(store).values()):  # a copy: other threads add answers meanwhile
             if getattr(type(part), name, None) is self._method:
-                answer = translated(getattr(part, name))
+                answer = guarded(getattr(part, name))
                 vars(store)[self._name] = answer
                 return answer
         raise AttributeError(f"no part of {type(store).__name__} has {self._method.__qualname__}")

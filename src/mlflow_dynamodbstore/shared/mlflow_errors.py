@@ -1,11 +1,17 @@
-"""The one place where a storage error becomes an ``MlflowException``."""
+"""The one place where another error becomes an ``MlflowException``.
+
+Errors of the table have a code each. What is left are errors of Python's: they come from an
+argument that nobody foresaw, which is the caller's to change, or from a mistake of ours, which is
+logged with its traceback.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import (
@@ -18,8 +24,13 @@ from mlflow.protos.databricks_pb2 import (
     TEMPORARILY_UNAVAILABLE,
 )
 
+from mlflow_dynamodbstore.keys.encoding import NotEncodable
+from mlflow_dynamodbstore.shared.bad_arguments import fault_of
+from mlflow_dynamodbstore.shared.declared_arguments import checks_of, settled
 from mlflow_dynamodbstore.table import errors as table_errors
 from mlflow_dynamodbstore.table.contract import IncompleteWrite
+
+_logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,23 +67,63 @@ def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
 
 
 def translated(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that raises ``MlflowException`` instead of a table error."""
+    """A function that raises no error but ``MlflowException``.
+
+    ``NotImplementedError`` stays: it is how a store tells MLflow what it does not offer.
+    """
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except table_errors.TableError as error:
-            raise as_mlflow_exception(error) from error
+        except (MlflowException, NotImplementedError):
+            raise
+        except Exception as error:
+            raise _translation(error, function, args, kwargs) from error
 
     return wrapper
 
 
+def guarded(method: Callable[..., R]) -> Callable[..., R]:
+    """A part's bound method as a store offers it: with checked arguments and MLflow's errors."""
+    checks = checks_of(method)
+
+    @functools.wraps(method)
+    def wrapper(*args: Any, **kwargs: Any) -> R:
+        try:
+            args, kwargs = settled(checks, args, kwargs)
+            return method(*args, **kwargs)
+        except (MlflowException, NotImplementedError):
+            raise
+        except Exception as error:
+            raise _translation(error, method, args, kwargs) from error
+
+    return wrapper
+
+
+def _translation(
+    error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> MlflowException:
+    """MLflow's exception for another error."""
+    if isinstance(error, table_errors.TableError):
+        return as_mlflow_exception(error)
+    if isinstance(error, UnicodeEncodeError):
+        return MlflowException("A text holds half of a surrogate pair.", INVALID_PARAMETER_VALUE)
+    if isinstance(error, OverflowError | NotEncodable):
+        return MlflowException(f"A number is out of range: {error}.", INVALID_PARAMETER_VALUE)
+    fault = fault_of(function, args, kwargs)
+    if fault:
+        return MlflowException(fault, INVALID_PARAMETER_VALUE)
+    name = function.__qualname__
+    _logger.error("%s failed in a way that nobody foresaw", name, exc_info=error)
+    return MlflowException(f"{name} failed: {type(error).__name__}", error_code=INTERNAL_ERROR)
+
+
 def translates_errors(store: C) -> C:
-    """Apply :func:`translated` to every public method of a store class."""
+    """Check the arguments of every public method of a store class, and translate its errors."""
     ours = [c for c in store.__mro__ if c.__module__.startswith("mlflow_dynamodbstore.")]
     names = {name for c in ours for name, member in vars(c).items() if inspect.isfunction(member)}
     for name in names:
         if not name.startswith("_"):
-            setattr(store, name, translated(getattr(store, name)))
+            setattr(store, name, guarded(getattr(store, name)))
     return store

@@ -67,6 +67,10 @@ class TracePlace(NamedTuple):
         """The item of a later batch of spans."""
         return Key(self.pk, trace_keys.trace_spans_part(self.trace_id, number))
 
+    @property
+    def client_request(self) -> Key:
+        return Key(self.pk, trace_keys.trace_client_request(self.trace_id))
+
     def tag(self, key: str) -> Key:
         return Key(self.pk, trace_keys.trace_tag(self.trace_id, key))
 

@@ -12,8 +12,24 @@ from enum import Enum
 from typing import Any
 
 from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+
+from mlflow_dynamodbstore.shared.refusals import invalid
 
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999: MLflow sends the times of traces in messages that hold no others."""
+_SECRETS = ("password", "secret", "auth_config")
+"""Words in the names of arguments whose values no message shows."""
+MOST_MS = 315_576_000_000_000
+"""The longest duration that such a message holds: ten thousand years."""
+
+
+class WrongTypeError(MlflowException, TypeError):
+    """For the few arguments for which MLflow's own stores raise ``TypeError``."""
+
+    def __init__(self, message: str):
+        super().__init__(message, INVALID_PARAMETER_VALUE)
 
 
 def text(value: Any, what: str) -> str:
@@ -26,11 +42,9 @@ def text(value: Any, what: str) -> str:
         return str(int(value))
     if isinstance(value, str | int | float):
         plain = str(value)
-        if _is_unicode(plain):
+        if is_unicode(plain):
             return plain
-    raise MlflowException.invalid_parameter_value(
-        f"Invalid value {shown(value)} for {what}: it must be text."
-    )
+    raise invalid(f"Invalid value {shown(value, what)} for {what}: it must be text.")
 
 
 def optional_text(value: Any, what: str) -> Any:
@@ -47,17 +61,54 @@ def whole_number(value: Any, what: str) -> int:
     """A value as a whole number of 64 bits; raises for any other."""
     if isinstance(value, int) and SMALLEST <= value <= LARGEST:
         return int(value)
-    raise MlflowException.invalid_parameter_value(
-        f"Invalid value {shown(value)} for {what}: it must be a whole number of 64 bits."
+    raise invalid(
+        f"Invalid value {shown(value, what)} for {what}: it must be a whole number of 64 bits."
     )
 
 
-def shown(value: Any) -> str:
-    """A value as an error message shows it: short, and always printable."""
+def moment(value: Any, what: str) -> int:
+    """A time of a trace in milliseconds; raises for one that MLflow's messages cannot carry."""
+    time = whole_number(value, what)
+    if not FIRST_MS <= time <= LAST_MS:
+        raise MlflowException.invalid_parameter_value(
+            f"Invalid value {time} for {what}: it must be a time of the years 1 to 9999."
+        )
+    return time
+
+
+def duration(value: Any, what: str) -> int:
+    """A duration of a trace in milliseconds; raises as :func:`moment` does."""
+    length = whole_number(value, what)
+    if abs(length) > MOST_MS:
+        raise MlflowException.invalid_parameter_value(
+            f"Invalid value {length} for {what}: it must be at most {MOST_MS} milliseconds."
+        )
+    return length
+
+
+def readable_text(value: Any) -> Any:
+    """A stored text as MLflow shows it; earlier releases stored values of other types."""
+    return value if type(value) is str or value is None else str(value)
+
+
+def readable_number(value: Any, least: int = SMALLEST, most: int = LARGEST) -> Any:
+    """A stored number as MLflow shows it; earlier releases stored larger ones and other values."""
+    if value is None or (type(value) is int and least <= value <= most):
+        return value
+    try:
+        return min(max(int(value), least), most)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def shown(value: Any, what: str = "") -> str:
+    """A value as an error message shows it: short and printable, and never a secret."""
+    if any(word in what for word in _SECRETS):
+        return "(not shown)"
     return ascii(value)[:100]
 
 
-def _is_unicode(value: str) -> bool:
+def is_unicode(value: str) -> bool:
     """Whether a text can be encoded, which half of a surrogate pair cannot."""
     try:
         value.encode()

@@ -24,6 +24,8 @@ PRIMARY_INDEX = "state.primary_metric"
 """The metric that orders LSI5 now; a backfill brings it to ``primary_metric``."""
 TEXT_FIELDS = "fts_fields"
 DENORMALIZED_TAGS = "denormalized_tags"
+XRAY_REGION = "xray_region"
+"""The region of X-Ray, which is off without it."""
 
 DEFAULTS: Mapping[str, Value] = {
     SOFT_DELETED_RETENTION: 90,
@@ -51,14 +53,16 @@ class Rules:
 
     primary_metric: str | None = None
     text_fields: tuple[TextField, ...] = ()
+    history_days: int = 0  # after which a point of a history expires; 0 for never
 
 
 class Policies:
     """The settings of one table.
 
-    They are read in one query and kept for half a minute, so that writing a metric does not cost a
-    read of the policy. A change made through this object is seen by it at once. The environment, as
-    it is when the object is made, wins over CONFIG.
+    All are read in one query and kept for half a minute, so that writing a metric does not cost a
+    read of the policy; :meth:`read` and :meth:`stored` read one by its key. A change made through
+    this object is seen by it at once. The environment, as it is when the object is made, wins over
+    CONFIG.
     """
 
     def __init__(self, table: Table, monotonic: Callable[[], float] = time.monotonic):
@@ -81,10 +85,17 @@ class Policies:
         self._refresh()
         return {**DEFAULTS, **self._values, **self._fixed}
 
+    def read(self, name: str) -> Value:
+        """The value in force of one setting, read anew."""
+        if name in self._fixed:
+            return self._fixed[name]
+        value = self.stored(name)
+        return DEFAULTS.get(name) if value is None else value
+
     def stored(self, name: str) -> Value:
         """The value in the table, whatever the environment says; read anew, None for none."""
-        self._refresh()
-        return self._values.get(name)
+        item = self._table.get(access_keys.setting_key(name))
+        return None if item is None else item["value"]
 
     def source(self, name: str) -> str:
         """Where the value in force comes from, as of the last reading."""
@@ -116,7 +127,8 @@ class Policies:
         """What is derived from a run when it is sealed."""
         index = self.get(PRIMARY_INDEX)
         metric = self.get(PRIMARY_METRIC) if index is None else index["metric"]
-        return Rules(metric or None, tuple(self.text_fields()))
+        days = self.get(METRIC_HISTORY_RETENTION)
+        return Rules(metric or None, tuple(self.text_fields()), days)
 
     def indexed_metric(self) -> str | None:
         """The metric by which LSI5 holds every sealed run that has it; None while there is none.
@@ -131,7 +143,7 @@ class Policies:
         """The texts that are indexed for full-text search."""
         chosen = self.get(TEXT_FIELDS)
         return [
-            TextField(name, tuple(field["levels"]), field["complete"])
+            TextField(name, tuple(field["levels"]), field["complete"], field.get("gsi2", False))
             for name, field in sorted(chosen.items())
         ]
 

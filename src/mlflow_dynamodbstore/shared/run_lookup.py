@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
@@ -15,6 +14,7 @@ from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of, run_place_of
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 
@@ -105,10 +105,8 @@ class RunLookup:
 def check_run_is_active(run_id: str, item: Item) -> None:
     """Refuse a deleted run, in MLflow's words."""
     if item["lifecycle"] != LifecycleStage.ACTIVE:
-        raise MlflowException(
-            f"The run {run_id} must be in the 'active' state. "
-            f"Current state is {item['lifecycle']}.",
-            INVALID_PARAMETER_VALUE,
+        raise invalid(
+            f"The run {run_id} must be in the 'active' state. Current state is {item['lifecycle']}."
         )
 
 
@@ -120,4 +118,4 @@ def start_time_of(run: Item) -> int | None:
 
 def run_not_found(run_id: str) -> MlflowException:
     """MLflow's error for a run that does not exist, or not in this workspace."""
-    return MlflowException(f"Run with id={run_id} not found", RESOURCE_DOES_NOT_EXIST)
+    return not_found(f"Run with id={run_id} not found")

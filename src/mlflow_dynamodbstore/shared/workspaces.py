@@ -6,6 +6,15 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item
+
+DEFAULT_DESCRIPTION = "Default workspace"
+
+
+def default_workspace() -> Item:
+    """The own item of the default workspace, as it is first written."""
+    key = access_keys.workspace_key(DEFAULT_WORKSPACE)
+    return {"PK": key.pk, "SK": key.sk, "description": DEFAULT_DESCRIPTION}
 
 
 def all_workspaces(table: Table) -> list[str]:

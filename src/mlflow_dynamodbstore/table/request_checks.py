@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_GET,
+    MAX_ITEM_BYTES,
     MAX_PK_BYTES,
     MAX_SK_BYTES,
     MAX_TRANSACTION,
     Put,
     Scan,
     TransactWrite,
+    Write,
 )
-from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.errors import InvalidRequest, ItemTooLarge
 from mlflow_dynamodbstore.table.schema import Schema
-from mlflow_dynamodbstore.table.sizes import text_size
+from mlflow_dynamodbstore.table.sizes import item_size, text_size
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.table.values import Item, Key
 
 T = TypeVar("T")
 
 MAX_TOKEN = 36
+LONG = 64 * 1024
+"""Characters and bytes of an item from which on it is measured before others are written."""
 
 
 def check_key(pk: Any, sk: Any) -> None:
@@ -81,6 +85,26 @@ def check_segment(scan: Scan) -> None:
     """Raise ``InvalidRequest`` for a segment that does not exist."""
     if not 0 <= scan.segment < scan.segments:
         raise InvalidRequest(f"there is no segment {scan.segment} of {scan.segments}")
+
+
+def refuse_oversized(writes: Iterable[Write]) -> None:
+    """Raise ``ItemTooLarge`` for a put that no engine takes; for calls that write in several steps.
+
+    Only items with long values are measured, since every write passes here.
+    """
+    for write in writes:
+        if isinstance(write, Put) and _is_long(write.item):
+            size = item_size(write.item)
+            if size > MAX_ITEM_BYTES:
+                raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
+
+
+def _is_long(item: Item) -> bool:
+    total = 0
+    for value in item.values():
+        if type(value) is str or type(value) is bytes:
+            total += len(value)
+    return total > LONG
 
 
 def check_batch_get(keys: Sequence[Key]) -> None:

@@ -71,5 +71,6 @@ MLFLOW_TABLE = Schema(
         *(Index(f"LSI{n}", sk=f"lsi{n}sk") for n in range(2, 6)),
     ),
     # Version 2: traces are in LSI1, and an experiment knows whether it has older ones (ADR 0043).
-    versions=Versions({"EXP/E": 2, "EXP/T": 2}),
+    # Version 3 of experiments: what they hold has lookup entries, or they say otherwise (ADR 0110).
+    versions=Versions({"EXP/E": 3, "EXP/T": 2}),
 )

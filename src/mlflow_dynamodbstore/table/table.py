@@ -40,6 +40,7 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.update import Update
@@ -188,8 +189,11 @@ class Table:
 
         Returns an outcome for each, ``applied`` or ``refused``. When one of ``writes`` is refused,
         ``then`` is not begun and has no outcomes. Neither may name a key twice. Raises
-        ``IncompleteWrite``, which says what was written, when the retries are used up.
+        ``IncompleteWrite``, which says what was written, when the retries are used up. An item that
+        no engine takes is refused before anything is written.
         """
+        refuse_oversized(writes)
+        refuse_oversized(then)
         if self._local is not None and then:
             outcomes = self._local.apply_in_order(writes, then)
             first = self._finished(writes, outcomes[: len(writes)])
@@ -200,19 +204,27 @@ class Table:
             outcomes += self._finished(then, self._sender.apply_many(then))
         return outcomes
 
-    def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
+    def redate(
+        self,
+        partition: str,
+        ranges: Sequence[tuple[str, str]],
+        ttl: int | None,
+        others: Sequence[Item] = (),
+    ) -> None:
         """Set or remove the ``ttl`` of all items in some ranges of sort keys, ends included.
 
-        Nobody else may change these items meanwhile. Raises as :meth:`write` does.
+        ``others`` are whole items without a ``ttl``, written with the same one. Nobody else may
+        change these items meanwhile. Raises as :meth:`write` does.
         """
         redate = self.engine.capabilities.redate
         if redate is not None:
             redate(partition, ranges, ttl)
+            self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in others])
             return
         queries = [Query(partition, KeyCondition(self._sk).between(*one)) for one in ranges]
         found = self.map(lambda query: list(self.items(query)), queries)
-        bare = ({n: v for n, v in item.items() if n != TTL} for some in found for item in some)
-        self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in bare])
+        bare = [{n: v for n, v in item.items() if n != TTL} for some in found for item in some]
+        self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in (*bare, *others)])
 
     def transact(self, writes: Sequence[TransactWrite]) -> None:
         """Do up to 100 writes and checks on different keys, all or none.

@@ -38,6 +38,7 @@ from mlflow_dynamodbstore.mlflow_compat.validation import (
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, trace_place_of
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 from mlflow_dynamodbstore.table.contract import Delete
@@ -95,7 +96,7 @@ class TraceArchival:
         max_traces_per_pass: int | None = None,
     ) -> int:
         if max_traces_per_pass is not None and max_traces_per_pass <= 0:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 f"`max_traces_per_pass` must be a positive integer, received {max_traces_per_pass}."
             )
         root = _required(resolved_trace_archival_location, "resolved_trace_archival_location")
@@ -233,7 +234,7 @@ class TraceArchival:
 
 def _required(value: str, name: str) -> str:
     if not value:
-        raise MlflowException.invalid_parameter_value(f"`{name}` must be provided.")
+        raise invalid(f"`{name}` must be provided.")
     return value
 
 

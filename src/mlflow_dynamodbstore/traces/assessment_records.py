@@ -15,7 +15,6 @@ from typing import Any
 from mlflow.entities.assessment import Assessment, Expectation, Feedback, IssueReference
 from mlflow.entities.assessment_error import AssessmentError
 from mlflow.entities.assessment_source import AssessmentSource
-from mlflow.exceptions import MlflowException
 from mlflow.tracing.constant import AssessmentMetadataKey, TraceMetadataKey
 from mlflow.tracing.utils import generate_assessment_id
 from mlflow.utils.time import get_current_time_millis
@@ -25,6 +24,8 @@ from mlflow_dynamodbstore.keys.issues import lsi5_issue
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import assessment_aggregate
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import TracePlace
+from mlflow_dynamodbstore.shared.plain_values import moment, optional_text, text
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.items import ASSESSMENT, OUTSIDE, item_at
@@ -155,19 +156,19 @@ def record_of(assessment: Assessment) -> AssessmentRecord:
     now = get_current_time_millis()
     kind, value, error = _content(assessment)
     return AssessmentRecord(
-        assessment_id=assessment.assessment_id,
-        name=assessment.name,
+        assessment_id=text(assessment.assessment_id, "assessment_id"),
+        name=optional_text(assessment.name, "name"),
         type=kind,
         value=json.dumps(value),
         error=json.dumps(error.to_dictionary()) if error else None,
-        created=assessment.create_time_ms or now,
-        updated=assessment.last_update_time_ms or now,
-        source_type=assessment.source.source_type,
-        source_id=assessment.source.source_id,
-        run_id=assessment.run_id,
-        span_id=assessment.span_id,
-        rationale=assessment.rationale,
-        overrides=assessment.overrides,
+        created=moment(assessment.create_time_ms or now, "create_time_ms"),
+        updated=moment(assessment.last_update_time_ms or now, "last_update_time_ms"),
+        source_type=text(assessment.source.source_type, "source_type"),
+        source_id=optional_text(assessment.source.source_id, "source_id"),
+        run_id=optional_text(assessment.run_id, "run_id"),
+        span_id=optional_text(assessment.span_id, "span_id"),
+        rationale=optional_text(assessment.rationale, "rationale"),
+        overrides=optional_text(assessment.overrides, "overrides"),
         metadata=metadata_json(assessment.metadata),
     )
 
@@ -184,9 +185,7 @@ def _content(assessment: Assessment) -> tuple[str, Any, AssessmentError | None]:
         return EXPECTATION, assessment.expectation.value, None
     if assessment.issue is not None:
         return ISSUE, assessment.issue.to_dictionary(), None
-    raise MlflowException.invalid_parameter_value(
-        "Assessment must have either feedback, expectation, or issue value"
-    )
+    raise invalid("Assessment must have either feedback, expectation, or issue value")
 
 
 def entity(record: AssessmentRecord, trace_id: str) -> Assessment:

@@ -8,13 +8,14 @@ from typing import Any
 
 from mlflow.entities.assessment import Assessment, ExpectationValue, FeedbackValue
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INTERNAL_ERROR, RESOURCE_DOES_NOT_EXIST
+from mlflow.protos.databricks_pb2 import INTERNAL_ERROR
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import value_parts
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import trace_place_of
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.assessment_records import (
@@ -47,6 +48,7 @@ class Assessments:
     def create_assessment(self, assessment: Assessment) -> Assessment:
         trace_id = str(assessment.trace_id)
         made = record_of(assessment)
+        answer = entity(made, trace_id)  # first, so that what MLflow refuses is not written
 
         def created(item: Item) -> Change:
             name = ASSESSMENT + made.assessment_id
@@ -63,7 +65,7 @@ class Assessments:
             lambda known: self.trace_changes.change(known, created),
             lambda: self.trace_changes.change(self.trace_lookup.get(trace_id), created),
         )
-        return entity(made, trace_id)
+        return answer
 
     def get_assessment(self, trace_id: str, assessment_id: str) -> Assessment:
         return entity(self._get(trace_id, assessment_id), trace_id)
@@ -92,18 +94,18 @@ class Assessments:
             )
         if rationale is not None and existing.type != EXPECTATION:
             changes["rationale"] = rationale
-        updated: list[AssessmentRecord] = []
+        updated: list[Assessment] = []
 
         def changed(item: Item) -> Change:
             current = self._get_from(item, trace_id, assessment_id)
             merged = metadata_json({**current.metadata_map, **(metadata or {})})
             after = replace(current, metadata=merged, **changes)
-            updated[:] = [after]
+            updated[:] = [entity(after, trace_id)]
             made, old = _with_assessment(item, after), self._removal(item, assessment_id)
             return replace(made, together=made.together or old.together, obsolete=old.obsolete)
 
         self.trace_changes.change(self.trace_lookup.get(trace_id), changed)
-        return entity(updated[0], trace_id)
+        return updated[0]
 
     def delete_assessment(self, trace_id: str, assessment_id: str) -> None:
         def deleted(item: Item) -> Change | None:
@@ -142,9 +144,7 @@ class Assessments:
     def _get(self, trace_id: str, assessment_id: str) -> AssessmentRecord:
         item = self.trace_lookup.find(trace_id)
         if item is None:
-            raise MlflowException(
-                f"Trace with request_id '{trace_id}' not found", RESOURCE_DOES_NOT_EXIST
-            )
+            raise not_found(f"Trace with request_id '{trace_id}' not found")
         return self._get_from(item, trace_id, assessment_id)
 
     def _get_from(self, item: Item, trace_id: str, assessment_id: str) -> AssessmentRecord:
@@ -187,21 +187,12 @@ def _check_update(
     feedback: FeedbackValue | None,
 ) -> None:
     if expectation is not None and feedback is not None:
-        raise MlflowException.invalid_parameter_value(
-            "Cannot specify both `expectation` and `feedback` parameters."
-        )
+        raise invalid("Cannot specify both `expectation` and `feedback` parameters.")
     if expectation is not None and existing.type != EXPECTATION:
-        raise MlflowException.invalid_parameter_value(
-            "Cannot update expectation value on a Feedback assessment."
-        )
+        raise invalid("Cannot update expectation value on a Feedback assessment.")
     if feedback is not None and existing.type != FEEDBACK:
-        raise MlflowException.invalid_parameter_value(
-            "Cannot update feedback value on an Expectation assessment."
-        )
+        raise invalid("Cannot update feedback value on an Expectation assessment.")
 
 
 def _not_found(trace_id: str, assessment_id: str) -> MlflowException:
-    return MlflowException(
-        f"Assessment with ID '{assessment_id}' not found for trace '{trace_id}'",
-        RESOURCE_DOES_NOT_EXIST,
-    )
+    return not_found(f"Assessment with ID '{assessment_id}' not found for trace '{trace_id}'")

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 from mlflow.utils.search_utils import SearchTraceUtils
 
@@ -17,6 +15,7 @@ from mlflow_dynamodbstore.mlflow_compat.search import trim_backticks
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
     TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
 )
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.assessment_records import ISSUE, AssessmentRecord
@@ -200,9 +199,7 @@ class _Builder:
         elif utils.is_assessment(kind, name, comparator):
             self.assessments.append(AssessmentTerm(kind, name, comparator, value))
         else:
-            raise MlflowException(
-                f"Invalid search expression type '{kind}'", error_code=INVALID_PARAMETER_VALUE
-            )
+            raise invalid(f"Invalid search expression type '{kind}'")
 
     def _attribute(self, name: str, comparator: str, value: Any) -> None:
         if name == TIME and comparator in (">", ">="):
@@ -259,22 +256,20 @@ def _about_issue(issue_id: str) -> TraceTest:
 
 def _with_prompt(comparator: str, value: str) -> TraceTest:
     if comparator != "=":
-        raise MlflowException(
+        raise invalid(
             f"Invalid comparator '{comparator}' for prompts filter. "
-            "Only '=' is supported with format: prompt = \"name/version\"",
-            error_code=INVALID_PARAMETER_VALUE,
+            "Only '=' is supported with format: prompt = \"name/version\""
         )
     if value.count("/") != 1:
-        raise MlflowException(
-            f"Invalid prompts filter value '{value}'. Expected format: prompt = \"name/version\"",
-            error_code=INVALID_PARAMETER_VALUE,
+        raise invalid(
+            f"Invalid prompts filter value '{value}'. Expected format: prompt = \"name/version\""
         )
     return lambda trace: items.PROMPT_LINK + value in trace.item
 
 
 def _check_usage_comparator(name: str, comparator: str) -> None:
     if comparator not in ("=", "!=", "IS NULL", "IS NOT NULL"):
-        raise MlflowException.invalid_parameter_value(
+        raise invalid(
             f"Comparator '{comparator}' is not supported for reserved metadata '{name}'. "
             "Only '=', '!=', 'IS NULL', and 'IS NOT NULL' are supported."
         )

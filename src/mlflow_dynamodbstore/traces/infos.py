@@ -12,8 +12,8 @@ from mlflow.tracing.utils import generate_request_id_v2
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import validate_trace_name
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
-from mlflow_dynamodbstore.shared.plain_values import texts
-from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.shared.plain_values import duration, moment, texts
+from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
@@ -84,14 +84,19 @@ class TraceInfos:
         """Begin a trace with its info; returns the trace, and whether this call has begun it."""
         ttl = self.trace_experiments.expiry()
         started = _started(place, info, tags, int(self.table.clock()), ttl)
-        if started.before:
-            self.table.write(list(started.before))
-        located = self.trace_creation.write_locator(place, ttl, own=started.after)
+        lookup = _client_request(place, info, ttl)
+        if before := [put for put in started.before if put not in lookup]:
+            self.table.write(before)
+        located = self.trace_creation.write_locator(place, ttl, lookup, own=started.after)
         if located.is_new:
             return self.trace_lookup.note({**started.after, **located.links}), True
-        return self.trace_creation.find_or_begin(
-            located, lambda at: _started(at, info, tags, int(self.table.clock()), ttl).after
-        )
+
+        def make(at: TracePlace) -> Item:
+            made = _started(at, info, tags, int(self.table.clock()), ttl)
+            self.table.write(list(made.before))
+            return made.after
+
+        return self.trace_creation.find_or_begin(located, make)
 
     def get_trace_info(self, trace_id: str) -> TraceInfo:
         return record(self.table, self.trace_lookup.get(trace_id)).to_info()
@@ -121,7 +126,8 @@ class TraceInfos:
         self.context.events.trace_described(place.experiment_id, request_metadata)
         ttl = self.trace_experiments.expiry()
         item = items.new_trace(place, int(self.table.clock()), ttl)
-        item.update(request_time=timestamp_ms, state=TraceState.IN_PROGRESS.value)
+        began = moment(timestamp_ms, "timestamp_ms")
+        item.update(request_time=began, state=TraceState.IN_PROGRESS.value)
         if name is not None:
             item["name"] = name
         item = merging.with_metadata(item, request_metadata)
@@ -147,7 +153,8 @@ class TraceInfos:
         def ended(item: Item) -> Change:
             written = items.tag_writes(trace_place_of(item), plain, ttl_of(item))
             after = merging.with_metadata({**item, **written.attributes}, request_metadata)
-            after["duration"] = timestamp_ms - item["request_time"]
+            lasted = moment(timestamp_ms, "timestamp_ms") - item["request_time"]
+            after["duration"] = duration(lasted, "the duration")
             after["state"] = TraceStatus(status).value
             if name is not None:
                 after["name"] = name
@@ -172,10 +179,22 @@ def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:
     place, ttl = trace_place_of(item), ttl_of(item)
     written = items.tag_writes(place, tags, ttl)
     after = {**item, **written.attributes}
-    before = list(written.items)
+    puts = [*written.items, *_client_request(place, info, ttl)]
+    before = {(put.item["PK"], put.item["SK"]): put for put in puts}
     for assessment in info.assessments:
         made = assessment_records.record_of(assessment)
         one = assessment_records.writes(place, made, ttl)
         after.update(one.attributes)
-        before += one.items
-    return Change(merging.with_info(after, info), before=before)
+        # By key: assessments of one session share a note.
+        before.update(((put.item["PK"], put.item["SK"]), put) for put in one.items)
+    after = merging.with_info(after, info)
+    named_before = "client_request_id" in item and "client_request_id" not in after
+    obsolete = [Delete(place.client_request)] if named_before else []
+    return Change(after, before=list(before.values()), obsolete=obsolete)
+
+
+def _client_request(place: TracePlace, info: TraceInfo, ttl: int | None) -> list[Put]:
+    """The write of the entry by which a trace is found by the client's id of its request."""
+    if info.client_request_id is None:
+        return []
+    return [Put(items.client_request_item(place, info.client_request_id, ttl))]

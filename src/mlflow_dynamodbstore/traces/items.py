@@ -191,6 +191,14 @@ def expiry_patches(keys: Iterable[Key], ttl: int | None) -> list[Patch]:
     return [Patch(key, expiry_update(ttl), condition=PRESENT) for key in keys]
 
 
+def client_request_item(place: TracePlace, client_request_id: str, ttl: int | None) -> Item:
+    """The item by which a trace is found by the client's id of its request."""
+    index = index_keys.client_request_index(
+        trace_id=place.trace_id, client_request_id=client_request_id
+    )
+    return item_at(place.client_request, {**index}, ttl)
+
+
 class TagWrites(NamedTuple):
     """Tags as attributes of the trace, and the items of those too long for it."""
 

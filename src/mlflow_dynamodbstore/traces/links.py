@@ -11,8 +11,6 @@ from dataclasses import replace
 
 from boto3.dynamodb.conditions import ConditionBase
 from mlflow.entities.model_registry import PromptVersion
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import MAX_TRACE_LINKS_PER_REQUEST
 
 from mlflow_dynamodbstore.keys.traces import trace_locator_key
@@ -20,6 +18,7 @@ from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.update import Update
@@ -54,10 +53,9 @@ class TraceLinks:
         if not trace_ids:
             return
         if len(trace_ids) > MAX_TRACE_LINKS_PER_REQUEST:
-            raise MlflowException(
+            raise invalid(
                 f"Cannot link more than {MAX_TRACE_LINKS_PER_REQUEST} traces to a run in "
-                f"a single request. Provided {len(trace_ids)} traces.",
-                error_code=INVALID_PARAMETER_VALUE,
+                f"a single request. Provided {len(trace_ids)} traces."
             )
         if self.context.has_workspaces():
             self.run_lookup.get(run_id)  # refuses runs of other workspaces

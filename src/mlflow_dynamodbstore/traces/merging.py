@@ -11,8 +11,6 @@ from typing import Any
 
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_state import TraceState
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_STATE
 from mlflow.tracing.constant import SpanAttributeKey, TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
@@ -23,7 +21,8 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
     validate_trace_name,
 )
 from mlflow_dynamodbstore.shared.places import trace_place_of
-from mlflow_dynamodbstore.shared.plain_values import optional_text
+from mlflow_dynamodbstore.shared.plain_values import duration, moment, optional_text, text
+from mlflow_dynamodbstore.shared.refusals import invalid_state
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import facts
 from mlflow_dynamodbstore.traces.facts import Facts
@@ -43,17 +42,18 @@ def with_info(item: Item, info: TraceInfo) -> Item:
     """A trace after ``start_trace``, without its tags and assessments."""
     after = {
         **item,
-        "request_time": info.request_time,
+        "request_time": moment(info.request_time, "request_time"),
         "state": info.state.value,
     }
-    _assign(after, "duration", info.execution_duration)
-    _assign(after, "client_request_id", info.client_request_id)
+    lasted = info.execution_duration
+    _assign(after, "duration", lasted if lasted is None else duration(lasted, "duration"))
+    _assign(after, "client_request_id", optional_text(info.client_request_id, "client_request_id"))
     if TraceTagKey.TRACE_NAME in info.tags:
         _assign(after, "name", validate_trace_name(info.tags[TraceTagKey.TRACE_NAME]))
     if info.request_preview is not None:
-        after["request_preview"] = info.request_preview
+        after["request_preview"] = text(info.request_preview, "request_preview")
     if info.response_preview is not None:
-        after["response_preview"] = info.response_preview
+        after["response_preview"] = text(info.response_preview, "response_preview")
     after = with_metadata(after, dict(info.trace_metadata))
     after[METADATA + TraceMetadataKey.TRACE_INFO_FINALIZED] = "true"
     return indexed(after)
@@ -107,13 +107,10 @@ def check_takes_spans(item: Item) -> None:
         return
     trace_id = trace_place_of(item).trace_id
     if is_archived(item):
-        raise MlflowException(
-            f"Cannot log spans to archived traces: '{trace_id}'.", error_code=INVALID_STATE
-        )
-    raise MlflowException(
+        raise invalid_state(f"Cannot log spans to archived traces: '{trace_id}'.")
+    raise invalid_state(
         "Cannot log spans because one or more traces are unavailable for DB-backed span "
-        f"writes: other='{trace_id}'",
-        error_code=INVALID_STATE,
+        f"writes: other='{trace_id}'"
     )
 
 
@@ -121,10 +118,7 @@ def check_takes_info(item: Item) -> None:
     """Refuse an info for a trace whose spans are kept elsewhere."""
     if not keeps_spans_here(item):
         trace_id = trace_place_of(item).trace_id
-        raise MlflowException(
-            f"Cannot update traces that are no longer DB-backed: '{trace_id}'.",
-            error_code=INVALID_STATE,
-        )
+        raise invalid_state(f"Cannot update traces that are no longer DB-backed: '{trace_id}'.")
 
 
 def _extend(after: Item, batch: SpanBatch) -> None:

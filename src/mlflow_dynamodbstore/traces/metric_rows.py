@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlflow.entities.trace_metrics import MetricViewType
-from mlflow.exceptions import MlflowException
 from mlflow.tracing.constant import (
     AssessmentMetricDimensionKey,
     AssessmentMetricKey,
@@ -22,6 +21,7 @@ from mlflow.tracing.constant import (
 )
 from mlflow.utils.search_utils import SearchTraceMetricsUtils
 
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import TAG
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
 from mlflow_dynamodbstore.traces.facts import SpanFact
@@ -156,9 +156,7 @@ def parse_filters(filters: Sequence[str], view: MetricViewType) -> MetricFilters
 
 def _check_view(view: MetricViewType, needed: MetricViewType, what: str) -> None:
     if view != needed:
-        raise MlflowException.invalid_parameter_value(
-            f"Filtering by {what} is only supported for {needed} view type, got {view}"
-        )
+        raise invalid(f"Filtering by {what} is only supported for {needed} view type, got {view}")
 
 
 def _on_trace(entity: str, key: str | None, value: str) -> TraceTest:

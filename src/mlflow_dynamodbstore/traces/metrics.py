@@ -18,12 +18,12 @@ from mlflow.entities.trace_metrics import (
     MetricDataPoint,
     MetricViewType,
 )
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import MAX_RESULTS_QUERY_TRACE_METRICS
 from mlflow.tracing.constant import TraceMetricKey
 
 from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.metric_rows import (
     COSTS,
@@ -111,7 +111,7 @@ class TraceMetrics:
         del page_token  # MLflow returns none
         validate_query_trace_metrics_params(view_type, metric_name, aggregations, dimensions)
         if time_interval_seconds and (start_time_ms is None or end_time_ms is None):
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 "start_time_ms and end_time_ms are required if time_interval_seconds is set"
             )
         query = MetricQuery(

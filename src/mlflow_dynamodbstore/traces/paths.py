@@ -5,25 +5,18 @@ The whole filter is applied to the traces of a path, so a path may read too many
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-
-from mlflow.entities.trace_state import TraceState
-from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import Range
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison
-from mlflow_dynamodbstore.shared.search.like import fixed_prefix
-from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
+from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Position
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.traces.records import METADATA
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.time_indexes import TIME_INDEX
 
 LARGEST_PAGE = 1000
@@ -32,7 +25,7 @@ FEW = 200
 """Number of traces with one name up to which it is cheaper to read them all than by time."""
 
 TIME = "timestamp_ms"
-COMMON_STATUS = TraceState.OK.value
+CLIENT_REQUEST = "client_request_id"
 
 
 @dataclass(frozen=True)
@@ -49,19 +42,24 @@ class Period:
         return replace(self, until=time if self.until is None else min(self.until, time))
 
 
+class PathTooExpensive(Exception):
+    """The path being read costs more than reading all traces by time."""
+
+
 @dataclass
 class ExperimentTraces:
     """The traces of one experiment, read for one answer.
 
     ``needed`` is how many traces the answer needs, None for all. ``read`` and ``matched`` count the
     traces so far; the size of the next page follows from them. ``time_index`` is the index that
-    lists all traces by time.
+    lists all traces by time. ``has_lookups``: all have lookup entries.
     """
 
     table: Table
     experiment_id: str
     needed: int | None = None
     time_index: str = TIME_INDEX
+    has_lookups: bool = False
     read: int = 0
     matched: int = 0
 
@@ -76,14 +74,14 @@ class ExperimentTraces:
         where = within.on(self.table.schema.by_name[index].sk)
         query = Query(self.pk, where, index=index, descending=descending)
         while True:
-            page = self.table.query(replace(query, limit=self._next_size()))
+            page = self.table.query(replace(query, limit=self.next_size()))
             self.read += len(page.items)
             yield page.items
             if page.cursor is None:
                 return
             query = replace(query, cursor=page.cursor)
 
-    def _next_size(self) -> int:
+    def next_size(self) -> int:
         """How many traces complete the answer if they match as often as those read so far."""
         if self.needed is None:
             return LARGEST_PAGE
@@ -92,6 +90,36 @@ class ExperimentTraces:
         left = max(1, self.needed - self.matched)
         expected = left * self.read / max(self.matched, 0.5)
         return max(SMALLEST_PAGE, min(LARGEST_PAGE, int(expected * 1.1) + 1))
+
+    def all_if_at_most(self, most: int) -> list[Item] | None:
+        """All traces, newest first; None if they are more, or more than a page holds."""
+        where = index_keys.traces_by_time().on(self.table.schema.by_name[self.time_index].sk)
+        page = self.table.query(
+            Query(self.pk, where, self.time_index, descending=True, limit=min(most, LARGEST_PAGE))
+        )
+        return page.items if page.cursor is None else None
+
+    def by_time(self, until: int | None, keep: Callable[[Item], bool]) -> Iterator[list[Item]]:
+        """Some of all traces, newest first, from a time on."""
+        within = index_keys.traces_by_time(None, until)
+        for some in self.pages(within, self.time_index, descending=True):
+            yield [item for item in some if keep(item)]
+
+    def keys(
+        self, within: Range, index: str, most: int, *, descending: bool
+    ) -> tuple[list[Item], bool]:
+        """Keys of traces in a range of an index, and whether these are all."""
+        where = within.on(self.table.schema.by_name[index].sk)
+        page = self.table.query(
+            Query(self.pk, where, index, descending=descending, limit=most, keys_only=True)
+        )
+        return page.items, page.cursor is None
+
+    def fetch(self, keys: Iterable[Key]) -> dict[Key, Item]:
+        """Traces by their keys."""
+        found = self.table.get_many(keys)
+        self.read += len(found)
+        return found
 
     def has_few(self, within: Range, index: str) -> bool:
         """Whether a range holds at most ``FEW`` traces; reads their keys."""
@@ -116,6 +144,10 @@ class Path(ABC):
         del traces
         return True
 
+    def group(self, item: Item) -> object:
+        """A value that is the same for traces that an ordered path brings in any order."""
+        return item["request_time"]
+
     @abstractmethod
     def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
         """The traces of this path, page by page; may leave out those before ``after``."""
@@ -132,6 +164,23 @@ class ById(Path):
         wanted = [trace_keys.trace_key(traces.experiment_id, one) for one in self.trace_ids]
         found = traces.table.get_many(wanted)
         yield [found[key] for key in dict.fromkeys(wanted) if key in found]
+
+
+@dataclass(frozen=True)
+class ByClientRequest(Path):
+    """Traces with a client's id of their request (LSI5)."""
+
+    client_request_id: str = ""
+
+    def is_cheap(self, traces: ExperimentTraces) -> bool:
+        return traces.has_lookups
+
+    def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
+        del after
+        where = index_keys.traces_of_client_request(self.client_request_id).on("lsi5sk")
+        entries = traces.table.items(Query(traces.pk, where, index="LSI5", keys_only=True))
+        keys = [Key(traces.pk, trace_keys.trace_of_child(str(one["SK"]))) for one in entries]
+        yield list(traces.fetch(keys).values())
 
 
 @dataclass(frozen=True)
@@ -169,55 +218,3 @@ class ByTime(Path):
         within = self.within(period.since, period.until)
         index = traces.time_index if self.index == TIME_INDEX else self.index
         return traces.pages(within, index, descending=not self.ascending)
-
-
-def usable_paths(comparisons: Sequence[Comparison], ordering: Ordering) -> list[Path]:
-    """Every path that can answer, the best first; the last is always cheap enough."""
-    first = ordering.keys[0]
-    ordered = (first.kind, first.name) == (ATTRIBUTE, TIME)
-    by_time = ByTime(
-        ordered=ordered, ascending=ordered and first.ascending, period=_period(comparisons)
-    )
-    found: list[Path] = []
-    for c in comparisons:
-        what = (c.kind, c.name, c.comparator)
-        if what == (ATTRIBUTE, "request_id", "="):
-            found.insert(0, ById(trace_ids=(c.value,)))
-        elif what == (ATTRIBUTE, "request_id", "IN"):
-            found.insert(0, ById(trace_ids=tuple(c.value)))
-        elif what == (METADATA, TraceMetadataKey.TRACE_SESSION, "="):
-            found.append(replace(by_time, index="LSI5", within=_of_session(c.value)))
-        elif what == (TAG, TraceTagKey.TRACE_NAME, "="):
-            found.append(ByName(within=index_keys.traces_named(c.value)))
-        elif what == (TAG, TraceTagKey.TRACE_NAME, "LIKE") and fixed_prefix(c.value):
-            found.append(ByName(within=index_keys.traces_by_name(fixed_prefix(c.value))))
-    return [*found, *_by_status(comparisons, by_time), by_time]
-
-
-def _by_status(comparisons: Sequence[Comparison], by_time: ByTime) -> Iterator[Path]:
-    """By a status that few traces have: a trace read so costs three times one read by time."""
-    for c in comparisons:
-        what = (c.kind, c.name, c.comparator)
-        if what == (ATTRIBUTE, "status", "=") and c.value != COMMON_STATUS:
-            yield replace(by_time, index="LSI3", within=_of_status(c.value))
-
-
-def _of_session(session: str) -> Callable[[int | None, int | None], Range]:
-    return lambda since, until: index_keys.traces_of_session(session, since, until)
-
-
-def _of_status(status: str) -> Callable[[int | None, int | None], Range]:
-    return lambda since, until: index_keys.by_status(status, since, until)
-
-
-def _period(comparisons: Sequence[Comparison]) -> Period:
-    """The period that a filter allows."""
-    period = Period()
-    for c in comparisons:
-        if (c.kind, c.name) != (ATTRIBUTE, TIME):
-            continue
-        if c.comparator in (">", ">=", "="):
-            period = period.from_(math.floor(c.value))
-        if c.comparator in ("<", "<=", "="):
-            period = period.to(math.ceil(c.value))
-    return period

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from mlflow.entities import Span, Trace, TraceData
-from mlflow.exceptions import MlflowException, MlflowTracingException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+from mlflow.exceptions import MlflowTracingException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracing.constant import SpansLocation
 from mlflow.tracing.utils.artifact_utils import get_archive_uri_for_trace
@@ -15,6 +14,7 @@ from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.mlflow_compat.traces import span_from_stored_content
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
@@ -47,9 +47,8 @@ class TraceReading:
             complete = _is_complete(found)
             if complete or allow_partial:
                 return _entity(found)
-        raise MlflowException(
-            f"Trace with ID {trace_id} is not fully exported yet, please try again later.",
-            RESOURCE_DOES_NOT_EXIST,
+        raise not_found(
+            f"Trace with ID {trace_id} is not fully exported yet, please try again later."
         )
 
     def batch_get_traces(
@@ -70,9 +69,7 @@ class TraceReading:
         """A trace with its spans; raises when the active workspace has no such trace."""
         found = self.trace_lookup.at_place(trace_id, self._find_with_spans)
         if found is None:
-            raise MlflowException(
-                f"Trace with ID {trace_id} is not found.", RESOURCE_DOES_NOT_EXIST
-            )
+            raise not_found(f"Trace with ID {trace_id} is not found.")
         if self.xray_spans.fetch_missing([found.item]):
             return self._find_with_spans(found.place) or found
         return found

@@ -18,6 +18,13 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
 )
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.shared.plain_values import (
+    FIRST_MS,
+    LAST_MS,
+    MOST_MS,
+    readable_number,
+    readable_text,
+)
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -66,13 +73,15 @@ class TraceRecord:
         """All tags but the name."""
         tags = {**self._of_kind(items.TAG), **self._long_tags}
         if items.OUTSIDE in self.item:
-            return {key: value for key, value in tags.items() if value is not None}
-        return tags
+            tags = {key: value for key, value in tags.items() if value is not None}
+        return {key: readable_text(value) for key, value in tags.items()}
 
     @property
     def metadata(self) -> dict[str, str]:
         """All metadata, with session, token usage and cost as MLflow writes them."""
-        return {**self._of_kind(items.METADATA), **self._columns_as_metadata()}
+        metadata = self._of_kind(items.METADATA)
+        shown = {key: readable_text(value) for key, value in metadata.items()}
+        return {**shown, **self._columns_as_metadata()}
 
     @property
     def assessments(self) -> list[AssessmentRecord]:
@@ -103,12 +112,12 @@ class TraceRecord:
 
     @property
     def request_time(self) -> int:
-        time: int = self.item["request_time"]
+        time: int = readable_number(self.item["request_time"], FIRST_MS, LAST_MS) or 0
         return time
 
     @property
     def duration(self) -> int | None:
-        duration: int | None = self.item.get("duration")
+        duration: int | None = readable_number(self.item.get("duration"), -MOST_MS, MOST_MS)
         return duration
 
     def usage(self, column: str) -> Any:

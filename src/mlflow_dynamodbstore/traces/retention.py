@@ -12,16 +12,15 @@ from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.experiment_items import FAMILY, OLD_TRACES
+from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.policies import DAY, TRACE_RETENTION
 from mlflow_dynamodbstore.table.errors import ConditionFailed
-from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.table.versions import VERSION, Upgraded
+from mlflow_dynamodbstore.table.versions import Upgraded, upgrade_of
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
 from mlflow_dynamodbstore.traces.items import ttl_of
@@ -146,11 +145,13 @@ class TraceRetention:
         """Note on an experiment, all of whose traces were read, that it holds no old ones."""
         if self.trace_time_indexes.has_no_old_traces(experiment_id):
             return
-        newest = MLFLOW_TABLE.versions.current(FAMILY)
-        upgraded = Update(set={VERSION: newest}, remove=(OLD_TRACES,))
+        key = experiment_keys.experiment_key(experiment_id)
+        meta = self.table.get(key)
+        if meta is None:
+            return  # the experiment was removed
+        other = {n: value for n, value in upgrade_of(meta).items() if n != OLD_TRACES}
         try:
-            key = experiment_keys.experiment_key(experiment_id)
-            self.table.update(key, upgraded, condition=PRESENT)
+            self.table.update(key, Update(set=other, remove=(OLD_TRACES,)), condition=PRESENT)
         except ConditionFailed:
             return  # the experiment was removed
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mlflow.entities import TraceInfo
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import SEARCH_TRACES_DEFAULT_MAX_RESULTS
 from mlflow.utils.search_utils import SearchTraceUtils
 
@@ -20,6 +19,8 @@ from mlflow_dynamodbstore.mlflow_compat.validation import resolve_experiment_ids
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
@@ -32,7 +33,14 @@ from mlflow_dynamodbstore.shared.search.pages import (
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.filters import AssessmentTerm, TraceFilter, parse_filter
-from mlflow_dynamodbstore.traces.paths import TIME, ExperimentTraces, Path, usable_paths
+from mlflow_dynamodbstore.traces.paths import (
+    CLIENT_REQUEST,
+    TIME,
+    ExperimentTraces,
+    Path,
+    PathTooExpensive,
+)
+from mlflow_dynamodbstore.traces.plans import usable_paths
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.time_indexes import TimeIndexes
 
@@ -53,7 +61,9 @@ class TraceSearch:
         context: Context,
         experiment_lookup: ExperimentLookup,
         trace_time_indexes: TimeIndexes,
+        lookup_entries: LookupEntries,
     ) -> None:
+        self.lookup_entries = lookup_entries
         self.table = context.table
         self.experiment_lookup = experiment_lookup
         self.trace_time_indexes = trace_time_indexes
@@ -98,9 +108,12 @@ class TraceSearch:
         count = len(experiment_ids)
         # One more shows whether there is another page, one more whether the last shares its time.
         needed = size + 2 if count == 1 else max(16, 2 * size // max(1, count))
+        with_lookups = self._with_lookups(experiment_ids, wanted)
         streams = [
             _stream(
-                ExperimentTraces(self.table, experiment_id, needed, index),
+                ExperimentTraces(
+                    self.table, experiment_id, needed, index, experiment_id in with_lookups
+                ),
                 wanted,
                 sessions,
                 ordering,
@@ -119,10 +132,17 @@ class TraceSearch:
     ) -> Iterator[TraceRecord]:
         """All traces that match, experiment by experiment, page by page."""
         sessions = self.assessed_sessions(experiment_ids, wanted)
+        with_lookups = self._with_lookups(experiment_ids, wanted)
         for experiment_id, index in self.trace_time_indexes.of(experiment_ids).items():
-            traces = ExperimentTraces(self.table, experiment_id, time_index=index)
+            complete = experiment_id in with_lookups
+            traces = ExperimentTraces(self.table, experiment_id, None, index, complete)
             path = _best_path(traces, wanted, ordering)
             yield from filtered(traces, path.pages(traces, None), wanted, sessions)
+
+    def _with_lookups(self, experiment_ids: Sequence[str], wanted: TraceFilter) -> set[str]:
+        """The experiments with complete lookup entries, where the filter asks for an entry."""
+        asked = any((c.kind, c.name) == (ATTRIBUTE, CLIENT_REQUEST) for c in wanted.comparisons)
+        return self.lookup_entries.complete(experiment_ids) if asked else set()
 
     def assessed_sessions(
         self, experiment_ids: Sequence[str], wanted: TraceFilter
@@ -167,19 +187,25 @@ def _stream(
     size: int,
 ) -> Iterator[TraceRecord]:
     """The matching traces of one experiment in order, at least as many as a page shows."""
-    path = _best_path(traces, wanted, ordering)
-    if not path.ordered:
-        traces.needed = None
-    found = filtered(traces, path.pages(traces, after), wanted, sessions)
+    path, last = _best_path(traces, wanted, ordering), after
     if path.ordered:
-        yield from sort_groups(((trace.request_time, trace) for trace in found), ordering)
-        return
+        found = filtered(traces, path.pages(traces, after), wanted, sessions)
+        try:
+            for trace in sort_groups(((path.group(t.item), t) for t in found), ordering):
+                last = ordering.position(trace)
+                yield trace
+        except PathTooExpensive:
+            path = _everything(wanted, ordering)
+        else:
+            return
+    traces.needed = None
+    found = filtered(traces, path.pages(traces, None), wanted, sessions)
 
     def position(trace: TraceRecord) -> tuple[object, ...]:
         return ordering.comparable(ordering.position(trace))
 
-    if after is not None:
-        bound = ordering.comparable(after)
+    if last is not None:
+        bound = ordering.comparable(last)
         found = (trace for trace in found if position(trace) > bound)
     # Keeps only as many in memory as the page shows.
     yield from heapq.nsmallest(size + 1, found, key=position)
@@ -187,6 +213,11 @@ def _stream(
 
 def _best_path(traces: ExperimentTraces, wanted: TraceFilter, ordering: Ordering) -> Path:
     return next(p for p in usable_paths(wanted.comparisons, ordering) if p.is_cheap(traces))
+
+
+def _everything(wanted: TraceFilter, ordering: Ordering) -> Path:
+    """The path that reads all traces of the period that a filter allows."""
+    return usable_paths(wanted.comparisons, ordering)[-1]
 
 
 def filtered(
@@ -217,14 +248,12 @@ def parse_order(order_by: Sequence[str] | None) -> Ordering:
     for clause in order_by or []:
         kind, name, ascending = SearchTraceUtils.parse_order_by_for_search_traces(clause)
         if kind == METADATA and name in TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 f"Ordering by reserved metadata '{name}' is not supported because it is "
                 "represented by multiple columns."
             )
         if kind not in (ATTRIBUTE, TAG, METADATA):
-            raise MlflowException(
-                f"Invalid identifier type '{kind}'", error_code=INVALID_PARAMETER_VALUE
-            )
+            raise invalid(f"Invalid identifier type '{kind}'")
         if any((key.kind, key.name) == (kind, name) for key in asked):
             raise MlflowException(f"`order_by` contains duplicate fields: {order_by}")
         asked.append(SortKey(kind, name, ascending))

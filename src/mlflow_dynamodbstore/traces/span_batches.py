@@ -28,6 +28,7 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
 from mlflow_dynamodbstore.mlflow_compat.traces import get_truncated_preview, span_resource
 from mlflow_dynamodbstore.mlflow_compat.validation import validate_trace_tag
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.plain_values import shown, text, whole_number
 from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.values import Key, Value
 from mlflow_dynamodbstore.traces.facts import Facts, fact_of, plain_text
@@ -115,7 +116,20 @@ def unpacked(rows: Value) -> Iterator[StoredSpan]:
     return (StoredSpan(*row) for row in rows or ())
 
 
+def _check(span: Span) -> None:
+    """Refuse a span that could not be read back."""
+    for value, what in ((span.span_id, "the id"), (span.name, "the name")):
+        if text(value, f"{what} of a span") != value:
+            raise MlflowException.invalid_parameter_value(
+                f"Invalid value {shown(value)} for {what} of a span: it must be text."
+            )
+    for time in (span.start_time_ns, span.end_time_ns):
+        if time is not None:
+            whole_number(time, "the time of a span")
+
+
 def _add(batch: SpanBatch, span: Span) -> None:
+    _check(span)
     as_stored = translate_span_when_storing(span)
     attributes: dict[str, Any] = as_stored.get("attributes") or {}
     # Text outside ASCII is not escaped, so that filters on the content find it.

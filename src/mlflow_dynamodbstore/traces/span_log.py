@@ -1,8 +1,9 @@
 """Logging spans: the first batch begins a trace, later batches join it.
 
-The first batch is written together with the trace's locator, later ones to numbered items, so that
-no batch waits for another. The trace's own item is written last and makes the spans count. A client
-that was interrupted sends them again; a span that is sent twice counts once.
+The first batch lies in the trace's item of spans, each later one in a numbered item, so that no
+batch waits for another. A batch that begins the trace is written together with its locator. The
+trace's own item is written last and makes the spans count. A client that was interrupted sends them
+again; a span that is sent twice counts once.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class SpanLog:
     def _log(self, location: str, trace_id: str, batch: SpanBatch) -> None:
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
-            lambda known: self._join(known, batch),
+            lambda known: self.join(known, batch),
             lambda: retried_when_moved(trace_id, lambda: self._begin(location, trace_id, batch)),
         )
 
@@ -84,8 +85,8 @@ class SpanLog:
                 self.merge(item, batch)
             return
         self.table.write(large_values.removal(spans.item, span_batches.SPANS))
-        item, _ = self.trace_creation.find_or_begin(located, make)
-        self._join(item, batch)
+        item, begun = self.trace_creation.find_or_begin(located, make)
+        self.join(item, batch, is_first=begun)
 
     def _new_trace(
         self, place: TracePlace, tags: Mapping[str, str], batch: SpanBatch, ttl: int | None
@@ -96,10 +97,12 @@ class SpanLog:
         self.table.write([*made.before, *made.parts])
         return made.after
 
-    def _join(self, item: Item, batch: SpanBatch) -> None:
-        """Add spans to a trace that exists."""
+    def join(self, item: Item, batch: SpanBatch, *, is_first: bool = False) -> None:
+        """Add spans to a trace that exists; ``is_first`` if its own item was made of them."""
         merging.check_takes_spans(item)
-        number, written = self._write(item, batch)
+        has_spans = facts.FACTS in item and not is_first
+        number = int(item.get("batches", 0)) + 1 if has_spans else 0
+        number, written = self._write(item, batch, number)
         try:
             after = self.merge(item, batch, number)
         except MlflowException:
@@ -108,12 +111,16 @@ class SpanLog:
         if ttl_of(after) != ttl_of(item):  # it was given another expiry
             self.table.write(items.expiry_patches(written, ttl_of(after)))
 
-    def _write(self, item: Item, batch: SpanBatch) -> tuple[int, list[Key]]:
-        """Write spans to the next free item of their trace; returns its number and all keys."""
+    def _write(self, item: Item, batch: SpanBatch, number: int) -> tuple[int, list[Key]]:
+        """Write spans to the first free item of their trace from a number on.
+
+        The first item of all has no number in its key and counts as 0. Returns the item's number
+        and the keys of all that was written.
+        """
         place, ttl = trace_place_of(item), ttl_of(item)
-        number = int(item.get("batches", 0)) + 1
         while True:
-            spans, parts = batch.stored(place.more_spans(number), ttl)
+            head = place.more_spans(number) if number else place.spans
+            spans, parts = batch.stored(head, ttl)
             self.table.write(parts)
             try:
                 self.table.put(spans.item, condition=ABSENT)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.tracing.constant import TraceTagKey
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
@@ -15,6 +13,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.plain_values import text
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -103,10 +102,7 @@ class TraceTags:
         # No condition on the attribute: a dot in its name would make it a path.
         def without(item: Item) -> Change:
             if removed[0] not in item:
-                raise MlflowException(
-                    f"No trace tag with key '{key}' for trace with ID '{trace_id}'",
-                    RESOURCE_DOES_NOT_EXIST,
-                )
+                raise not_found(f"No trace tag with key '{key}' for trace with ID '{trace_id}'")
             after = {name: item[name] for name in item if name not in removed}
             return Change(after, together=[Delete(trace_place_of(item).tag(key))])
 

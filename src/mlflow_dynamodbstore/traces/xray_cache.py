@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import trace_place_of
-from mlflow_dynamodbstore.shared.policies import DAY
+from mlflow_dynamodbstore.shared.policies import DAY, XRAY_REGION
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import span_batches
@@ -27,13 +27,12 @@ from mlflow_dynamodbstore.traces.facts import FACTS
 from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.items import keeps_spans_here, ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceNotFound
+from mlflow_dynamodbstore.traces.records import merged_spans
 from mlflow_dynamodbstore.traces.search import TraceSearch
 from mlflow_dynamodbstore.traces.span_batches import batch_of
 from mlflow_dynamodbstore.traces.span_log import SpanLog
 from mlflow_dynamodbstore.traces.xray import MOST_TRACES_AT_ONCE, XRay
 
-XRAY_REGION = "xray_region"
-"""Setting in CONFIG: the region of X-Ray, which is off without it."""
 XRAY_VARIABLE = "MLFLOW_DYNAMODBSTORE_XRAY_REGION"
 """Environment variable that overrides the setting."""
 XRAY_DAYS = 30
@@ -103,11 +102,17 @@ class XRaySpans:
         self.table.write(parts)
         try:
             self.table.put(head.item, condition=ABSENT)
-        except ConditionFailed:
-            # Another process has stored them already.
+        except ConditionFailed as refused:
             self.table.write(large_values.removal(head.item, span_batches.SPANS))
+            known = merged_spans(self.table, [refused.old] if refused.old else [])
+            are_stored = batch.spans.keys() <= {span.span_id for span in known}
+        else:
+            are_stored = True
         try:
-            self.span_log.merge(item, batch)
+            if are_stored:
+                self.span_log.merge(item, batch)
+            else:  # other spans have arrived meanwhile
+                self.span_log.join(item, batch)
         except TraceNotFound:
             self.table.delete(trace_place_of(item).spans)
             return False

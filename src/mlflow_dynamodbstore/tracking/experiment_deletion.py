@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities.lifecycle_stage import LifecycleStage
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.bulk import batched, empty_partition
 from mlflow_dynamodbstore.shared.conditions import ABSENT, names_experiment
 from mlflow_dynamodbstore.shared.context import Context
@@ -20,6 +19,7 @@ from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of, run_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.shared.run_lookup import RunFacts, start_time_of
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Query
@@ -58,6 +58,7 @@ class ExperimentDeletion:
         self.runs = runs
 
     def delete_experiment(self, experiment_id: str | int) -> None:
+        parse_experiment_id(experiment_id)  # an empty one is not that of the default experiment
         meta = self._set_stage(experiment_id, ACTIVE, DELETED)
         self.experiment_lookup.forget(experiment_id_of(meta))
         # A call that saw the experiment active may have added a run: repeat until there is none.
@@ -103,10 +104,7 @@ class ExperimentDeletion:
             if meta.get(RUNS_TO) == after:
                 return meta
             if meta["lifecycle"] != before:
-                raise MlflowException(
-                    f"No Experiment with id={experiment_id_of(meta)} exists",
-                    RESOURCE_DOES_NOT_EXIST,
-                )
+                raise not_found(f"No Experiment with id={experiment_id_of(meta)} exists")
             self._write_stage(meta, after)
             return meta
 

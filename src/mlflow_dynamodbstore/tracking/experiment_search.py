@@ -1,8 +1,9 @@
 """Reading and searching experiments.
 
 A search reads the entries of the workspace (all, or those with one name or with a prefix), filters
-and sorts them, and then reads the experiments of one page. Only a filter on tags makes it read
-every experiment that matches the other terms.
+and sorts them, and then reads the experiments of one page. A filter on the end or on words of names
+makes it read the experiments that an index names instead. Only a filter on tags makes it read every
+experiment that matches the other terms.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any
 
 from mlflow.entities import Experiment, ViewType
 from mlflow.entities.lifecycle_stage import LifecycleStage
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchExperimentsUtils
@@ -33,13 +33,15 @@ from mlflow_dynamodbstore.shared.experiment_items import (
 )
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
-from mlflow_dynamodbstore.shared.search.like import fixed_prefix
+from mlflow_dynamodbstore.shared.search.like import fixed_prefix, fixed_suffix
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey
 from mlflow_dynamodbstore.shared.search.pages import in_order, page, validate_max_results
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.reversed_names import ReversedNames
 from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
 
 DEFAULT_ORDER = ("creation_time DESC", "experiment_id ASC")
@@ -82,6 +84,12 @@ class ExperimentQuery:
         patterns = [str(c.value) for c in self._of("name") if c.comparator == "LIKE"]
         return max(map(fixed_prefix, patterns), key=len, default="")
 
+    @property
+    def name_suffix(self) -> str:
+        """The end of every name that can match."""
+        patterns = [str(c.value) for c in self._of("name") if c.comparator == "LIKE"]
+        return max(map(fixed_suffix, patterns), key=len, default="")
+
     def _of(self, name: str) -> list[Comparison]:
         return [comparison for comparison in self.on(ATTRIBUTE) if comparison.name == name]
 
@@ -94,12 +102,14 @@ class ExperimentSearch:
         context: Context,
         experiment_lookup: ExperimentLookup,
         experiment_names: NameIndex,
+        reversed_names: ReversedNames,
         workspace_mode: WorkspaceMode,
     ) -> None:
         self.context = context
         self.table = context.table
         self.experiment_lookup = experiment_lookup
         self.experiment_names = experiment_names
+        self.reversed_names = reversed_names
         self.workspace_mode = workspace_mode
 
     def get_experiment(self, experiment_id: str | int) -> Experiment:
@@ -161,22 +171,31 @@ class ExperimentSearch:
     def _candidates(self, query: ExperimentQuery) -> Iterable[ExperimentEntry]:
         if query.ids is not None:
             return [ExperimentEntry.of_meta(meta) for meta in self._own_metas(query.ids)]
-        if query.name is None and not query.name_prefix:
-            having = self.experiment_names.ids_having(self.context.workspace(), query.on_name)
-            if having is not None:
-                return [ExperimentEntry.of_meta(meta) for meta in self._own_metas(sorted(having))]
-        if query.name is None:
-            return self._entries(query.name_prefix)
-        guard = self.table.get(
-            access_keys.experiment_name_guard(query.name, self.context.workspace())
-        )
-        return [] if guard is None else [ExperimentEntry.of(guard)]
+        workspace = self.context.workspace()
+        if query.name is not None:
+            guard = self.table.get(access_keys.experiment_name_guard(query.name, workspace))
+            return [] if guard is None else [ExperimentEntry.of(guard)]
+        if not query.name_prefix and (found := self._indexed(workspace, query)) is not None:
+            return [ExperimentEntry.of_meta(meta) for meta in self._own_metas(sorted(found))]
+        return self._entries(workspace, query)
 
-    def _entries(self, name_prefix: str = "") -> list[ExperimentEntry]:
-        """The entries of the active workspace whose names may have a prefix."""
-        names = access_keys.experiment_names_starting(name_prefix)
-        query = Query(access_keys.workspace_pk(self.context.workspace()), where=names.on())
-        return [ExperimentEntry.of(guard) for guard in self.table.items(query)]
+    def _entries(self, workspace: str, query: ExperimentQuery) -> list[ExperimentEntry]:
+        """The entries of a workspace whose names may have the prefix that a search asks for."""
+        names = access_keys.experiment_names_starting(query.name_prefix)
+        listed = Query(access_keys.workspace_pk(workspace), where=names.on())
+        guards = list(self.table.items(listed))
+        if query.name_suffix and not query.name_prefix:
+            self.reversed_names.check(workspace, guards)
+        return [ExperimentEntry.of(guard) for guard in guards]
+
+    def _indexed(self, workspace: str, query: ExperimentQuery) -> set[str] | None:
+        """The experiments whose names an index finds; None when no index can tell."""
+        found = None
+        if query.name_suffix:
+            found = self.reversed_names.ids_ending(workspace, query.name_suffix)
+        if found is None:
+            found = self.experiment_names.ids_having(workspace, query.on_name)
+        return found
 
     def _metas_of(self, entries: Sequence[ExperimentEntry]) -> list[Item]:
         """The experiments that entries stand for, without those removed meanwhile."""
@@ -240,9 +259,7 @@ def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:
         value = tuple(map(parse_experiment_id, value)) if several else parse_experiment_id(value)
     elif SearchExperimentsUtils.is_numeric_attribute(type, key, comparator):
         if not isinstance(value, int):
-            raise MlflowException.invalid_parameter_value(
-                f"Invalid value for numeric attribute '{key}': {str(value)!r}"
-            )
+            raise invalid(f"Invalid value for numeric attribute '{key}': {str(value)!r}")
     elif SearchExperimentsUtils.is_string_attribute(type, key, comparator):
         _check("string attribute", comparator, {"=", "!=", "LIKE", "ILIKE"})
     return Comparison(type, key, comparator, value)
@@ -250,9 +267,7 @@ def _comparison(type: str, key: str, comparator: str, value: Any) -> Comparison:
 
 def _check(what: str, comparator: str, allowed: set[str]) -> None:
     if comparator not in allowed:
-        raise MlflowException.invalid_parameter_value(
-            f"Invalid comparator for {what}: {comparator}"
-        )
+        raise invalid(f"Invalid comparator for {what}: {comparator}")
 
 
 def _ordering(order_by: Sequence[str] | None) -> Ordering:
@@ -262,7 +277,7 @@ def _ordering(order_by: Sequence[str] | None) -> Ordering:
     sort_keys = []
     for kind, name, ascending in parsed:
         if kind != ATTRIBUTE:
-            raise MlflowException.invalid_parameter_value(f"Invalid order_by entity: {kind}")
+            raise invalid(f"Invalid order_by entity: {kind}")
         sort_keys.append(SortKey(kind, name, ascending))
     if not any(key.name == "experiment_id" for key in sort_keys):
         sort_keys.append(SortKey(ATTRIBUTE, "experiment_id", ascending=False))

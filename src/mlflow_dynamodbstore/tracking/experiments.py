@@ -10,9 +10,7 @@ from mlflow.entities import Experiment, ExperimentTag
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import (
-    INVALID_STATE,
     RESOURCE_ALREADY_EXISTS,
-    RESOURCE_DOES_NOT_EXIST,
     ErrorCode,
 )
 from mlflow.store.workspace.utils import get_default_workspace_optional
@@ -24,6 +22,7 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.mlflow_compat.validation import (
+    parse_experiment_id,
     validate_experiment_artifact_location_length,
     validate_experiment_name,
     validate_experiment_tag,
@@ -44,10 +43,11 @@ from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID,
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid, invalid_state, not_found
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
-from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse
+from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, default_workspace
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, TransactWrite
-from mlflow_dynamodbstore.table.errors import TransactionCancelled
+from mlflow_dynamodbstore.table.errors import AccessDenied, ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.versions import upgrade_of
@@ -84,9 +84,7 @@ class Experiments:
         tags: Sequence[ExperimentTag] | None = None,
     ) -> str:
         if artifact_location and self.context.has_workspaces():
-            raise MlflowException.invalid_parameter_value(
-                "artifact_location cannot be specified when workspaces are enabled"
-            )
+            raise invalid("artifact_location cannot be specified when workspaces are enabled")
         validate_experiment_name(name)
         if artifact_location:
             artifact_location = resolve_uri_if_local(artifact_location)
@@ -149,8 +147,8 @@ class Experiments:
             self.table.transact(
                 [
                     Put(new.meta(), condition=ABSENT),
-                    Put(new.entry(), condition=ABSENT),
-                    Put(name_rev_item(new.experiment_id, new.name)),
+                    Put(new.entry(self.context.now_ms()), condition=ABSENT),
+                    Put(new.name_rev()),
                 ]
             )
         except TransactionCancelled as error:
@@ -169,7 +167,7 @@ class Experiments:
         def attempt() -> None:
             meta = self.experiment_lookup.get(experiment_id)
             if meta["lifecycle"] != ACTIVE:
-                raise MlflowException("Cannot rename a non-active experiment.", INVALID_STATE)
+                raise invalid_state("Cannot rename a non-active experiment.")
             self._rename(meta, new_name)
 
         optimistically(f"Experiment {experiment_id}", attempt)
@@ -184,12 +182,13 @@ class Experiments:
         entry = entry_item(
             new_name,
             workspace,
+            experiment_id,
             {
-                "experiment_id": experiment_id,
                 "lifecycle": ACTIVE,
                 "creation_time": meta["creation_time"],
                 "last_update_time": now,
             },
+            now_ms=self.context.now_ms(),
         )
         writes: list[TransactWrite] = [
             Patch(
@@ -205,7 +204,7 @@ class Experiments:
                 condition=Attr("name").eq(meta["name"]) & IS_ACTIVE,
             ),
             Put(entry, condition=ABSENT | names_experiment(experiment_id)),
-            Put(name_rev_item(experiment_id, new_name)),
+            Put(name_rev_item(experiment_id, new_name, workspace)),
         ]
         if new_name != meta["name"]:
             writes.append(Delete(entry_key(meta)))
@@ -235,6 +234,8 @@ class Experiments:
         optimistically(f"Experiment {experiment_id}", attempt)
 
     def delete_experiment_tag(self, experiment_id: str | int, key: str) -> None:
+        parse_experiment_id(experiment_id)  # an empty one is not that of the default experiment
+
         def attempt() -> None:
             meta = self.experiment_lookup.get_active(experiment_id)
             tag_key = Key(str(meta["PK"]), experiment_keys.experiment_tag(key))
@@ -243,9 +244,8 @@ class Experiments:
             except TransactionCancelled as error:
                 if error.refused(0) or not error.refused(1):
                     raise
-                raise MlflowException(
-                    f"No tag with name: {key} in experiment with id {experiment_id}",
-                    error_code=RESOURCE_DOES_NOT_EXIST,
+                raise not_found(
+                    f"No tag with name: {key} in experiment with id {experiment_id}"
                 ) from error
 
         optimistically(f"Experiment {experiment_id}", attempt)
@@ -287,7 +287,11 @@ class Experiments:
             if in_default
             else access_keys.experiment_name_guard(name, workspace)
         )
-        if (found := self.table.get(known)) is not None:
+        own = access_keys.workspace_key(DEFAULT_WORKSPACE)
+        read = self.table.get_many((known, own))
+        if own not in read:
+            self._create_default_workspace()
+        if (found := read.get(known)) is not None:
             if in_default:
                 self.experiment_lookup.note(found)
             return
@@ -307,10 +311,18 @@ class Experiments:
             if self.table.get(known) is None:
                 raise
 
+    def _create_default_workspace(self) -> None:
+        """Write the item of the default workspace, unless it exists or the caller may only read."""
+        try:
+            self.table.put(default_workspace(), condition=ABSENT)
+        except ConditionFailed:
+            return  # another process wrote it
+        except AccessDenied as error:
+            _logger.debug("the default workspace has no item yet: %s", error)
+
 
 def _name_is_taken(name: str) -> MlflowException:
-    return MlflowException(
+    return already_exists(
         f"Experiment(name={name}) already exists. Error: the name is taken, perhaps by a "
-        "deleted experiment.",
-        RESOURCE_ALREADY_EXISTS,
+        "deleted experiment."
     )

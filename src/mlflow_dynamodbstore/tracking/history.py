@@ -22,16 +22,16 @@ from operator import le
 from mlflow.entities import Metric
 from mlflow.entities.metric import MetricWithRunId
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
-from mlflow.exceptions import MlflowException
 from mlflow.store.entities.paged_list import PagedList
 
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, run_not_found
 from mlflow_dynamodbstore.shared.search.ordering import bad_token
-from mlflow_dynamodbstore.tracking.metrics import DISORDERED
-from mlflow_dynamodbstore.tracking.points import Point, StepTime, latest_point, order
-from mlflow_dynamodbstore.tracking.series import ALL_STEPS, Series, Steps
+from mlflow_dynamodbstore.tracking.log_entries import read_log
+from mlflow_dynamodbstore.tracking.points import Point, StepTime, order
+from mlflow_dynamodbstore.tracking.series import ALL_STEPS, Series, Steps, first_of
 
 RUNS_AT_ONCE = 8
 
@@ -85,14 +85,18 @@ class History:
     ) -> list[MetricWithRunId]:
         """At most ``max_results`` points of each run, spread evenly, the last one always."""
         if (start_step is None) != (end_step is None):
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 "Both start_step and end_step must be specified together, "
                 "or neither may be specified."
             )
         steps = ALL_STEPS if start_step is None else Steps(start_step, end_step)
         count = max(1, max_results)
-        series = [self._series(run_id, metric_key) for run_id in run_ids]
-        samples = self.table.map(lambda one: one.sample(count, steps) if one else [], series)
+
+        def sample(run_id: str) -> list[Point]:
+            series = self._series(run_id, metric_key)
+            return [] if series is None else series.sample(count, steps)
+
+        samples = self.table.map(sample, run_ids)
         return [
             metric
             for run_id, points in zip(run_ids, samples, strict=True)
@@ -112,14 +116,14 @@ class History:
 
     def get_max_step_for_metric(self, run_id: str, metric_key: str) -> int:
         series = self._series(run_id, metric_key)
-        latest = None if series is None else series.latest()
-        return 0 if latest is None else latest_point(latest).step
+        extent = None if series is None else series.extent()
+        return 0 if extent is None else extent.top.step
 
     def _series(self, run_id: str, metric_key: str) -> Series | None:
         """A run's history; for an unknown run None, or with workspaces an error."""
         place = self.run_lookup.find_place(run_id)
         if place is not None:
-            return Series(self.table, place, metric_key)
+            return Series(self.table, place, metric_key, read_log(self.table, place))
         if MLFLOW_ENABLE_WORKSPACES.get():
             raise run_not_found(run_id)
         return None
@@ -128,7 +132,8 @@ class History:
         place = self.run_lookup.find_place(run_id)
         if place is None:
             return []
-        return history_page(Series(self.table, place, metric_key), count, None)[0]
+        log = read_log(self.table, place)
+        return history_page(Series(self.table, place, metric_key, log), count, None)[0]
 
 
 # --- pages --------------------------------------------------------------------------------------
@@ -146,6 +151,7 @@ class Bookmark:
     after: SortValues
     low: StepTime  # of the first item that may hold a later point
     density: float  # how many points an item held
+    was_growing: bool = False  # whether a part of the history was in the log
 
     def token(self) -> str:
         return base64.b64encode(json.dumps(asdict(self)).encode()).decode()
@@ -163,6 +169,7 @@ class Bookmark:
                 (int(one), int(other), float(value), bool(nan)),
                 (int(step), int(time)),
                 max(1.0, float(parts["density"])),
+                bool(parts.get("was_growing")),
             )
         except (binascii.Error, ValueError, TypeError, KeyError) as error:
             raise bad_token("could not be decoded") from error
@@ -175,8 +182,8 @@ def history_page(
     if size is None:
         return _rest(series, bookmark), None
     if bookmark is None:
-        latest = series.latest()
-        by_time = latest is not None and DISORDERED in latest
+        extent = series.extent()
+        by_time = extent is not None and not extent.in_order
     else:
         by_time = bookmark.by_time
     return (_page_by_time if by_time else _page_by_step)(series, size, bookmark)
@@ -185,7 +192,8 @@ def history_page(
 def _rest(series: Series, bookmark: Bookmark | None) -> list[Point]:
     """All points after a bookmark."""
     if bookmark is not None and not bookmark.by_time:
-        points = _all_points(series, bookmark.low)
+        low = series.start(bookmark.low) if bookmark.was_growing else bookmark.low
+        points = _all_points(series, low)
         return points[bisect_right(points, bookmark.after, key=order) :]
     points = _all_points(series)
     if not _is_by_time(points):
@@ -205,7 +213,11 @@ def _all_points(series: Series, low: StepTime | None = None) -> list[Point]:
 def _page_by_step(
     series: Series, size: int, bookmark: Bookmark | None
 ) -> tuple[list[Point], str | None]:
-    low, density = (None, None) if bookmark is None else (bookmark.low, bookmark.density)
+    low, density = None, None
+    if bookmark is not None:
+        density = bookmark.density
+        # What was in the log then may have been folded since, together with other points.
+        low = series.start(bookmark.low) if bookmark.was_growing else bookmark.low
     found: list[Point] = []
     for points, spans in series.chunks(low, want=size + 1, density=density):
         start = 0 if bookmark is None else bisect_right(points, bookmark.after, key=order)
@@ -215,7 +227,9 @@ def _page_by_step(
             reached = (last.step, last.timestamp)
             ahead = [span.first for span in spans if span.last >= reached]
             seen = sum(span.size for span in spans) / len(spans)
-            return found[:size], Bookmark(False, order(last), min([reached, *ahead]), seen).token()
+            low = min([reached, *ahead])
+            bookmark = Bookmark(False, order(last), low, seen, series.is_growing)
+            return found[:size], bookmark.token()
     return found, None
 
 
@@ -234,7 +248,7 @@ def _page_by_time(
 
 def _points(series: Series, steps: Steps) -> Iterator[Point]:
     """The points of a range of steps, by step."""
-    low = None if steps.first is None else series.start(steps.first)
+    low = None if steps.first is None else series.start(first_of(steps.first))
     for chunk in series.chunks(low, steps.last):
         yield from steps.cut(chunk.points)
 

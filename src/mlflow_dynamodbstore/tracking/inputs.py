@@ -2,9 +2,11 @@
 
 A dataset is one item of its experiment, named by a hash of its name and digest, and the first
 writer's description of it stays. A run that used it has an INPUT item, which keeps the first tags,
-and a DLINK item. A DCTX item, one for each dataset and context, answers which datasets an
-experiment has. It is written after the dataset, so it shows that the dataset is stored: logging
-the dataset again neither reads nor writes its description, which may be megabytes.
+and a DLINK item, by which the datasets of a run are listed. The keys of both end with the dataset's
+name; those of a second dataset of one name also have its digest. A DCTX item, one for each dataset
+and context, answers which datasets an experiment has. It is written after the dataset, so it shows
+that the dataset is stored: logging the dataset again neither reads nor writes its description,
+which may be megabytes.
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
+from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Dataset, DatasetInput, LoggedModelInput, LoggedModelOutput
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.mlflow_compat.runs import DatasetSummary
 from mlflow_dynamodbstore.mlflow_compat.validation import (
@@ -33,6 +37,8 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
+from mlflow_dynamodbstore.shared.plain_values import WrongTypeError, optional_text, text
+from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -41,6 +47,8 @@ from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 
 CONTENTS = "contents"
 """Attribute of a dataset's item with its source, schema and profile."""
+DATASET = "dataset"
+"""Attribute of inputs and links: the experiment and the hash of the dataset."""
 MAX_SUMMARIES = 1000
 
 
@@ -48,10 +56,15 @@ class Inputs:
     """Logging what runs read and produce."""
 
     def __init__(
-        self, context: Context, experiment_lookup: ExperimentLookup, run_admission: RunAdmission
+        self,
+        context: Context,
+        experiment_lookup: ExperimentLookup,
+        run_lookup: RunLookup,
+        run_admission: RunAdmission,
     ) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
+        self.run_lookup = run_lookup
         self.run_admission = run_admission
 
     def log_inputs(
@@ -63,7 +76,9 @@ class Inputs:
         validate_run_id(run_id)
         if datasets is not None:
             if not isinstance(datasets, list):
-                raise TypeError(f"Argument 'datasets' should be a list, got '{type(datasets)}'")
+                raise WrongTypeError(
+                    f"Argument 'datasets' should be a list, got '{type(datasets)}'"
+                )
             validate_dataset_inputs(datasets)
         run = run_place_of(self.run_admission.admit(run_id))
         uses = _uses(run, datasets or [])
@@ -71,14 +86,37 @@ class Inputs:
         if not uses and not model_ids:
             return
         new = self._store_datasets(uses)
-        inputs = [use.input() for use in uses]
-        models_read = [Put(model_input(run, model_id)) for model_id in model_ids]
-        number([put.item for put in (*inputs, *models_read)], time.time_ns())
-        outcomes = self.table.write([*inputs, *(use.link() for use in uses), *models_read])
-        of_inputs = zip(uses, outcomes[: len(uses)], strict=True)
-        listed = {use.hash for use, outcome in of_inputs if use.is_in(outcome)}
+        models_read = [model_input(run, model_id) for model_id in model_ids]
+        now = time.time_ns()
+        number(models_read, now + len(uses))
+        listed = self._write_uses(uses, now, [Put(item) for item in models_read])
         self.table.write([Put(use.entry) for use in new if use.hash in listed])
         self.run_admission.confirm(run)
+
+    def _write_uses(self, uses: Sequence[DatasetUse], now: int, others: list[Put]) -> set[str]:
+        """Write the inputs and links of a run, and in the same request ``others``.
+
+        The keys of the first dataset of a name do not name its digest; those of another one do,
+        which is known once the first keys are found taken. Returns the hashes of the datasets that
+        the run has in the given context.
+        """
+        order = {use.hash: n for n, use in enumerate(uses, now)}
+        firsts = [use for use, with_digest in told_apart(uses) if not with_digest]
+        written = self.table.write(
+            [use.input(order[use.hash]) for use in firsts] + [use.link() for use in firsts] + others
+        )
+        inputs, links = written[: len(firsts)], written[len(firsts) : 2 * len(firsts)]
+        late = _not_at(uses, _holders(firsts, inputs))
+        late_links = _not_at(uses, _holders(firsts, links))
+        again = self.table.write(
+            [use.input(order[use.hash], with_digest=True) for use in late]
+            + [use.link(with_digest=True) for use in late_links]
+        )
+        by_name = {use.dataset.name: done for use, done in zip(firsts, inputs, strict=True)}
+        outcomes = {use.hash: by_name[use.dataset.name] for use in uses}
+        for use, outcome in zip(late, again, strict=False):
+            outcomes[use.hash] = outcome
+        return {use.hash for use in uses if use.is_in(outcomes[use.hash])}
 
     def log_outputs(self, run_id: str, models: list[LoggedModelOutput]) -> None:
         run = run_place_of(self.run_admission.admit(run_id))
@@ -108,6 +146,13 @@ class Inputs:
         self.table.write(unused)
         return new
 
+    def list_datasets(self, run_id: str) -> list[Dataset]:
+        """The datasets that a run uses, by their names: what its links lead to."""
+        run = self.run_lookup.facts(run_id).place
+        query = Query(run.pk, where=experiment_keys.dataset_links(run_id).on())
+        refs = dict.fromkeys(str(link[DATASET]) for link in self.table.items(query))
+        return list(_datasets_at(self.table, refs).values())
+
     def search_used_datasets(self, experiment_ids: Sequence[str | int]) -> list[DatasetSummary]:
         """Name, digest and context of the datasets of some experiments, at most 1,000."""
         numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
@@ -126,12 +171,16 @@ class Inputs:
         ]
 
 
+def _datasets_at(table: Table, refs: Iterable[str]) -> dict[str, Dataset]:
+    """The datasets that inputs and links refer to, by their references."""
+    wanted = {ref: dataset_key(ref) for ref in refs}
+    found = table.get_many(wanted.values())
+    return {ref: _dataset(table, found[key]) for ref, key in wanted.items() if key in found}
+
+
 def datasets_of(table: Table, records: Iterable[RunRecord]) -> dict[str, Dataset]:
     """The datasets that runs refer to, by their references in the contents of a run."""
-    named = {name for record in records for name, *_ in record.contents.datasets}
-    wanted = {name: _dataset_key(name) for name in named}
-    found = table.get_many(wanted.values())
-    return {name: _dataset(table, found[key]) for name, key in wanted.items() if key in found}
+    return _datasets_at(table, {ref for one in records for ref, *_ in one.contents.datasets})
 
 
 @dataclass(frozen=True)
@@ -179,10 +228,10 @@ class DatasetUse:
             Key(self.run.pk, experiment_keys.dataset(self.hash)), CONTENTS, contents
         )
 
-    def input(self) -> Put:
+    def input(self, order: int, *, with_digest: bool = False) -> Put:
         """The write of the run's input; the first one of a dataset stays."""
-        name, digest = self.dataset.name, self.dataset.digest
-        attributes: Item = {"dataset": self._dataset_ref, **self._names, "tags": {**self.tags}}
+        name, digest = self.dataset.name, self.dataset.digest if with_digest else None
+        attributes: Item = {DATASET: self.ref, **self._names, "tags": {**self.tags}, ORDER: order}
         sk = run_keys.run_input(self.run.run_id, name, digest)
         return Put(self.run.child(sk, name, attributes), condition=ABSENT)
 
@@ -193,13 +242,18 @@ class DatasetUse:
         tags = (outcome.image or {}).get("tags")
         return isinstance(tags, dict) and tags.get(MLFLOW_DATASET_CONTEXT) == self.context
 
-    def link(self) -> Put:
+    def link(self, *, with_digest: bool = False) -> Put:
         """The write of the link from the run to the dataset."""
-        sk = experiment_keys.dataset_link(self.run.run_id, self.dataset.name, self.dataset.digest)
-        return Put(self.run.child(sk, self.dataset.name, {"dataset": self._dataset_ref}))
+        name, digest = self.dataset.name, self.dataset.digest if with_digest else None
+        sk = experiment_keys.dataset_link(self.run.run_id, name, digest)
+        free = ABSENT | Attr(DATASET).eq(self.ref)
+        index = index_keys.dataset_link_index(run_id=self.run.run_id, digest=self.dataset.digest)
+        attributes: Item = {DATASET: self.ref, **index}
+        return Put(self.run.child(sk, name, attributes), condition=free)
 
     @property
-    def _dataset_ref(self) -> str:
+    def ref(self) -> str:
+        """What inputs and links say of the dataset."""
         return f"{self.run.experiment_id}/{self.hash}"
 
     @property
@@ -212,13 +266,47 @@ def dataset_hash(name: str, digest: str) -> str:
     return hashlib.sha256(json.dumps([name, digest]).encode()).hexdigest()[:32]
 
 
+def told_apart(uses: Iterable[DatasetUse]) -> Iterator[tuple[DatasetUse, bool]]:
+    """Each use, and whether its keys name the digest: for all but the first of a name."""
+    names: set[str] = set()
+    for use in uses:
+        yield use, use.dataset.name in names
+        names.add(use.dataset.name)
+
+
+def _holders(firsts: Iterable[DatasetUse], outcomes: Iterable[Outcome]) -> dict[str, Value]:
+    """By its name, the dataset whose item lies at the key without a digest after these writes."""
+    return {
+        use.dataset.name: use.ref if done.status == "applied" else (done.image or {}).get(DATASET)
+        for use, done in zip(firsts, outcomes, strict=True)
+    }
+
+
+def _not_at(uses: Iterable[DatasetUse], holders: Mapping[str, Value]) -> list[DatasetUse]:
+    """The uses whose items do not lie at the keys without a digest."""
+    return [use for use in uses if holders[use.dataset.name] != use.ref]
+
+
 def _uses(run: RunPlace, inputs: Iterable[DatasetInput]) -> list[DatasetUse]:
     """The inputs, the first of each name and digest."""
     uses: dict[str, DatasetUse] = {}
     for given in inputs:
-        use = DatasetUse(run, given.dataset, {tag.key: tag.value for tag in given.tags})
+        tags = {text(tag.key, "a tag"): text(tag.value, "a tag") for tag in given.tags or []}
+        use = DatasetUse(run, _plain(given.dataset), tags)
         uses.setdefault(use.hash, use)
     return list(uses.values())
+
+
+def _plain(dataset: Dataset) -> Dataset:
+    """A dataset whose fields are texts."""
+    return Dataset(
+        name=text(dataset.name, "the name of a dataset"),
+        digest=text(dataset.digest, "the digest of a dataset"),
+        source_type=text(dataset.source_type, "the type of a dataset's source"),
+        source=text(dataset.source, "the source of a dataset"),
+        schema=optional_text(dataset.schema, "the schema of a dataset"),
+        profile=optional_text(dataset.profile, "the profile of a dataset"),
+    )
 
 
 def number(items: Iterable[Item], first: int) -> None:
@@ -238,7 +326,7 @@ def model_output(run: RunPlace, model: LoggedModelOutput) -> Item:
     return run.child(run_keys.run_output(run.run_id, model.model_id), model.model_id, attributes)
 
 
-def _dataset_key(named: str) -> Key:
+def dataset_key(named: str) -> Key:
     """The key of the dataset that a run's input refers to."""
     experiment_id, _, name = named.partition("/")
     return Key(experiment_keys.experiment_pk(experiment_id), experiment_keys.dataset(name))

@@ -1,8 +1,9 @@
 """Searching logged models.
 
 They are listed by creation time from LSI1, which carries whole items: a filter on attributes,
-tags and params needs nothing else. The items below a model are read for a filter or an order by
-metrics, and for the models of the page that is returned.
+tags and params needs nothing else. A filter that names the source run begins with the entries of
+that run instead. The items below a model are read for a filter or an order by metrics, and for the
+models of the page that is returned.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from typing import Any
 
 from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
 from mlflow.entities.lifecycle_stage import LifecycleStage
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchLoggedModelsPaginationToken
@@ -26,6 +25,8 @@ from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import (
     ATTRIBUTE,
     METRIC,
@@ -50,6 +51,7 @@ from mlflow_dynamodbstore.tracking.model_records import (
     ModelRecord,
     read_children,
 )
+from mlflow_dynamodbstore.tracking.run_models import RunModels
 
 LARGEST_BATCH = 1000
 COLUMN = "column"
@@ -174,6 +176,12 @@ class ModelQuery:
     def ascending(self) -> bool:
         return self.by_time and self.ordering.keys[0].ascending
 
+    @property
+    def source_run_id(self) -> str | None:
+        """The only run whose models can match, when the filter names it."""
+        named = (c for c in self.comparisons if (c.kind, c.name) == (ATTRIBUTE, "source_run_id"))
+        return next((str(c.value) for c in named if c.comparator == "="), None)
+
     def below(self) -> set[str]:
         """The marks of models that cannot be filtered and sorted by their own items."""
         kinds = {c.kind for c in self.comparisons} | {key.kind for key in self.ordering.keys}
@@ -191,9 +199,12 @@ class ModelQuery:
 class LoggedModelSearch:
     """Search over logged models."""
 
-    def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, run_models: RunModels
+    ) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
+        self.run_models = run_models
 
     def search_logged_models(
         self,
@@ -205,24 +216,37 @@ class LoggedModelSearch:
         page_token: str | None = None,
     ) -> PagedList[LoggedModel]:
         if datasets and not all(d.get("dataset_name") for d in datasets):
-            raise MlflowException(
-                "`dataset_name` in the `datasets` clause must be specified.",
-                INVALID_PARAMETER_VALUE,
-            )
+            raise invalid("`dataset_name` in the `datasets` clause must be specified.")
         request = SearchLoggedModelsPaginationToken(experiment_ids, filter_string, order_by)
         query = parse_model_query(request, datasets or ())
         after = query.ordering.after(page_token)
         size = max_results or SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
         numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
-        streams = [
-            self._stream(str(number), query, after, size)
-            for number in numbers
-            if self.experiment_lookup.is_in_workspace(str(number))
-        ]
-        rows = merged(self.table.map(read_first_row, streams), query.ordering)
+        own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
+        run_id = query.source_run_id
+        models = None if run_id is None else self.run_models.find_models(run_id)
+        if models is None:
+            streams = [self._stream(one, query, after, size) for one in own_ids]
+            rows = merged(self.table.map(read_first_row, streams), query.ordering)
+        else:
+            rows = iter(self._of_run(models, own_ids, query))
         found, token = page(rows, query.ordering, after, size)
         self._read_children(found)
         return PagedList([candidate.record.to_entity() for candidate in found], token)
+
+    def _of_run(
+        self, models: Sequence[Item], experiment_ids: Sequence[str], query: ModelQuery
+    ) -> list[Candidate]:
+        """The matching ones among a run's models, in order."""
+        active = [
+            model
+            for model in models
+            if model["lifecycle"] == LifecycleStage.ACTIVE
+            and experiment_id_of(model) in experiment_ids
+        ]
+        matches = query.matching()
+        found = [one for one in self._candidates(active, query) if matches(one)]
+        return in_order(found, query.ordering)
 
     def _stream(
         self, experiment_id: str, query: ModelQuery, after: Position | None, size: int
@@ -301,9 +325,7 @@ def _comparison(term: Any) -> Comparison:
     if kind == ATTRIBUTE:
         name = _ALIASES.get(name, name)
         if not _is_column(name):
-            raise MlflowException.invalid_parameter_value(
-                f"Invalid attribute of a logged model in a filter: {name!r}"
-            )
+            raise invalid(f"Invalid attribute of a logged model in a filter: {name!r}")
         if name == "status":
             value = _status(value) if isinstance(value, str) else tuple(map(_status, value))
     return Comparison(kind, name, term.op, value)
@@ -329,15 +351,11 @@ def _sort_key(clause: dict[str, Any]) -> SortKey:
     if "." not in field_name:
         name = _ALIASES.get(field_name, field_name)
         if not _is_column(name):
-            raise MlflowException.invalid_parameter_value(
-                f"Invalid order by field name: {field_name}"
-            )
+            raise invalid(f"Invalid order by field name: {field_name}")
         return SortKey(COLUMN, name, ascending)
     entity, name = field_name.split(".", 1)
     if entity != "metrics":
-        raise MlflowException.invalid_parameter_value(
-            f"Invalid order by field name: {field_name}. Only metrics are supported."
-        )
+        raise invalid(f"Invalid order by field name: {field_name}. Only metrics are supported.")
     named = ("dataset_name", "dataset_digest")
     dataset = {part: clause[part] for part in named if clause.get(part)}
     return MetricKey(METRIC, name, ascending, dataset or None)

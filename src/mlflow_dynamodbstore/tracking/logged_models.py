@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from boto3.dynamodb.conditions import Attr
 from mlflow.entities import (
     LoggedModel,
     LoggedModelParameter,
@@ -15,24 +14,22 @@ from mlflow.entities import (
 )
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.time import get_current_time_millis
 from mlflow.utils.uri import append_to_uri_path
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
-from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.mlflow_compat.runs import generate_random_name
 from mlflow_dynamodbstore.mlflow_compat.validation import validate_logged_model_name
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
+from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, experiment_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
-from mlflow_dynamodbstore.shared.run_lookup import RunLookup
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
@@ -51,6 +48,7 @@ from mlflow_dynamodbstore.tracking.model_records import (
     set_texts,
     texts_on,
 )
+from mlflow_dynamodbstore.tracking.run_models import RunModels
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/LM")
 MODELS_FOLDER = "models"
@@ -64,12 +62,12 @@ class LoggedModels:
     """The logged models of an experiment."""
 
     def __init__(
-        self, context: Context, experiment_lookup: ExperimentLookup, run_lookup: RunLookup
+        self, context: Context, experiment_lookup: ExperimentLookup, run_models: RunModels
     ) -> None:
         self.table = context.table
         self.policies = context.policies
         self.experiment_lookup = experiment_lookup
-        self.run_lookup = run_lookup
+        self.run_models = run_models
         self._measured: BoundedCache[str, LoggedModelPlace] = BoundedCache(seconds=MEASURED_SECONDS)
 
     def create_logged_model(
@@ -112,11 +110,7 @@ class LoggedModels:
                 creation_time=now,
             ),
         }
-        # The model last: a crash leaves items of a model that does not exist, never half a model.
-        self.table.write(
-            [*texts.children, *self._entry_in_run(source_run_id, item)],
-            then=[Put(item, condition=ABSENT)],
-        )
+        self.run_models.write_with_entry(item, texts.children)
         return ModelRecord(item, [put.item for put in texts.children]).to_entity()
 
     def get_logged_model(self, model_id: str, allow_deleted: bool = False) -> LoggedModel:
@@ -141,10 +135,7 @@ class LoggedModels:
 
     def delete_logged_model_tag(self, model_id: str, key: str) -> None:
         if not self._apply(model_id, lambda place: remove_text(self.table, place, "TAG", key)):
-            raise MlflowException(
-                f"No tag with key {key!r} found for model with ID {model_id!r}.",
-                RESOURCE_DOES_NOT_EXIST,
-            )
+            raise not_found(f"No tag with key {key!r} found for model with ID {model_id!r}.")
 
     def log_logged_model_params(self, model_id: str, params: list[LoggedModelParameter]) -> None:
         """Add params to a model. A param that has a value keeps it, and may be logged again."""
@@ -210,12 +201,7 @@ class LoggedModels:
         # The model last: until then a second call finds it and continues.
         for chunk in batched(self._child_keys(item), WRITE_PAGE):
             self.table.write([Delete(key) for key in chunk])
-        self.table.write(
-            [
-                Delete(Key(entry.item["PK"], entry.item["SK"]), Attr("model_id").eq(model_id))
-                for entry in self._entry_in_run(item.get("source_run_id"), item)
-            ]
-        )
+        self.table.write(self.run_models.removals(item))
         self.table.delete(self.table.schema.key_of(item))
         self._measured.forget(model_id)
 
@@ -280,17 +266,6 @@ class LoggedModels:
 
         return self._apply(model_id, change)
 
-    # --- models in their runs -------------------------------------------------------------------
-
-    def _entry_in_run(self, run_id: str | None, model: Item) -> list[Put]:
-        """The item of a run that names the latest model of a name logged in it."""
-        run = None if run_id is None else self.run_lookup.find_place(run_id)
-        if run is None:
-            return []
-        sk = run_keys.run_logged_model(run.run_id, model["name"])
-        model_id = logged_model_place_of(model).model_id
-        return [Put(run.child(sk, model["name"], {"model_id": model_id}))]
-
 
 def _texts(pairs: Sequence[LoggedModelTag | LoggedModelParameter] | None) -> dict[str, str]:
     return {pair.key: pair.value for pair in pairs or []}
@@ -303,13 +278,12 @@ def _given(**attributes: str | int | None) -> Item:
 def _check_unchanged(model_id: str, values: Mapping[str, str], known: Mapping[str, str]) -> None:
     changed = {name: known[name] for name, v in values.items() if known.get(name, v) != v}
     if changed:
-        raise MlflowException(
+        raise invalid(
             f"Changing param values is not allowed. Params {changed} were already logged for "
-            f"model with ID {model_id!r}.",
-            INVALID_PARAMETER_VALUE,
+            f"model with ID {model_id!r}."
         )
 
 
 def model_not_found(model_id: str) -> MlflowException:
     """MLflow's error for a logged model that does not exist."""
-    return MlflowException(f"Logged model with ID '{model_id}' not found.", RESOURCE_DOES_NOT_EXIST)
+    return not_found(f"Logged model with ID '{model_id}' not found.")

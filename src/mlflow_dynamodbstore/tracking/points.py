@@ -15,17 +15,25 @@ import hashlib
 import math
 import struct
 import zlib
-from collections.abc import Sequence
-from itertools import accumulate, repeat
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, groupby, islice, pairwise, repeat
+from operator import lt
 from typing import NamedTuple
 
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.encoding import int_of, ordered_float, ordered_int
 from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.errors import damaged_item
-from mlflow_dynamodbstore.table.values import TTL, Item
+from mlflow_dynamodbstore.table.values import TTL, Item, Value
 
+_WRAP = 1 << 64
+_HALF = 1 << 63
 _FORMAT = b"\x01"
+DISORDERED = "disordered"
+"""Attribute of a latest metric whose history, sorted by step, is not sorted by time.
+
+Nearly all histories are, and are read page by page by step; the reader sorts the others.
+"""
 
 
 class Point(NamedTuple):
@@ -40,6 +48,9 @@ StepTime = tuple[int, int]
 """A step and a timestamp: history items are in the order of these."""
 
 
+NOTHING_BEFORE: StepTime = (-_HALF, -_HALF)
+
+
 class Span(NamedTuple):
     """Where the points of a history item begin and end, and how many there are."""
 
@@ -52,6 +63,59 @@ def order(point: Point) -> tuple[int, int, float, bool]:
     """What a point is sorted by; MLflow keeps NaN as a zero that is marked as NaN."""
     nan = math.isnan(point.value)
     return point.step, point.timestamp, 0.0 if nan else point.value, nan
+
+
+def in_order(points: list[Point]) -> list[Point]:
+    """Points by step, time and value, each once."""
+    # No number is less than NaN, so points with NaN at one step and time are sorted.
+    if all(map(lt, points, islice(points, 1, None))):
+        return points
+    return [next(same) for _, same in groupby(sorted(points, key=order), key=order)]
+
+
+def is_greater(one: Point, other: Point) -> bool:
+    """Whether a point is the later of two by step, time and value, as MLflow compares them."""
+    return order(one)[:3] > order(other)[:3]
+
+
+class Extent(NamedTuple):
+    """The first and greatest of a key's points, and whether their times rise with their steps."""
+
+    first: StepTime
+    top: Point
+    in_order: bool
+
+
+def merged_extent(extents: Iterable[Extent]) -> Extent:
+    """The extent of all their points."""
+    first, *further = sorted(extents, key=lambda extent: extent.first)
+    for extent in further:
+        follows = first.top.step <= extent.first[0] and first.top.timestamp <= extent.first[1]
+        top = extent.top if is_greater(extent.top, first.top) else first.top
+        in_order = first.in_order and extent.in_order and follows
+        first = Extent(first.first, top, in_order)
+    return first
+
+
+def extent_of(points: Sequence[Point]) -> Extent:
+    """The extent of points that are in order by step."""
+    first, top = points[0], points[-1]
+    rising = all(a.timestamp <= b.timestamp for a, b in pairwise(points))
+    return Extent((first.step, first.timestamp), top, rising)
+
+
+def latest_extent(item: Item) -> Extent:
+    """What the item of a latest metric says; its first point is not known."""
+    return Extent(NOTHING_BEFORE, latest_point(item), DISORDERED not in item)
+
+
+def latest_item(run: RunPlace, key: str, extent: Extent) -> Item:
+    """The item of a latest metric."""
+    step, timestamp, value = extent.top
+    attributes: dict[str, Value] = {"step": step, "ts": timestamp, "value": value}
+    if not extent.in_order:
+        attributes[DISORDERED] = True
+    return run.child(run_keys.run_metric(run.run_id, key), key, attributes)
 
 
 def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | None) -> Item:
@@ -124,10 +188,6 @@ def unpack(packed: bytes) -> list[Point]:
     columns_of_points = zip(steps, times, numbers[2 * count :], strict=True)
     # Several times faster than calling Point for each.
     return list(map(tuple.__new__, repeat(Point), columns_of_points))
-
-
-_WRAP = 1 << 64
-_HALF = 1 << 63
 
 
 def _differences(numbers: Sequence[int]) -> list[int]:

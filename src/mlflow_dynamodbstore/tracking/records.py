@@ -25,8 +25,10 @@ from mlflow.entities import (
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from mlflow_dynamodbstore.shared.places import experiment_id_of, kind_and_name, run_id_of
+from mlflow_dynamodbstore.shared.plain_values import readable_number, readable_text
 from mlflow_dynamodbstore.shared.search.filters import DATASET, METRIC, PARAM, TAG
 from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.tracking.points import Point, is_greater
 
 _ATTRIBUTES = {
     "run_name": "name",
@@ -36,7 +38,9 @@ _ATTRIBUTES = {
     "end_time": "end_time",
     "artifact_uri": "artifact_uri",
 }
-LIVE, SEALING, SEALED = "live", "sealing", "sealed"
+LIVE, LOGGING, SEALED = "live", "logging", "sealed"
+SUMMARISING, SEALING = "summarising", "sealing"
+"""The states of a run; see ``sealing``."""
 ORDER = "order"
 """Attribute of an input or output of a run: a number that rises from one to the next."""
 _USES = frozenset({"INPUT", "INPUT_LM", "OUTPUT"})
@@ -92,21 +96,35 @@ class RunContents:
             if kind == "METRIC":
                 contents.metrics[name] = (child["value"], child["ts"], child["step"])
             elif kind == "PARAM":
-                contents.params[name] = child["value"]
+                contents.params[name] = readable_text(child["value"])
             elif kind == "TAG":
-                contents.tags[name] = child["value"]
+                contents.tags[name] = readable_text(child["value"])
             elif kind in _USES:
                 used.append(child)
         contents._add_uses(used)
         return contents
 
+    def add_metrics(self, points: Iterable[tuple[str, Sequence[Any]]]) -> None:
+        """Take latest metrics, ``(value, timestamp, step)``, where they are greater."""
+        for key, (value, timestamp, step) in points:
+            known = self.metrics.get(key)
+            point = Point(step, timestamp, value)
+            if known is None or is_greater(point, Point(known[2], known[1], known[0])):
+                self.metrics[key] = (value, timestamp, step)
+
     def _add_uses(self, used: list[Item]) -> None:
-        """Add inputs and outputs; those of before they were numbered come first, by their keys."""
+        """Add inputs and outputs; those of before they were numbered come first, by their keys.
+
+        A dataset of a run that an older release began may have two inputs: the first one counts.
+        """
+        datasets = set()
         for child in sorted(used, key=lambda item: item.get(ORDER, 0)):
             kind, name = kind_and_name(child)
             if kind == "INPUT":
                 facts = (child["dataset"], child["name"], child["digest"], child["tags"])
-                self.datasets.append(facts)
+                if facts[0] not in datasets:
+                    self.datasets.append(facts)
+                    datasets.add(facts[0])
             elif kind == "INPUT_LM":
                 self.model_inputs.append(name)
             else:
@@ -160,15 +178,8 @@ class RunRecord:
                     Metric(key, value, timestamp, step)
                     for key, (value, timestamp, step) in contents.metrics.items()
                 ],
-                # A release before 0.2 took other values than texts.
-                [
-                    Param(key, value if type(value) is str or value is None else str(value))
-                    for key, value in contents.params.items()
-                ],
-                [
-                    RunTag(key, value if type(value) is str or value is None else str(value))
-                    for key, value in contents.tags.items()
-                ],
+                [Param(key, readable_text(value)) for key, value in contents.params.items()],
+                [RunTag(key, readable_text(value)) for key, value in contents.tags.items()],
             ),
             RunInputs(
                 dataset_inputs=[
@@ -189,11 +200,11 @@ def run_info(item: Item) -> RunInfo:
     return RunInfo(
         run_id=run_id_of(item),
         experiment_id=experiment_id_of(item),
-        user_id=item["user"],
+        user_id=readable_text(item["user"]),
         status=item["status"],
-        start_time=item["start_time"],
-        end_time=item.get("end_time"),
+        start_time=readable_number(item["start_time"]),
+        end_time=readable_number(item.get("end_time")),
         lifecycle_stage=item["lifecycle"],
-        artifact_uri=item["artifact_uri"],
+        artifact_uri=readable_text(item["artifact_uri"]),
         run_name=item["name"],
     )

@@ -29,6 +29,7 @@ class RunAdmission:
         self, context: Context, experiment_lookup: ExperimentLookup, run_lookup: RunLookup
     ) -> None:
         self.table = context.table
+        self.policies = context.policies
         self.experiment_lookup = experiment_lookup
         self.run_lookup = run_lookup
         self._admitted: BoundedCache[str, RunPlace] = BoundedCache(seconds=ADMISSION_SECONDS)
@@ -50,11 +51,12 @@ class RunAdmission:
         """Read a run again before the next write to it."""
         self._admitted.forget(run_id)
 
-    def confirm(self, run: RunPlace, *, cached: bool = False) -> None:
-        """After a write: make a sealed run live again; raise if the run is gone.
+    def confirm(self, run: RunPlace, *, cached: bool = False, only_metrics: bool = False) -> bool:
+        """After a write: make readers see it; raise if the run is gone.
 
         A run whose admission was ``cached`` must still be active. A run that was read right before
-        the write may have been deleted since: what was written expires with it.
+        the write may have been deleted since: what was written expires with it. Returns whether
+        metrics have reopened a run that was sealed.
         """
         run_id = run.run_id
         item = self.table.get(run.key)
@@ -66,6 +68,11 @@ class RunAdmission:
             self.forget(run_id)
         if deleted and cached:
             check_run_is_active(run_id, item)
-        sealing.reopen(self.table, run_id, item)
+        reopened = False
+        if only_metrics:
+            reopened = sealing.reopen_log(self.table, run_id, item)
+        else:
+            sealing.reopen(self.table, run_id, item)
         if deleted and TTL in item:
-            date_children(self.table, run, item[TTL])
+            date_children(self.table, run, item[TTL], self.policies.sealing_rules())
+        return reopened

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Metric, Param, RunTag
-from mlflow.exceptions import MlflowException
 from mlflow.models import Model
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, RESOURCE_DOES_NOT_EXIST
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_MODELS, MLFLOW_RUN_NAME
 
 from mlflow_dynamodbstore.keys import runs as run_keys
@@ -25,7 +23,8 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
-from mlflow_dynamodbstore.shared.plain_values import optional_text, text
+from mlflow_dynamodbstore.shared.plain_values import WrongTypeError, optional_text, text
+from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Key
@@ -59,11 +58,10 @@ class RunData:
         written = self.table.write([_param_put(run, param.key, param.value)])
         refused = _other_values({param.key: param.value}, written)
         if refused:
-            raise MlflowException(
+            raise invalid(
                 f"Changing param values is not allowed. Param with key='{param.key}' was already"
                 f" logged with value='{refused[param.key]}' for run ID='{run_id}'. "
-                f"Attempted logging new value '{param.value}'.",
-                INVALID_PARAMETER_VALUE,
+                f"Attempted logging new value '{param.value}'."
             )
         self.run_admission.confirm(run)
 
@@ -84,10 +82,7 @@ class RunData:
                 Key(run.pk, run_keys.run_tag(run_id, key)), condition=Attr("value").exists()
             )
         except ConditionFailed as error:
-            raise MlflowException(
-                f"No tag with name: {key} in run with id {run_id}",
-                error_code=RESOURCE_DOES_NOT_EXIST,
-            ) from error
+            raise not_found(f"No tag with name: {key} in run with id {run_id}") from error
         self.run_admission.confirm(run)
 
     def log_batch(
@@ -117,23 +112,17 @@ class RunData:
         if (name := texts.pop(MLFLOW_RUN_NAME, None)) is not None:
             self.set_tag(run_id, RunTag(MLFLOW_RUN_NAME, name))
         self.logged_models.log_model_metrics(run, metrics)
-        writes = self.metrics.prepare_writes(run, points)
-        outcomes = self.table.write(
-            [
-                *[_param_put(run, key, value) for key, value in fresh.items()],
-                *[Put(run.tag(key, value)) for key, value in texts.items()],
-                *writes.all(),
-            ]
-        )
-        self.metrics.complete_writes(
-            run, writes, outcomes[len(fresh) + len(texts) :], cached=cached
-        )
+        others = [
+            *[_param_put(run, key, value) for key, value in fresh.items()],
+            *[Put(run.tag(key, value)) for key, value in texts.items()],
+        ]
+        outcomes = self.metrics.write(run, points, others, cached=cached)
         # Another call may have logged another value for a key since the params were read.
         self._refuse_changed(run, values, _other_values(fresh, outcomes))
 
     def record_logged_model(self, run_id: str, mlflow_model: Model) -> None:
         if not isinstance(mlflow_model, Model):
-            raise TypeError(
+            raise WrongTypeError(
                 f"Argument 'mlflow_model' should be mlflow.models.Model, got '{type(mlflow_model)}'"
             )
         run = run_place_of(self.run_admission.admit(run_id))
@@ -173,10 +162,9 @@ class RunData:
         refused = [
             {"key": key, "old_value": old, "new_value": params[key]} for key, old in changed.items()
         ]
-        raise MlflowException(
+        raise invalid(
             "Changing param values is not allowed. Params were already"
-            f" logged='{refused}' for run ID='{run.run_id}'.",
-            INVALID_PARAMETER_VALUE,
+            f" logged='{refused}' for run ID='{run.run_id}'."
         )
 
 

@@ -1,33 +1,85 @@
-"""Giving the items of a run the expiry of the run."""
+"""Giving what belongs to a run the expiry of the run.
+
+That is everything below it but its history, its log, the links to its datasets, and the RANK and
+FTS items that its last summary gave rise to. The history has an expiry of its own.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.shared.places import RunPlace
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
+from mlflow_dynamodbstore.shared.policies import Rules
+from mlflow_dynamodbstore.table.errors import Damaged
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item
+from mlflow_dynamodbstore.tracking import summaries
+from mlflow_dynamodbstore.tracking.records import SEALED, RunContents
+
+_logger = logging.getLogger(__name__)
 
 RESTORING = "restoring"
 """Attribute of a deleted run: the token of a call that is taking the expiry from its items."""
 
 
-def date_children(table: Table, run: RunPlace, ttl: int | None) -> None:
-    """Give the items of a run this expiry, or another one that the run itself gets meanwhile.
+def date_run(table: Table, run: Item, ttl: int, rules: Rules) -> None:
+    """Give what belongs to a run this expiry, or another one that the run itself gets meanwhile.
 
     A call that restores or deletes the run at the same time may have dated these items first, so
     the run is read again afterwards.
     """
-    while True:
-        redate_children(table, run, ttl)
-        now = table.get(run.key)
-        if now is None or (wanted := _expiry_of_children(now)) == ttl:
-            return
+    redate_run(table, run, ttl, rules)
+    _follow(table, run_place_of(run), ttl, rules)
+
+
+def date_children(table: Table, run: RunPlace, ttl: int, rules: Rules) -> None:
+    """As :func:`date_run`, for what was written below a run while it was deleted."""
+    table.redate(run.pk, (*_below(run), log_keys.run_log(run.run_id)), ttl)
+    _follow(table, run, ttl, rules)
+
+
+def redate_run(table: Table, run: Item, ttl: int | None, rules: Rules) -> None:
+    """Give what belongs to a run this expiry, or none; history keeps its own."""
+    place = run_place_of(run)
+    contents = _published(table, run)
+    ranges: Sequence[Range] = _below(place)
+    derived: list[Item] = []
+    if contents is not None:
+        keys = summaries.derived_keys(place.pk, place.run_id, contents, rules)
+        derived = [summaries.derived_item(key).item for key in keys]
+        if run["state"] == SEALED and not contents.datasets:
+            ranges = run_keys.run_children_without_history(place.run_id)
+    if run["state"] != SEALED:
+        ranges = (*ranges, log_keys.run_log(place.run_id))
+    table.redate(place.pk, ranges, ttl, derived)
+
+
+def _published(table: Table, run: Item) -> RunContents | None:
+    """What a run's last summary says; None when there is none that can be read."""
+    try:
+        return summaries.published(table, run)
+    except Damaged as error:
+        # A run can be deleted nevertheless; cleanup removes the entries it leaves.
+        _logger.warning("the search entries of a run keep their expiry: %s", error)
+        return None
+
+
+def _follow(table: Table, run: RunPlace, ttl: int | None, rules: Rules) -> None:
+    """Give what belongs to a run the expiry that the run has, until that is the one given."""
+    while (now := table.get(run.key)) is not None and (wanted := _expiry_of_children(now)) != ttl:
+        redate_run(table, now, wanted, rules)
         ttl = wanted
 
 
-def redate_children(table: Table, run: RunPlace, ttl: int | None) -> None:
-    """Give a run's items this expiry, or none; history keeps its own."""
-    table.redate(run.pk, run_keys.run_children_without_history(run.run_id), ttl)
+def _below(run: RunPlace) -> Sequence[Range]:
+    """The ranges of all that belongs to a run and expires with it, but for search entries."""
+    links = experiment_keys.dataset_links(run.run_id)
+    return (*run_keys.run_children_without_history(run.run_id), links)
 
 
 def _expiry_of_children(run: Item) -> int | None:

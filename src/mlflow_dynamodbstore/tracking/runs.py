@@ -9,13 +9,13 @@ from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Run, RunInfo, RunStatus, RunTag
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow.utils.uri import append_to_uri_path
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.mlflow_compat.runs import generate_random_name, get_run_name_from_tags
 from mlflow_dynamodbstore.shared.bulk import batched
@@ -26,6 +26,7 @@ from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
 from mlflow_dynamodbstore.shared.plain_values import optional_text, text, whole_number
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import (
     RunFacts,
     RunLookup,
@@ -37,18 +38,19 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancel
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking import sealing, summaries
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
+from mlflow_dynamodbstore.tracking.metric_log import MetricLog
 from mlflow_dynamodbstore.tracking.records import (
     LIVE,
-    SEALED,
+    SEALING,
     TERMINAL_STATUSES,
     RunContents,
     RunRecord,
     run_info,
 )
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
-from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_children, redate_children
+from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_run, redate_run
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/R")
 DELETE_PAGE = 500
@@ -63,6 +65,7 @@ class Runs:
         experiment_lookup: ExperimentLookup,
         run_lookup: RunLookup,
         run_admission: RunAdmission,
+        metric_log: MetricLog,
     ) -> None:
         self.context = context
         self.table = context.table
@@ -70,6 +73,7 @@ class Runs:
         self.experiment_lookup = experiment_lookup
         self.run_lookup = run_lookup
         self.run_admission = run_admission
+        self.metric_log = metric_log
 
     def create_run(
         self,
@@ -174,7 +178,7 @@ class Runs:
             changes.update({"name": run_name, "lsi4sk": index_keys.lsi4_run(run_id, run_name)})
         ends = status in TERMINAL_STATUSES
         update = (
-            sealing.sealing_update(changes)
+            sealing.marking_update(SEALING, changes)
             if ends
             else sealing.live_update(run_id, self.table.clock(), changes)
         )
@@ -183,7 +187,8 @@ class Runs:
         else:
             item = self._update_active(facts.place, update)
         if ends:
-            sealing.finish(self.table, dict(item), self.policies.sealing_rules())
+            retired = self.metric_log.retire_writer(run_id)
+            sealing.finish(self.table, dict(item), self.policies.sealing_rules(), retired)
         return run_info(item)
 
     def _update_with_name(self, run: RunPlace, update: Update, name: str) -> Item:
@@ -218,9 +223,9 @@ class Runs:
         facts = self.run_lookup.facts(run_id)
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         # The run first: from now on writers are refused, so the next step sees all its items.
-        self._mark_deleted(facts, ttl)
+        item = self._mark_deleted(facts, ttl)
         if ttl is not None:
-            date_children(self.table, facts.place, ttl)
+            date_run(self.table, item, ttl, self.policies.sealing_rules())
         self.context.events.run_deleted(run_id)
 
     def restore_run(self, run_id: str) -> None:
@@ -244,7 +249,7 @@ class Runs:
             self._item_at_refusal(facts.place, error)
             return  # it is active
         if item is not None and TTL in item:
-            redate_children(self.table, facts.place, None)
+            redate_run(self.table, item, None, self.policies.sealing_rules())
         still_marked = Attr(RESTORING).eq(token)
         try:
             self.table.update(key, _update_to_active(facts), condition=still_marked)
@@ -252,7 +257,8 @@ class Runs:
             self._item_at_refusal(facts.place, error)
             raise
 
-    def _mark_deleted(self, facts: RunFacts, ttl: int | None) -> None:
+    def _mark_deleted(self, facts: RunFacts, ttl: int | None) -> Item:
+        """Give a run the stage and the expiry of a deleted one; returns it as it is now."""
         run, stage = facts.place, LifecycleStage.DELETED
         changes: Item = {
             "lifecycle": stage,
@@ -263,11 +269,15 @@ class Runs:
             changes[TTL] = ttl
         update = Update(set=changes, remove=(RESTORING,))
         try:
-            self.table.update(run.key, update, condition=Attr("lifecycle").exists())
+            item = self.table.update(
+                run.key, update, condition=Attr("lifecycle").exists(), returns="new"
+            )
         except ConditionFailed as error:
             self._item_at_refusal(run, error)
             raise
         self.run_admission.forget(run.run_id)
+        # Expired from this second on, where nothing is kept.
+        return item or {"PK": run.pk, "SK": run.key.sk, "state": LIVE}
 
     def _item_at_refusal(self, run: RunPlace, refused: ConditionFailed) -> Item:
         """The run as it was when a change was refused; raises MLflow's error when it is gone."""
@@ -277,12 +287,12 @@ class Runs:
         return refused.old
 
     def _derived_keys(self, item: Item) -> list[Key]:
-        """The keys of a sealed run's RANK and FTS items; a live run has none that are used."""
-        if item["state"] != SEALED:
+        """The keys of a run's RANK and FTS items, which were made from its summary."""
+        summary = summaries.published(self.table, item)
+        if summary is None:
             return []
-        record = sealing.read(self.table, item)
         rules = self.policies.sealing_rules()
-        return list(sealing.derived_keys(item["PK"], record.run_id, record.contents, rules))
+        return list(summaries.derived_keys(item["PK"], run_id_of(item), summary, rules))
 
     # --- for `mlflow gc` ------------------------------------------------------------------------
 
@@ -301,7 +311,11 @@ class Runs:
         """The keys of all that belongs to a run, history and search items included."""
         pk, run_id = str(item["PK"]), run_id_of(item)
         yield from self._derived_keys(item)
-        for below in (run_keys.run_children(run_id), experiment_keys.dataset_links(run_id)):
+        for below in (
+            run_keys.run_children(run_id),
+            experiment_keys.dataset_links(run_id),
+            log_keys.run_log(run_id),
+        ):
             query = Query(pk, where=below.on(), keys_only=True)
             yield from (self.table.schema.key_of(found) for found in self.table.items(query))
 
@@ -330,9 +344,8 @@ def _name_of_new_run(tags: Iterable[RunTag], run_name: str | None) -> str:
     """The name of a new run: the argument or the tag, which may not differ, or a random one."""
     tagged: str | None = get_run_name_from_tags(tags)
     if run_name and tagged and run_name != tagged:
-        raise MlflowException(
+        raise invalid(
             "Both 'run_name' argument and 'mlflow.runName' tag are specified, but with "
-            f"different values (run_name='{run_name}', mlflow.runName='{tagged}').",
-            INVALID_PARAMETER_VALUE,
+            f"different values (run_name='{run_name}', mlflow.runName='{tagged}')."
         )
     return run_name or tagged or str(generate_random_name())

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, islice
-from operator import lt
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from heapq import merge
 from typing import NamedTuple
 
 from boto3.dynamodb.conditions import Attr
@@ -27,13 +27,16 @@ from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
-from mlflow_dynamodbstore.tracking.metrics import DISORDERED
+from mlflow_dynamodbstore.tracking.log_entries import POINTS_IN_PACK, RunLog
 from mlflow_dynamodbstore.tracking.points import (
+    Extent,
     Point,
     Span,
     StepTime,
-    latest_point,
-    order,
+    history_item,
+    in_order,
+    latest_extent,
+    merged_extent,
     points_of,
     span_of,
 )
@@ -108,15 +111,40 @@ ALL_STEPS = Steps()
 
 @dataclass(frozen=True)
 class Series:
-    """The history of one metric of one run."""
+    """The history of one metric of one run.
+
+    The log is read before the history: a point that is folded meanwhile is then found in both.
+    """
 
     table: Table
     run: RunPlace
     name: str
+    log: RunLog = field(default_factory=RunLog)
 
-    def latest(self) -> Item | None:
-        """The item with the greatest point by step, time and value."""
-        return self.table.get(Key(self.run.pk, run_keys.run_metric(self.run.run_id, self.name)))
+    def extent(self) -> Extent | None:
+        """Its greatest point by step, time and value, and whether its times rise with its steps."""
+        row = self.table.get(Key(self.run.pk, run_keys.run_metric(self.run.run_id, self.name)))
+        logged = self.log.extents().get(self.name)
+        extents = [latest_extent(row)] if row is not None else []
+        # The same greatest point: the log has been folded into the latest metric.
+        if logged is not None and not (extents and extents[0].top == logged.top):
+            extents.append(logged)
+        return merged_extent(extents) if extents else None
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether a part of it is in the log."""
+        return bool(self._unfolded)
+
+    @cached_property
+    def _unfolded(self) -> list[SpannedItem]:
+        """The points in the log, as the history items that they will become."""
+        points = self.log.points().get(self.name, [])
+        items = [
+            history_item(self.run, self.name, some, None)
+            for some in batched(points, POINTS_IN_PACK)
+        ]
+        return [(span_of(item["SK"]), item) for item in items]
 
     def chunks(
         self,
@@ -133,32 +161,32 @@ class Series:
         """
         return ordered(self._pages(self._within(low, last_step), want, density))
 
-    def start(self, step: int) -> StepTime:
-        """The step and time of the first item that reaches a step.
+    def start(self, low: StepTime) -> StepTime:
+        """The step and time of the first item that reaches a step and time.
 
-        A pack may begin before the step and reach it. While a history is in order only the item
-        just before can; otherwise all earlier keys are read.
+        A pack may begin before it and reach it. While a history is in order only the item just
+        before can; otherwise all earlier keys are read.
         """
-        low = (step, _FIRST_TIME)
         before = Range(self._within().low, self._within(low).low)
-        latest = self.latest()
-        if latest is None:
+        extent = self.extent()
+        if extent is None:
             return low
-        if DISORDERED in latest:
-            spans: Iterable[Span] = (span for _, span in self._keys_and_spans(before))
+        if not extent.in_order:
+            spans = [span for _, span in self._keys_and_spans(before)]
         else:
             query = Query(self.run.pk, where=before.on(), descending=True, limit=1)
             spans = [span_of(item["SK"]) for item in self.table.query(query).items]
-        return min((span.first for span in spans if span.last[0] >= step), default=low)
+            spans += [span for span, item in self._unfolded if item["SK"] in before]
+        return min((span.first for span in spans if span.last >= low), default=low)
 
     # --- sampling -------------------------------------------------------------------------------
 
     def sample(self, count: int, steps: Steps = ALL_STEPS) -> list[Point]:
         """At most ``count`` points spread evenly over a range of steps, the last one always."""
         if count == 1 and steps == ALL_STEPS:
-            latest = self.latest()
-            return [] if latest is None else [latest_point(latest)]
-        low = None if steps.first is None else self.start(steps.first)
+            extent = self.extent()
+            return [] if extent is None else [extent.top]
+        low = None if steps.first is None else self.start(first_of(steps.first))
         within = self._within(low, steps.last)
         pages = self._few_pages(within)
         if pages is None:
@@ -217,6 +245,7 @@ class Series:
         """The points at some offsets of some blocks."""
         lone = [Key(self.run.pk, block.low) for block, _ in wanted if block.low == block.high]
         items = self.table.get_many(lone)
+        items |= {Key(self.run.pk, item["SK"]): item for _, item in self._unfolded}
         for block, offsets in wanted:
             item = items.get(Key(self.run.pk, block.low))
             if item is not None:
@@ -248,6 +277,7 @@ class Series:
         if within.is_empty:
             return
         query = Query(self.run.pk, where=within.on())
+        unfolded = [entry for entry in self._unfolded if entry[1]["SK"] in within]
         items, points = 0, 0
         least = FIRST_PAGE if density is None else 1
         while True:
@@ -255,6 +285,11 @@ class Series:
                 query = replace(query, limit=max(least, _items_for(want - points, density)))
             page = self.table.query(query)
             entries = [(span_of(item["SK"]), item) for item in page.items]
+            if unfolded:
+                reached = page.items[-1]["SK"] if page.items else ""
+                ready = [e for e in unfolded if page.cursor is None or e[1]["SK"] <= reached]
+                unfolded = unfolded[len(ready) :]
+                entries = sorted([*entries, *ready], key=lambda entry: str(entry[1]["SK"]))
             yield entries
             if page.cursor is None:
                 return
@@ -269,9 +304,15 @@ class Series:
         # A key does not say when its item expires, so the filter leaves out expired items.
         alive = Attr(TTL).not_exists() | Attr(TTL).gt(int(self.table.clock()))
         query = Query(self.run.pk, where=within.on(), filter=alive, keys_only=True)
-        for item in self.table.items(query):
-            sk = item["SK"]
+        stored = (str(item["SK"]) for item in self.table.items(query))
+        unfolded = (str(item["SK"]) for _, item in self._unfolded if item["SK"] in within)
+        for sk in merge(stored, unfolded):
             yield sk, span_of(sk)
+
+
+def first_of(step: int) -> StepTime:
+    """The first time at a step."""
+    return (step, _FIRST_TIME)
 
 
 def ordered(pages: Iterable[list[SpannedItem]]) -> Iterator[Chunk]:
@@ -285,7 +326,7 @@ def ordered(pages: Iterable[list[SpannedItem]]) -> Iterator[Chunk]:
         for span, item in entries:
             spans.append(span)
             held += points_of(item, span)
-        held = _in_order(held)
+        held = in_order(held)
         edge = spans[-1].first
         final = bisect_left(held, edge)
         if final:
@@ -311,13 +352,6 @@ def _slices(page: list[SpannedItem]) -> Iterator[list[SpannedItem]]:
 def _items_for(points: int, density: float | None) -> int:
     """How many items to read: the first may be known and the last is not yet final."""
     return 0 if density is None else math.ceil(points / density) + 3
-
-
-def _in_order(points: list[Point]) -> list[Point]:
-    # No number is less than NaN, so points with NaN at one step and time are sorted.
-    if all(map(lt, points, islice(points, 1, None))):
-        return points
-    return [next(same) for _, same in groupby(sorted(points, key=order), key=order)]
 
 
 def sampled(total: int, count: int) -> Sequence[int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from mlflow.entities import Span
 from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
 from mlflow.store.tracking.abstract_store import AbstractStore
 from mlflow.store.workspace_aware_mixin import WorkspaceAwareMixin
@@ -22,6 +25,7 @@ from mlflow_dynamodbstore.gateway.bindings import Bindings
 from mlflow_dynamodbstore.gateway.budgets import Budgets
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.costs import GatewayCosts
+from mlflow_dynamodbstore.gateway.encryption import GATEWAY
 from mlflow_dynamodbstore.gateway.endpoint_configs import EndpointConfigs
 from mlflow_dynamodbstore.gateway.endpoint_items import EndpointItems
 from mlflow_dynamodbstore.gateway.endpoints import Endpoints
@@ -30,7 +34,6 @@ from mlflow_dynamodbstore.gateway.guardrails import Guardrails
 from mlflow_dynamodbstore.gateway.items import GatewayItems
 from mlflow_dynamodbstore.gateway.model_definitions import ModelDefinitions
 from mlflow_dynamodbstore.gateway.model_mappings import ModelMappings
-from mlflow_dynamodbstore.gateway.secret_key import GATEWAY
 from mlflow_dynamodbstore.gateway.secrets import Secrets
 from mlflow_dynamodbstore.mcp.aliases import ServerAliases
 from mlflow_dynamodbstore.mcp.endpoints import AccessEndpoints
@@ -50,6 +53,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import check_key
 from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID, ExperimentLookup
 from mlflow_dynamodbstore.shared.face import answered_by
+from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
@@ -82,9 +86,12 @@ from mlflow_dynamodbstore.tracking.history import History
 from mlflow_dynamodbstore.tracking.inputs import Inputs
 from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
+from mlflow_dynamodbstore.tracking.metric_log import MetricLog
 from mlflow_dynamodbstore.tracking.metrics import Metrics
+from mlflow_dynamodbstore.tracking.reversed_names import ReversedNames
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.run_data import RunData
+from mlflow_dynamodbstore.tracking.run_models import RunModels
 from mlflow_dynamodbstore.tracking.run_search.search import RunSearch
 from mlflow_dynamodbstore.tracking.runs import Runs
 from mlflow_dynamodbstore.tracking.workspace_mode import WorkspaceMode
@@ -133,6 +140,11 @@ class TableOfContents:
     set_trace_tag = answered_by(TraceTags.set_trace_tag)
     delete_trace_tag = answered_by(TraceTags.delete_trace_tag)
     log_spans = answered_by(SpanLog.log_spans)
+
+    async def log_spans_async(self, location: str, spans: list[Span]) -> list[Span]:
+        """Log spans in a thread. Stores inherit this from MLflow 3.17 on."""
+        return await asyncio.to_thread(self.log_spans, location, spans)
+
     link_traces_to_run = answered_by(TraceLinks.link_traces_to_run)
     unlink_traces_from_run = answered_by(TraceLinks.unlink_traces_from_run)
     link_prompts_to_trace = answered_by(TraceLinks.link_prompts_to_trace)
@@ -352,7 +364,11 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.workspaces_in_use = WorkspacesInUse(context.table)
         self.workspace_mode = WorkspaceMode(context)
         self.experiment_search = ExperimentSearch(
-            context, self.experiment_lookup, experiment_names, self.workspace_mode
+            context,
+            self.experiment_lookup,
+            experiment_names,
+            ReversedNames(context),
+            self.workspace_mode,
         )
         self.experiments = Experiments(
             context,
@@ -362,24 +378,33 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
             self.workspace_mode,
         )
         self.run_admission = RunAdmission(context, self.experiment_lookup, self.run_lookup)
-        self.runs = Runs(context, self.experiment_lookup, self.run_lookup, self.run_admission)
+        self.metric_log = MetricLog(context)
+        self.runs = Runs(
+            context, self.experiment_lookup, self.run_lookup, self.run_admission, self.metric_log
+        )
         self.experiment_deletion = ExperimentDeletion(
             context, self.experiment_lookup, experiment_names, self.run_admission, self.runs
         )
-        self.logged_models = LoggedModels(context, self.experiment_lookup, self.run_lookup)
-        self.logged_model_search = LoggedModelSearch(context, self.experiment_lookup)
-        self.metrics = Metrics(context, self.run_admission, self.logged_models)
+        self.run_models = RunModels(context, self.run_lookup)
+        self.logged_models = LoggedModels(context, self.experiment_lookup, self.run_models)
+        self.logged_model_search = LoggedModelSearch(
+            context, self.experiment_lookup, self.run_models
+        )
+        self.metrics = Metrics(context, self.run_admission, self.logged_models, self.metric_log)
         self.run_data = RunData(
             context, self.run_admission, self.runs, self.logged_models, self.metrics
         )
         self.history = History(context, self.run_lookup)
-        self.inputs = Inputs(context, self.experiment_lookup, self.run_admission)
-        self.run_search = RunSearch(context, self.experiment_lookup)
+        self.inputs = Inputs(context, self.experiment_lookup, self.run_lookup, self.run_admission)
+        self.lookup_entries = LookupEntries(context)
+        self.run_search = RunSearch(context, self.experiment_lookup, self.lookup_entries)
         self.trace_lookup = TraceLookup(context, self.experiment_lookup)
         self.trace_changes = TraceChanges(context, self.trace_lookup)
         self.trace_experiments = TraceExperiments(context, self.experiment_lookup)
         self.trace_time_indexes = TimeIndexes(context)
-        self.trace_search = TraceSearch(context, self.experiment_lookup, self.trace_time_indexes)
+        self.trace_search = TraceSearch(
+            context, self.experiment_lookup, self.trace_time_indexes, self.lookup_entries
+        )
         self.trace_creation = TraceCreation(context, self.experiment_lookup, self.trace_lookup)
         self.trace_infos = TraceInfos(
             context,

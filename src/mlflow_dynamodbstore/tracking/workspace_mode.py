@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from mlflow.entities.workspace import TraceArchivalConfig
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE, INVALID_STATE
 from mlflow.store.workspace.abstract_store import AbstractStore, ResolvedTraceArchivalConfig
 from mlflow.tracing.trace_archival_config import get_trace_archival_server_config
 from mlflow.utils.file_utils import local_file_uri_to_path
@@ -28,6 +27,7 @@ from mlflow_dynamodbstore.mlflow_compat.validation import validate_trace_archiva
 from mlflow_dynamodbstore.mlflow_compat.workspaces import get_workspace_store
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_items import Tags
+from mlflow_dynamodbstore.shared.refusals import invalid, invalid_state
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
@@ -76,11 +76,10 @@ class WorkspaceMode:
         if self.context.has_workspaces():
             root, append = self.workspace_provider().resolve_artifact_root(root, workspace)
             if not root:
-                raise MlflowException(
+                raise invalid(
                     f"Cannot determine an artifact root for workspace '{workspace}'. "
                     "Set --default-artifact-root when starting the server or configure the "
-                    "workspace's default_artifact_root.",
-                    INVALID_PARAMETER_VALUE,
+                    "workspace's default_artifact_root."
                 )
             if append:
                 root = append_to_uri_path(root, WORKSPACES_DIR_NAME, workspace)
@@ -95,11 +94,10 @@ class WorkspaceMode:
             fault = f"is already scoped under the reserved '{WORKSPACES_DIR_NAME}/<name>' prefix"
         else:
             return
-        raise MlflowException(
+        raise invalid_state(
             "Cannot enable workspace mode because the default artifact root "
             f"{self.context.artifact_root_uri} {fault}. Choose a different artifact root before "
-            "enabling workspaces.",
-            INVALID_STATE,
+            "enabling workspaces."
         )
 
     # --- workspaces in use ----------------------------------------------------------------------
@@ -113,13 +111,12 @@ class WorkspaceMode:
                 limit=100,
             )
             if next(self.table.items(names), None) is not None:
-                raise MlflowException(
+                raise invalid_state(
                     "Cannot disable workspaces because experiments exist outside the default "
                     "workspace (i.e., assigned to non-default workspaces). Enable workspace "
                     "support (MLFLOW_ENABLE_WORKSPACES=true) or move those experiments back to "
                     "the default workspace before starting the tracking store in single-tenant "
-                    "mode.",
-                    INVALID_STATE,
+                    "mode."
                 )
 
     # --- traces ---------------------------------------------------------------------------------

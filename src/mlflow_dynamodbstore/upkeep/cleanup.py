@@ -1,4 +1,4 @@
-"""``ttl cleanup``: find the orphans of a whole table, and remove them.
+"""``ttl cleanup``: find the orphans of a whole table, and date or remove them.
 
 The table is read in segments, page by page. After each step CONFIG notes the position, so that a
 cleanup that was stopped can be resumed. Suspects (see
@@ -45,10 +45,14 @@ CLAIMABLE: Mapping[str, Callable[[str, str], NamedPartition]] = {
 
 @dataclass
 class Report:
-    """What a cleanup has read, found and removed so far."""
+    """What a cleanup has read, found, dated and removed so far.
+
+    ``dated`` orphans got an expiry of now: nobody sees them, and the storage deletes them.
+    """
 
     read: int = 0
     found: Counter[str] = field(default_factory=Counter)
+    dated: int = 0
     removed: int = 0
     resumed: bool = False
     finished: bool = False
@@ -66,7 +70,8 @@ Progress = Callable[[Report], None]
 class Cleanup:
     """One cleanup of a table; ``run`` may be called again after an interruption.
 
-    ``stop`` is asked after each step. A dry run writes nothing, does not wait for a second check,
+    ``stop`` is asked after each step; before the cleanup ends, it checks the suspects it has, so
+    that the next one resumes here. A dry run writes nothing, does not wait for a second check,
     and counts suspects as orphans.
     """
 
@@ -108,6 +113,8 @@ class Cleanup:
             self._note_position(scan)
             self._progress(self.report)
             if not scan.is_done and self._stop():
+                self._check_suspects_again()
+                self._note_position(scan)
                 return self.report
         self.report.finished = True
         if not self._dry_run:
@@ -154,7 +161,9 @@ class Cleanup:
     def _remove(self, orphans: list[PossibleOrphan], text_fields: Value) -> None:
         self._count(orphans)
         if orphans and not self._dry_run:
-            self.report.removed += self._remover.remove(orphans, text_fields)
+            done = self._remover.remove(orphans, text_fields)
+            self.report.dated += done.dated
+            self.report.removed += done.removed
 
     def _count(self, orphans: list[PossibleOrphan]) -> None:
         self.report.found.update(orphan.description.kind for orphan in orphans)
@@ -179,8 +188,13 @@ class Cleanup:
         stored = None if fresh else self._table.get(access_keys.setting_key(POSITION))
         position = {} if stored is None else stored["value"]
         if position and self._table.clock() - position["noted"] < POSITION_SECONDS:
-            found = Counter(position["found"])
-            self.report = Report(position["read"], found, position["removed"], resumed=True)
+            self.report = Report(
+                read=position["read"],
+                found=Counter(position["found"]),
+                dated=position.get("dated", 0),  # older releases counted these as removed
+                removed=position["removed"],
+                resumed=True,
+            )
             return SegmentedScan(self._table, position["cursors"])
         return SegmentedScan.start(self._table, self._segments)
 
@@ -192,6 +206,7 @@ class Cleanup:
             "cursors": scan.cursors,
             "read": self.report.read,
             "found": dict(self.report.found),
+            "dated": self.report.dated,
             "removed": self.report.removed,
         }
         self._policies.set(POSITION, position)

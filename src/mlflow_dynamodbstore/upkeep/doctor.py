@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.keys.base import is_value_part
+from mlflow_dynamodbstore.keys.metric_log import METRIC_LOGS
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.contract import Damage, Delete, OnDamage, Put, Query, Scan
@@ -21,10 +24,11 @@ from mlflow_dynamodbstore.table.errors import (
 )
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.upkeep.damaged_values import damaged_value
+from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.tracking.log_entries import RunLog
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
 from mlflow_dynamodbstore.upkeep.import_state import unfinished_imports
+from mlflow_dynamodbstore.upkeep.odd_values import odd_value
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
 from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
 from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT, TableStats, readable
@@ -38,6 +42,8 @@ MANY_ORPHANS = 0.1
 EXAMPLES = 5
 LARGE = 0.5
 VERY_LARGE = 0.9
+PACKED = b"\x01\x78"
+"""How a value begins that large_values.py or points.py has packed."""
 
 
 class Level(Enum):
@@ -214,12 +220,14 @@ class Doctor:
 
     def _contents(self) -> Iterator[Finding]:
         damage: list[Damage] = []
+        odd: list[Damage] = []
         try:
-            stats, orphans = self._scan(damage)
+            stats, orphans = self._scan(damage, odd)
         except NewerItem as error:
             yield Finding("versions", Level.FAILURE, str(error))
             return
         yield self._damage(damage)
+        yield self._values(odd)
         yield self._versions(stats)
         yield self._partitions(stats)
         yield self._orphans(stats.total.items, orphans)
@@ -228,11 +236,12 @@ class Doctor:
             text = f"{stats.unknown:,} items of kinds that this release does not know"
             yield Finding("unknown items", Level.NOTE, text)
 
-    def _scan(self, damage: list[Damage]) -> tuple[TableStats, int]:
+    def _scan(self, damage: list[Damage], odd: list[Damage]) -> tuple[TableStats, int]:
         stats = TableStats(self._table.schema, self._table.clock())
         finder, policies, orphans = OrphanFinder(self._table), Policies(self._table), 0
         for items in self._pages(damage.append):
             damage += filter(None, map(damaged_value, items))
+            odd += filter(None, map(odd_value, items))
             stats.add(items)
             with suppress(Damaged):  # of something that belongs to these items
                 policies.all()  # to be read after the items
@@ -255,6 +264,16 @@ class Doctor:
         some = "; ".join(map(str, damage[:EXAMPLES]))
         text = f"damaged: {len(damage):,}, such as {some}; {RESCUE}"
         return Finding("damage", Level.FAILURE, text)
+
+    def _values(self, odd: list[Damage]) -> Finding:
+        if not odd:
+            return Finding("values", Level.OK, "every value has its type")
+        some = "; ".join(map(str, odd[:EXAMPLES]))
+        text = (
+            f"values of a wrong type: {len(odd):,}, such as {some}; they are shown as text until "
+            "they are written again"
+        )
+        return Finding("values", Level.WARNING, text)
 
     def _versions(self, stats: TableStats) -> Finding:
         if not stats.outdated:
@@ -302,3 +321,22 @@ def _switched(check: str, on: bool | None, yes: str, no: str) -> Finding:
     if on is None:
         return Finding(check, Level.NOTE, "this endpoint does not tell")
     return Finding(check, Level.OK if on else Level.WARNING, yes if on else no)
+
+
+def damaged_value(item: Item) -> Damage | None:
+    """The first packed value of an item that cannot be unpacked; zlib keeps a checksum in each."""
+    pk, sk = str(item["PK"]), str(item["SK"])
+    if is_value_part(sk):
+        return None  # of no use without the other parts; its row has a checksum
+    if sk in METRIC_LOGS:
+        try:
+            RunLog([item]).latest()
+        except Damaged as error:
+            return Damage(Key(pk, sk), str(error))
+    for name, value in item.items():
+        if isinstance(value, bytes) and value.startswith(PACKED):
+            try:
+                zlib.decompress(value[1:])
+            except zlib.error:
+                return Damage(Key(pk, sk), f"{name} is damaged")
+    return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.pages import page
 from mlflow_dynamodbstore.table.table import Table
@@ -76,7 +78,9 @@ def explain(
     """
     policies = Policies(table)
     parsed = parse_run_query(filter_string, order_by, view_type)
-    query = replace(parsed, indexes=optional_indexes(policies))
+    with_datasets = LookupEntries(Context.on(table)).complete([experiment_id])
+    indexes = replace(optional_indexes(policies), datasets=experiment_id in with_datasets)
+    query = replace(parsed, indexes=indexes)
     able = query.plans().all()
     _check_path(path, able)
     runs = query.runs(table, experiment_id, max_results + 2, policies.sealing_rules())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from boto3.dynamodb.conditions import Attr
 
@@ -35,13 +36,20 @@ WRITES_AT_ONCE = 500
 _CHECKS = 2  # of the run, and of the setting that says which texts are indexed
 
 
+class Done(NamedTuple):
+    """How many orphans got an expiry, for the storage to delete, and how many were deleted."""
+
+    dated: int
+    removed: int
+
+
 class OrphanRemover:
-    """Removes orphans; each method returns how many it removed."""
+    """Removes orphans; each method but ``remove`` returns how many it dated or deleted."""
 
     def __init__(self, table: Table):
         self._table = table
 
-    def remove(self, orphans: Sequence[PossibleOrphan], text_fields: Value) -> int:
+    def remove(self, orphans: Sequence[PossibleOrphan], text_fields: Value) -> Done:
         """Remove orphans. ``text_fields`` is the setting under which they were found."""
         of_names: list[PossibleOrphan] = []
         contradicted: list[PossibleOrphan] = []
@@ -54,11 +62,11 @@ class OrphanRemover:
                 others.append(orphan)
             else:
                 (of_missing_runs if orphan.sealed_as is None else contradicted).append(orphan)
-        return (
-            self._expire(others)
-            + self._delete(of_missing_runs)
+        return Done(
+            self._expire(others),
+            self._delete(of_missing_runs)
             + self._delete_contradicted(contradicted, text_fields)
-            + sum(map(self._delete_of_name, of_names))
+            + sum(map(self._delete_of_name, of_names)),
         )
 
     def _expire(self, orphans: Iterable[PossibleOrphan]) -> int:

@@ -24,16 +24,19 @@ from enum import Enum
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.item_kinds import describe_item
+from mlflow_dynamodbstore.keys.metric_log import METRIC_LOG
 from mlflow_dynamodbstore.keys.section_types import ItemDescription
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.experiment_items import name_of
+from mlflow_dynamodbstore.shared.plain_values import readable_text
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.records import LIVE, SEALED, SEALING
+from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
+from mlflow_dynamodbstore.tracking import sealing, summaries
+from mlflow_dynamodbstore.tracking.log_entries import AT
+from mlflow_dynamodbstore.tracking.records import LIVE, LOGGING, SEALED, SEALING, SUMMARISING
 
 YOUNG_SECONDS = 3600
 """An id up to this age may belong to something that is still being written."""
@@ -143,7 +146,9 @@ class OrphanFinder:
             record = sealing.read(self._table, run)
         except large_values.LargeValueLost:
             return None  # the summary is unknown, so the entries stay
-        derived = sealing.derived_keys(str(run["PK"]), record.run_id, record.contents, rules)
+        params = record.contents.params
+        record.contents.params = {name: readable_text(value) for name, value in params.items()}
+        derived = summaries.derived_keys(str(run["PK"]), record.run_id, record.contents, rules)
         return {key.sk for key in derived if key.sk in entries}
 
     # --- verdicts -------------------------------------------------------------------------------
@@ -163,6 +168,11 @@ class OrphanFinder:
             wrong = run.true_entries is not None and key.sk not in run.true_entries
             verdict = Verdict.ORPHAN if wrong else Verdict.KEPT
             return PossibleOrphan(key, what, verdict, sealed_as=run.generation)
+        if what.kind == METRIC_LOG:
+            # A writer reopens the run after its put, and a sealer removes what it has folded.
+            is_old = self._table.clock() - one.item[AT] > YOUNG_SECONDS
+            is_left = is_old and owners[what.owners[-1]].state == SEALED and TTL not in one.item
+            return PossibleOrphan(key, what, Verdict.SUSPECT if is_left else Verdict.KEPT)
         if what.kind == GUARD_OF_EXPERIMENT:
             return self._check_guard(one, owners[what.owners[0]])
         if what.is_name_entry:
@@ -172,10 +182,10 @@ class OrphanFinder:
     def _check_part(self, part: ItemDescription, head: _Owner | None) -> Verdict:
         if head is None:
             return self._by_age(part.owner_id)
-        if part.generation in head.named_parts or head.state == SEALING:
+        if part.generation in head.named_parts or head.state in (SEALING, SUMMARISING):
             return Verdict.KEPT
         # The generation of a run tells that the writer of these parts can no longer publish them.
-        return Verdict.ORPHAN if head.state in (LIVE, SEALED) else Verdict.SUSPECT
+        return Verdict.ORPHAN if head.state in (LIVE, LOGGING, SEALED) else Verdict.SUSPECT
 
     def _check_guard(self, guard: _Checked, meta: _Owner) -> PossibleOrphan:
         """A guard is an orphan when its experiment has another name or workspace."""

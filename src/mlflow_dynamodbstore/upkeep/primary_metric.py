@@ -30,7 +30,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Value
-from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking import summaries
 from mlflow_dynamodbstore.tracking.records import RunContents
 from mlflow_dynamodbstore.upkeep.backfill import (
     BackfillProgress,
@@ -130,8 +130,8 @@ class PrimaryMetric:
         for run in runs:
             if str(run.get("lsi5sk")) in index_keys.LIVE_RUNS:
                 continue  # it will be sealed by the new metric
-            summary = large_values.load(self._table, run, sealing.SUMMARY)
-            moved = sealing.lsi5_entry(run_id_of(run), RunContents.from_summary(summary), metric)
+            summary = large_values.load(self._table, run, summaries.SUMMARY)
+            moved = summaries.lsi5_entry(run_id_of(run), RunContents.from_summary(summary), metric)
             if moved.get("lsi5sk") != run.get("lsi5sk"):
                 same_generation = Attr("generation").eq(run["generation"])
                 unchanged = same_generation & Attr("state").eq(run["state"])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mlflow_dynamodbstore.shared import policies
 from mlflow_dynamodbstore.shared.policies import retention_days
 from mlflow_dynamodbstore.shared.search.fulltext import LEVELS
+from mlflow_dynamodbstore.table import location
 from mlflow_dynamodbstore.table.values import Value
-from mlflow_dynamodbstore.traces.xray_cache import XRAY_REGION
 
 STATE = "state."
 """Names that begin with this are notes of upkeep, not settings."""
@@ -26,6 +27,12 @@ class Setting:
 
 
 def _text(text: str) -> Value:
+    return text
+
+
+def _region(text: str) -> Value:
+    if text and not re.fullmatch(location.OPTIONS["endpoint"]["region"].pattern, text):
+        raise ValueError(f"{text!r} is not an AWS region; one looks like us-east-1")
     return text
 
 
@@ -91,9 +98,9 @@ SETTINGS: Mapping[str, Setting] = {
             _patterns,
         ),
         Setting(
-            XRAY_REGION,
+            policies.XRAY_REGION,
             "the region whose X-Ray is asked for spans that are not in the table",
-            _text,
+            _region,
         ),
         Setting(
             policies.TEXT_FIELDS, "the texts that are indexed for full-text search", _text_fields

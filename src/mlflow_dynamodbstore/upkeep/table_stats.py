@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, describe_item
+from mlflow_dynamodbstore.keys.metric_log import METRIC_LOG, log_item_of
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.table.versions import Upgraded
 from mlflow_dynamodbstore.table.wrappers.costs import projected
+from mlflow_dynamodbstore.tracking.log_entries import AT
 from mlflow_dynamodbstore.tracking.records import TERMINAL_STATUSES
 from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB
 
@@ -67,6 +69,7 @@ class TableStats:
     outdated: int = 0
     unended: int = 0
     unended_examples: list[str] = field(default_factory=list)
+    _last_calls: dict[str, int] = field(default_factory=dict)
 
     def add(self, items: list[Item]) -> None:
         """Count more items."""
@@ -97,6 +100,9 @@ class TableStats:
         pk = str(item["PK"])
         if pk.startswith("EXP#"):
             self.by_experiment[str(experiment_keys.experiment_id_of(pk))] += own + local
+        if kind == METRIC_LOG:  # it comes before its run: a scan brings a partition in order
+            run_id = log_item_of(str(item["SK"])).run_id
+            self._last_calls[run_id] = max(item[AT], self._last_calls.get(run_id, 0))
         if kind == "Run" and self._is_unended(item):
             self.unended += 1
             if len(self.unended_examples) < EXAMPLES:
@@ -106,8 +112,11 @@ class TableStats:
         return (
             run.get("status") not in TERMINAL_STATUSES
             and run.get("lifecycle") == "active"
-            and self.now - run.get("opened", 0) > UNENDED_SECONDS
+            and self.now - max(run.get("opened", 0), self._last_call(run)) > UNENDED_SECONDS
         )
+
+    def _last_call(self, run: Item) -> int:
+        return self._last_calls.get(str(run_keys.run_id_of(str(run["SK"]))), 0)
 
 
 def stored_sizes(schema: Schema, item: Item) -> tuple[int, int, int]:

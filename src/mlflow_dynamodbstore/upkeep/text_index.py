@@ -28,7 +28,7 @@ from mlflow_dynamodbstore.shared.workspaces import all_experiments, all_workspac
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.tracking import sealing
+from mlflow_dynamodbstore.tracking import summaries
 from mlflow_dynamodbstore.tracking.records import RunContents
 from mlflow_dynamodbstore.upkeep.backfill import (
     PAGE,
@@ -60,7 +60,7 @@ NAMES: Mapping[str, Names] = {
 
 def check_field(name: str) -> None:
     """Raise ``ValueError`` for a field that does not exist."""
-    if sealing.tag_of(name) is None and name not in NAMES:
+    if summaries.tag_of(name) is None and name not in NAMES:
         raise ValueError(
             f"{name!r} cannot be indexed; give run.name, run.tags.<key> or {' or '.join(NAMES)}"
         )
@@ -111,7 +111,8 @@ class TextIndex:
         done = self._backfill_names(field) if name in NAMES else self._backfill_runs(field)
         fields = self.fields()
         if name in fields:
-            self._policies.set(TEXT_FIELDS, {**fields, name: {**fields[name], "complete": True}})
+            filled = {**fields[name], "complete": True, "gsi2": True}
+            self._policies.set(TEXT_FIELDS, {**fields, name: filled})
         self._runs(name).forget_position()
         return done
 
@@ -148,16 +149,21 @@ class TextIndex:
         """
         rules = Rules(text_fields=(field,))
         for chunk in batched(self._entries(runs, rules, done), WRITES_AT_ONCE):
-            self._table.write([sealing.derived_item(key) for key in chunk])
+            self._table.write(
+                [
+                    *(summaries.derived_item(key) for key in chunk),
+                    *summaries.time_of_texts(str(runs[0]["PK"]), chunk, self._table.clock()),
+                ]
+            )
             done.entries += len(chunk)
 
     def _entries(self, runs: Sequence[Item], rules: Rules, done: BackfillProgress) -> Iterator[Key]:
         for run in runs:
-            if sealing.SUMMARY in run:
+            if summaries.SUMMARY in run:
                 done.entities += 1
-                summary = large_values.load(self._table, run, sealing.SUMMARY)
+                summary = large_values.load(self._table, run, summaries.SUMMARY)
                 texts = RunContents(tags=RunContents.from_summary(summary).tags)
-                yield from sealing.derived_keys(str(run["PK"]), run_id_of(run), texts, rules)
+                yield from summaries.derived_keys(str(run["PK"]), run_id_of(run), texts, rules)
 
     # --- names ----------------------------------------------------------------------------------
 

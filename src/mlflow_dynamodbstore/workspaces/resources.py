@@ -32,7 +32,7 @@ from mlflow_dynamodbstore.mcp import places as mcp_places
 from mlflow_dynamodbstore.registry.items import RegisteredModelPlace, name_of_guard
 from mlflow_dynamodbstore.shared.bulk import empty_partition
 from mlflow_dynamodbstore.shared.conditions import ABSENT
-from mlflow_dynamodbstore.shared.experiment_items import name_of
+from mlflow_dynamodbstore.shared.experiment_items import NAMED_AT, name_of, name_rev_item
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
@@ -96,6 +96,7 @@ class ExperimentKind(ResourceKind):
         note_traced_experiment(table, experiment_id, workspace, DEFAULT_WORKSPACE)
         index = index_keys.experiment_index(experiment_id=experiment_id, name=name)
         there = access_keys.experiment_name_guard(name)
+        now = {NAMED_AT: index_keys.lsi2_named(experiment_id, int(table.clock() * 1000))}
         table.transact(
             [
                 Patch(
@@ -103,7 +104,8 @@ class ExperimentKind(ResourceKind):
                     Update(set={"workspace": DEFAULT_WORKSPACE, **index}),
                     condition=Attr("name").eq(name),
                 ),
-                Put({**item, "PK": there.pk, "SK": there.sk}, condition=ABSENT),
+                Put({**item, "PK": there.pk, "SK": there.sk, **now}, condition=ABSENT),
+                Put(name_rev_item(experiment_id, name, DEFAULT_WORKSPACE)),
                 Delete(table.schema.key_of(item)),
             ]
         )

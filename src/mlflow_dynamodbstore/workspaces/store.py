@@ -1,7 +1,8 @@
 """The workspace store that MLflow sees.
 
 A workspace is one item in its own partition. CONFIG lists the names of workspaces, so that all of
-them are found by consistent reads. The default workspace exists without being created.
+them are found by consistent reads. The tracking store writes the item of the default workspace when
+it opens a table; in a table that it has not opened yet, the default workspace exists without one.
 """
 
 from __future__ import annotations
@@ -12,11 +13,6 @@ from collections.abc import Iterable
 from mlflow.entities import Workspace
 from mlflow.entities.workspace import TraceArchivalConfig, WorkspaceDeletionMode
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import (
-    INVALID_STATE,
-    RESOURCE_ALREADY_EXISTS,
-    RESOURCE_DOES_NOT_EXIST,
-)
 from mlflow.store.workspace.abstract_store import (
     AbstractStore,
     ResolvedTraceArchivalConfig,
@@ -33,7 +29,12 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.mlflow_errors import translates_errors
 from mlflow_dynamodbstore.shared.names.claims import NameTakenError
 from mlflow_dynamodbstore.shared.open_tables import open_table
-from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_workspaces
+from mlflow_dynamodbstore.shared.refusals import already_exists, invalid, invalid_state, not_found
+from mlflow_dynamodbstore.shared.workspaces import (
+    DEFAULT_DESCRIPTION,
+    WorkspacesInUse,
+    all_workspaces,
+)
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
@@ -42,7 +43,6 @@ from mlflow_dynamodbstore.workspaces.resources import KINDS
 
 _logger = logging.getLogger(__name__)
 
-DEFAULT_DESCRIPTION = "Default workspace"
 SETTINGS = (
     "description",
     "default_artifact_root",
@@ -104,9 +104,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
     def create_workspace(self, workspace: Workspace) -> Workspace:
         WorkspaceNameValidator.validate(workspace.name)
         settings = _changes(workspace).set
-        taken = MlflowException(
-            f"Workspace '{workspace.name}' already exists.", RESOURCE_ALREADY_EXISTS
-        )
+        taken = already_exists(f"Workspace '{workspace.name}' already exists.")
         if workspace.name == DEFAULT_WORKSPACE:
             raise taken
         # The entry in the list comes first: an entry without a workspace is ignored, a workspace
@@ -145,9 +143,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
         mode: WorkspaceDeletionMode = WorkspaceDeletionMode.RESTRICT,
     ) -> None:
         if workspace_name == DEFAULT_WORKSPACE:
-            raise MlflowException(
-                f"Cannot delete the reserved '{workspace_name}' workspace", INVALID_STATE
-            )
+            raise invalid_state(f"Cannot delete the reserved '{workspace_name}' workspace")
         self.get_workspace(workspace_name)
         if mode == WorkspaceDeletionMode.RESTRICT:
             self._check_is_empty(workspace_name)
@@ -157,7 +153,7 @@ class DynamoDBWorkspaceStore(AbstractStore):
             self._check_names_are_free(workspace_name)
             self._move_all(workspace_name)
         else:
-            raise MlflowException.invalid_parameter_value(
+            raise invalid(
                 f"Invalid workspace deletion mode {mode!r}. "
                 "Expected one of: RESTRICT, CASCADE, SET_DEFAULT."
             )
@@ -168,11 +164,10 @@ class DynamoDBWorkspaceStore(AbstractStore):
         for kind in KINDS:
             count = sum(1 for _ in kind.items(self.table, workspace_name))
             if count:
-                raise MlflowException(
+                raise invalid_state(
                     f"Cannot delete workspace '{workspace_name}': table '{kind.label}' still "
                     f"contains {count} resource(s). Remove or reassign them before deleting the "
-                    "workspace.",
-                    INVALID_STATE,
+                    "workspace."
                 )
 
     def _check_names_are_free(self, workspace_name: str) -> None:
@@ -182,12 +177,11 @@ class DynamoDBWorkspaceStore(AbstractStore):
             for name in kind.conflicts(self.table, workspace_name)
         ]
         if taken:
-            raise MlflowException(
+            raise invalid_state(
                 f"Cannot reassign resources from workspace '{workspace_name}' to "
                 f"'{DEFAULT_WORKSPACE}': the following names already exist in the default "
                 "workspace and would cause conflicts:\n" + "\n".join(taken) + "\n"
-                "Rename or remove the conflicting resources before retrying.",
-                INVALID_STATE,
+                "Rename or remove the conflicting resources before retrying."
             )
 
     def _remove_all(self, workspace_name: str) -> None:
@@ -229,4 +223,4 @@ def _workspace(name: str, item: Item | None) -> Workspace | None:
 
 
 def _not_found(workspace_name: str) -> MlflowException:
-    return MlflowException(f"Workspace '{workspace_name}' not found", RESOURCE_DOES_NOT_EXIST)
+    return not_found(f"Workspace '{workspace_name}' not found")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from versioned.aliases import AliasChange
-from versioned.cli.context import Settings, command, help_text, paged, recorded
+from versioned.cli.context import Group, Settings, command, help_text, paged, recorded
 from versioned.cli.output import alias_json, change_json, print_json, print_one, print_page
-from versioned.rows import Alias
+
+if TYPE_CHECKING:
+    from versioned.aliases import AliasChange
+    from versioned.rows import Alias
 
 
-@click.group("alias")
+@click.group("alias", cls=Group)
 def alias() -> None:
-    """Give versions names such as prod, divide traffic, look back and roll back.
+    """Name versions (prod, test), split traffic, show history and roll back.
 
     Example:
       versioned alias put my-app prod 1
@@ -36,7 +38,7 @@ def _verb(function: Any) -> click.Command:
 @click.argument("name")
 @click.argument("alias")
 @click.argument("version", required=False)
-@click.option("--secondary-version", help="A second version, which gets a part of the keys.")
+@click.option("--secondary-version", help="A second version, for a percentage of the keys.")
 @click.option("--weight", type=int, help="Percentage of keys that get it, 0 to 99.")
 @recorded
 def put(
@@ -48,7 +50,7 @@ def put(
     weight: int | None,
     **note: Any,
 ) -> None:
-    """Let an alias point at a version; without one, at LATEST.
+    """Point an alias at a version, by default LATEST.
 
     Examples:
       versioned alias put my-app prod 3 --reason "release 2.1"
@@ -63,7 +65,7 @@ def put(
 @click.argument("name")
 @click.argument("alias")
 def get(settings: Settings, name: str, alias: str) -> None:
-    """Show where an alias points, since when and why.
+    """Show the version of an alias, since when, and why.
 
     Example:
       versioned alias get my-app prod
@@ -83,6 +85,8 @@ def list_(settings: Settings, name: str, limit: int, cursor: str | None) -> None
     """
     with settings.repository() as repo:
         page = repo.list_aliases(name, limit=limit, cursor=cursor)
+        if not page.items and cursor is None:
+            repo.require_artifact(name)
     print_page(
         settings,
         page,
@@ -102,7 +106,7 @@ def list_(settings: Settings, name: str, limit: int, cursor: str | None) -> None
 @click.argument("alias")
 @recorded
 def delete(settings: Settings, name: str, alias: str, **note: Any) -> None:
-    """Remove an alias; its history stays, and rollback brings it back.
+    """Delete an alias. Its history stays, and `alias rollback` restores it.
 
     Example:
       versioned alias delete my-app test
@@ -121,7 +125,7 @@ def delete(settings: Settings, name: str, alias: str, **note: Any) -> None:
 def canary(
     settings: Settings, name: str, alias: str, version: str, weight: int, **note: Any
 ) -> None:
-    """Give a part of the keys another version; the rest keeps the one it has.
+    """Give a percentage of the keys a second version.
 
     Example:
       versioned alias canary my-app prod 4 --weight 10
@@ -135,7 +139,7 @@ def canary(
 @click.argument("alias")
 @recorded
 def promote(settings: Settings, name: str, alias: str, **note: Any) -> None:
-    """End a canary well: everybody gets the secondary version.
+    """End a canary with success: everybody gets the secondary version.
 
     Example:
       versioned alias promote my-app prod
@@ -149,7 +153,7 @@ def promote(settings: Settings, name: str, alias: str, **note: Any) -> None:
 @click.argument("alias")
 @recorded
 def abort(settings: Settings, name: str, alias: str, **note: Any) -> None:
-    """End a canary: everybody gets the primary version again.
+    """End a canary without success: everybody gets the primary version again.
 
     Example:
       versioned alias abort my-app prod --reason "more errors"
@@ -161,10 +165,15 @@ def abort(settings: Settings, name: str, alias: str, **note: Any) -> None:
 @_verb
 @click.argument("name")
 @click.argument("alias")
-@click.option("--to", type=int, metavar="REVISION", help="Default: before the last change.")
+@click.option(
+    "--to",
+    type=int,
+    metavar="REVISION",
+    help="Return to the state after this revision. [default: before the last change]",
+)
 @recorded
 def rollback(settings: Settings, name: str, alias: str, to: int | None, **note: Any) -> None:
-    """Go back to how an alias was after a revision. This is recorded, too.
+    """Undo the last change of an alias, or return to an earlier revision.
 
     Examples:
       versioned alias rollback my-app prod
@@ -183,13 +192,15 @@ def rollback(settings: Settings, name: str, alias: str, to: int | None, **note: 
 @click.argument("alias")
 @paged
 def history(settings: Settings, name: str, alias: str, limit: int, cursor: str | None) -> None:
-    """List the changes of an alias, the newest first.
+    """List the changes of an alias, newest first.
 
     Example:
       versioned alias history my-app prod
     """
     with settings.repository() as repo:
         page = repo.history(name, alias, limit=limit, cursor=cursor)
+        if not page.items and cursor is None:
+            repo.get_alias(name, alias)  # raises what is not there
     columns: dict[str, Any] = {
         "revision": lambda change: change.revision,
         "action": lambda change: change.action,

@@ -2,52 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
+from mlflow_dynamodbstore import __version__
 from versioned.cli import aliases, content, upkeep, versions
-from versioned.cli.context import Settings, help_text
-from versioned.cli.errors import EXIT_CODES, TellingGroup
+from versioned.cli.context import WHERE, Settings, help_text
+from versioned.cli.errors import EXIT_CODES, INTERRUPTED, TellingGroup
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CONTEXT = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
 _EPILOG = "\n".join(
-    ["\b", "Exit codes:", "  0  done", *(f"  {code}  {what}" for code, _, what in EXIT_CODES)]
+    [
+        "\b",
+        "Exit codes:",
+        "    0  done",
+        *(f"    {code}  {what}" for code, _, what in EXIT_CODES),
+        f"  {INTERRUPTED}  stopped with Ctrl-C",
+    ]
 )
 
 
-@click.group(cls=TellingGroup, epilog=_EPILOG, context_settings={"max_content_width": 100})
-@click.option(
-    "--table",
-    envvar="VERSIONED_TABLE",
-    show_envvar=True,
-    help="Table: dynamodb://us-east-1/artifacts, dynamodb://localhost:8000/artifacts "
-    "or dynamodb:///artifacts.ddb (a file).",
-)
-@click.option(
-    "--storage",
-    envvar="VERSIONED_STORAGE",
-    show_envvar=True,
-    help="Storage: s3://bucket/prefix, or a folder (file:///folder, or its path).",
-)
-@click.option(
-    "--namespace",
-    envvar="VERSIONED_NAMESPACE",
-    show_envvar=True,
-    help="Keeps repositories apart that share table and storage.",
-)
-@click.option(
-    "--actor",
-    envvar="VERSIONED_ACTOR",
-    show_envvar=True,
-    help="Who is recorded with changes. Default: the user of this process.",
-)
-@click.version_option(package_name="mlflow-dynamodbstore", prog_name="versioned")
+def _from(name: str, variable: str) -> Callable[[F], F]:
+    """An option that says where the repository is; a variable may say so in its place."""
+    return click.option(f"--{name}", envvar=variable, show_envvar=True, help=WHERE[name])
+
+
+@click.group(cls=TellingGroup, epilog=_EPILOG, context_settings=_CONTEXT)
+@_from("table", "VERSIONED_TABLE")
+@_from("storage", "VERSIONED_STORAGE")
+@_from("namespace", "VERSIONED_NAMESPACE")
+@_from("actor", "VERSIONED_ACTOR")
+@click.version_option(__version__, prog_name="versioned")
 @click.pass_context
 def main(ctx: click.Context, /, **settings: Any) -> None:
     """Versioned artifacts with aliases, canary traffic and rollback.
 
-    A version is written as my-app/3, what an alias points at as my-app@prod, and what was put last
-    as my-app.
+    Write a version as my-app/3, the version of an alias as my-app@prod, and what was put last as
+    my-app. The options below may stand before or after the command.
 
     Example:
       export VERSIONED_TABLE=dynamodb:///artifacts.ddb

@@ -5,19 +5,24 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from versioned.cli.context import Settings, command
 from versioned.cli.output import artifact_json, human_size, print_json, print_one, transfer
 from versioned.errors import InvalidMetadata
-from versioned.rows import Artifact
+
+if TYPE_CHECKING:
+    from versioned.rows import Artifact
 
 _SOURCE = click.Path(exists=True, path_type=Path, allow_dash=True)
 _METADATA = click.option(
-    "--metadata", "-m", multiple=True, metavar="KEY=VALUE", help="May be given several times."
+    "--metadata", "-m", multiple=True, metavar="KEY=VALUE", help="Can be repeated."
 )
-_KEY = click.option("--key", help="Who asks: the same key gets the same version of a canary.")
+_KEY = click.option(
+    "--key", help="Routing key: the same key always gets the same version of a canary."
+)
 
 
 @command
@@ -25,7 +30,7 @@ _KEY = click.option("--key", help="Who asks: the same key gets the same version 
 @click.argument("source", type=_SOURCE)
 @_METADATA
 def put(settings: Settings, name: str, source: Path, metadata: tuple[str, ...]) -> None:
-    """Make a file or a folder the LATEST of an artifact.
+    """Store a file or a folder as the LATEST of an artifact.
 
     Examples:
       versioned put my-app build/my-app.zip
@@ -45,7 +50,7 @@ def put(settings: Settings, name: str, source: Path, metadata: tuple[str, ...]) 
 @click.argument("name")
 @click.argument("source", type=_SOURCE, required=False)
 @_METADATA
-@click.option("--expected-sha256", help="Publish it only if this is its digest.")
+@click.option("--expected-sha256", help="Publish only if the content has this digest.")
 def publish(
     settings: Settings,
     name: str,
@@ -53,9 +58,9 @@ def publish(
     metadata: tuple[str, ...],
     expected_sha256: str | None,
 ) -> None:
-    """Make a file, a folder or LATEST a version that never changes.
+    """Publish a file, a folder or LATEST as a version that never changes.
 
-    Content that has a version already keeps its number.
+    Content that is already published keeps its version number.
 
     Examples:
       versioned publish my-app build/my-app.zip
@@ -78,10 +83,14 @@ def publish(
 
 @command
 @click.argument("reference")
-@click.option("--to", type=click.Path(path_type=Path, allow_dash=True), help="Where to. Default: .")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Target file or folder. [default: .]",
+)
 @_KEY
 def get(settings: Settings, reference: str, to: Path | None, key: str | None) -> None:
-    """Download a version. A file whose digest is wrong is refused and not kept.
+    """Download a version, and check its digest.
 
     Examples:
       versioned get my-app/3
@@ -105,7 +114,7 @@ def get(settings: Settings, reference: str, to: Path | None, key: str | None) ->
 @click.argument("reference")
 @_KEY
 def show(settings: Settings, reference: str, key: str | None) -> None:
-    """Show what is known about a version.
+    """Show everything about a version.
 
     Examples:
       versioned show my-app/3
@@ -147,7 +156,7 @@ def _parsed(metadata: tuple[str, ...]) -> dict[str, str]:
     pairs = [one.partition("=") for one in metadata]
     for key, equals, _ in pairs:
         if not equals:
-            raise InvalidMetadata(f"{key!r} is no metadata: write it as key=value")
+            raise InvalidMetadata(f"{key!r} is not metadata: write it as key=value")
     return {key: value for key, _, value in pairs}
 
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
+from versioned.cli.context import Found, resolved
 from versioned.errors import (
     Conflict,
     Corrupt,
@@ -19,6 +20,7 @@ from versioned.errors import (
 )
 
 NOTHING_THERE = 3
+INTERRUPTED = 130
 EXIT_CODES: tuple[tuple[int, type[VersionedError], str], ...] = (
     (1, VersionedError, "anything else"),
     (2, InvalidInput, "the command or an argument is wrong"),
@@ -44,6 +46,15 @@ class TellingGroup(click.Group):
             return super().invoke(ctx)
         except VersionedError as error:
             _tell(error)
+        except KeyboardInterrupt:
+            click.echo(
+                "Stopped. Nothing is half done: run the same command again to continue.", err=True
+            )
+            sys.exit(INTERRUPTED)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Found:
+        """Find a command; for one that does not exist, say what to write instead."""
+        return resolved(super().resolve_command, self, ctx, args)
 
 
 def _tell(error: VersionedError) -> NoReturn:

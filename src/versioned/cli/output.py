@@ -8,26 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-from rich.table import Table
 
-from versioned.aliases import AliasChange
 from versioned.cli.context import Settings
-from versioned.content import Progress as Told
-from versioned.content import no_progress
-from versioned.listing import Page
-from versioned.rows import Alias, Artifact
+
+if TYPE_CHECKING:
+    from versioned.aliases import AliasChange
+    from versioned.content import Progress as Told
+    from versioned.listing import Page
+    from versioned.rows import Alias, Artifact
 
 T = TypeVar("T")
 SHORT_DIGEST = 12
@@ -90,6 +81,9 @@ def print_page(
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; where nobody looks at it, it is as wide as it needs to be."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         table.add_column(name, no_wrap=True)
@@ -106,9 +100,21 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 @contextmanager
 def transfer(settings: Settings, what: str, size: int | None) -> Iterator[Told]:
     """A bar that moves with the bytes, for those who watch."""
+    from versioned.content import no_progress
+
     if settings.as_json or not sys.stderr.isatty():
         yield no_progress
         return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -119,6 +125,18 @@ def transfer(settings: Settings, what: str, size: int | None) -> Iterator[Told]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=size)
         yield lambda moved: progress.advance(task, moved)
+
+
+@contextmanager
+def spinner(settings: Settings, what: str) -> Iterator[None]:
+    """Show on a terminal that something takes long and has no measure."""
+    if settings.as_json or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False).status(f"{what} …"):
+        yield
 
 
 def human_size(size: int | None) -> str:

@@ -10,7 +10,7 @@ from datetime import timedelta
 import click
 
 from versioned.cli.context import Settings, command
-from versioned.cli.output import human_size, print_json, transfer
+from versioned.cli.output import human_size, print_json, spinner, transfer
 from versioned.errors import InvalidInput
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -19,7 +19,7 @@ FOUND_PROBLEMS = 5
 
 @command
 def init(settings: Settings) -> None:
-    """Create the table if it is absent. A file or a local endpoint needs no init.
+    """Create the table if it is missing. A file or a local endpoint needs no init.
 
     Example:
       versioned --table dynamodb://us-east-1/artifacts --storage s3://my-bucket/artifacts init
@@ -34,15 +34,17 @@ def init(settings: Settings) -> None:
 
 @command
 @click.argument("name", required=False)
-@click.option("--quick", is_flag=True, help="Compare sizes only, read no content.")
+@click.option("--quick", is_flag=True, help="Compare sizes only; read no content.")
 def verify(settings: Settings, name: str | None, quick: bool) -> None:
-    """Check that rows, counts and bytes agree; exit code 5 when they do not.
+    """Check that rows, counts and bytes agree; exit with code 5 if they do not.
 
     Examples:
       versioned verify
       versioned verify my-app --quick
     """
     with settings.repository() as repo, transfer(settings, "verifying", None) as progress:
+        if name is not None:
+            repo.require_artifact(name)
         report = repo.verify(name, read_content=not quick, progress=progress)
     if settings.as_json:
         print_json({**asdict(report), "ok": report.ok})
@@ -59,12 +61,12 @@ def verify(settings: Settings, name: str | None, quick: bool) -> None:
 
 
 @command
-@click.option("--dry-run", is_flag=True, help="Say what would go, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @click.option(
     "--grace",
     default="1d",
     show_default=True,
-    help="Keep what was dropped more recently: 90s, 30m, 12h, 7d.",
+    help="Keep what became unused more recently than this: 90s, 30m, 12h, 7d.",
 )
 def gc(settings: Settings, dry_run: bool, grace: str) -> None:
     """Reclaim bytes that no version points at.
@@ -74,7 +76,7 @@ def gc(settings: Settings, dry_run: bool, grace: str) -> None:
       versioned gc --grace 7d
     """
     period = _period(grace)
-    with settings.repository() as repo:
+    with settings.repository() as repo, spinner(settings, "looking for unused content"):
         report = repo.gc(grace=period, dry_run=dry_run)
     if settings.as_json:
         print_json({**asdict(report), "bytes": report.bytes})
@@ -96,5 +98,5 @@ COMMANDS = (init, verify, gc)
 def _period(text: str) -> timedelta:
     found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
     if not found:
-        raise InvalidInput(f"{text!r} is no period: write it as 90s, 30m, 12h or 7d")
+        raise InvalidInput(f"{text!r} is not a period: write it as 90s, 30m, 12h or 7d")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from versioned.cli.context import Settings, command, paged
@@ -11,10 +13,13 @@ from versioned.cli.output import (
     human_size,
     print_json,
     print_page,
+    spinner,
 )
 from versioned.errors import InvalidReference
-from versioned.references import Reference, parse_reference
-from versioned.rows import Artifact
+
+if TYPE_CHECKING:
+    from versioned.references import Reference
+    from versioned.rows import Artifact
 
 
 @command
@@ -33,7 +38,7 @@ def names(settings: Settings, limit: int, cursor: str | None) -> None:
 @command
 @click.argument("name")
 @click.option("--oldest-first", is_flag=True, help="LATEST still comes first.")
-@click.option("--deleted", is_flag=True, help="Deleted versions, too.")
+@click.option("--deleted", is_flag=True, help="Also list deleted versions.")
 @paged
 def versions(
     settings: Settings,
@@ -53,6 +58,8 @@ def versions(
         page = repo.list_versions(
             name, limit=limit, cursor=cursor, oldest_first=oldest_first, include_deleted=deleted
         )
+        if not page.items and cursor is None:
+            repo.require_artifact(name)
     print_page(
         settings,
         page,
@@ -79,29 +86,31 @@ def delete(settings: Settings, reference: str) -> None:
     wanted = _version(reference)
     with settings.repository() as repo:
         _tell(
-            settings, repo.delete(wanted.name, wanted.version), "deleted; undelete brings it back"
+            settings,
+            repo.delete(wanted.name, wanted.version),
+            "deleted; `versioned undelete` restores it",
         )
 
 
 @command
 @click.argument("reference")
 def undelete(settings: Settings, reference: str) -> None:
-    """Bring a deleted version back.
+    """Restore a deleted version.
 
     Example:
       versioned undelete my-app/3
     """
     wanted = _version(reference)
     with settings.repository() as repo:
-        _tell(settings, repo.undelete(wanted.name, wanted.version), "is back")
+        _tell(settings, repo.undelete(wanted.name, wanted.version), "restored")
 
 
 @command
 @click.argument("reference")
-@click.option("--all", "all_versions", is_flag=True, help="All versions, deleted or not.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--all", "all_versions", is_flag=True, help="Remove all versions, deleted or not.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def purge(settings: Settings, reference: str, all_versions: bool, yes: bool) -> None:
-    """Remove a deleted version for good. Its number is never used again; gc takes its bytes.
+    """Remove a deleted version for good. Its number is never used again; `gc` reclaims its bytes.
 
     Examples:
       versioned purge my-app/3
@@ -110,12 +119,18 @@ def purge(settings: Settings, reference: str, all_versions: bool, yes: bool) -> 
     wanted = _version(reference)
     if not yes:
         what = f"all versions of {wanted.name}" if all_versions else str(wanted)
-        click.confirm(f"Remove {what} for good?", abort=True, err=True)
+        try:
+            click.confirm(f"Remove {what} for good?", abort=True, err=True)
+        except click.Abort as error:
+            raise click.ClickException(
+                "not confirmed, so nothing was removed; --yes confirms without a question"
+            ) from error
     with settings.repository() as repo:
         if not all_versions:
             _tell(settings, repo.purge(wanted.name, wanted.version), "purged")
             return
-        count = repo.purge_artifact(wanted.name)
+        with spinner(settings, f"purging {wanted.name}"):
+            count = repo.purge_artifact(wanted.name)
     if settings.as_json:
         print_json({"name": wanted.name, "purged": count})
     else:
@@ -126,10 +141,12 @@ COMMANDS = (names, versions, delete, undelete, purge)
 
 
 def _version(reference: str) -> Reference:
+    from versioned.references import parse_reference
+
     wanted = parse_reference(reference)
     if wanted.alias is not None:
         raise InvalidReference(
-            f"{reference!r} is what an alias points at: name the version itself, as in my-app/3"
+            f"{reference!r} names an alias: name the version itself, as in my-app/3"
         )
     return wanted
 

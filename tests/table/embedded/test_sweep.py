@@ -89,6 +89,24 @@ def test_a_failed_round_is_logged_and_the_next_goes_on(caplog):
     assert "expired items could not be removed: the disk is full" in caplog.text
 
 
+def test_a_table_that_keeps_failing_is_told_of_once(caplog):
+    """A file that was deleted while it was open would fill the log, a line a minute."""
+
+    class Gone(Counting):
+        def sweep(self):
+            self.sweeps += 1
+            if self.sweeps == 3:
+                self.swept.set()
+            raise Unavailable("there is no table")
+
+    sweeper = Sweeper(first=0.01, every=0.01)
+    table = Gone()
+    sweeper.watch(table)
+    assert table.swept.wait(10)
+    sweeper.unwatch(table)
+    assert caplog.text.count("there is no table") == 1
+
+
 def test_the_thread_ends_with_the_last_table():
     """Closing all tables leaves no thread, and a new table starts one again."""
     sweeper = Sweeper(first=0.01, every=0.01)

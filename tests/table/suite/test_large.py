@@ -11,7 +11,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Key
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, SimulatedCrash, When
+from tests.faults import CrashingEngine, SimulatedCrash, When
 from tests.table.suite.samples import assert_same, item, walk
 from tests.table.suite.strategies import WORST_DOUBLES
 

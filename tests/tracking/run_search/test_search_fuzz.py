@@ -29,6 +29,7 @@ pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
 
 RUNS = 120
 SEARCHES = int(os.environ.get("SEARCH_FUZZ", "150"))
+PATHS = {"ByTime", "ByMetric", "ByPrimaryMetric", "ByParam", "ByName", "ByStatus", "ByPartition"}
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -104,8 +105,10 @@ def test_random_searches_agree_with_mlflow_page_by_page(
 def test_every_path_able_to_answer_gives_the_same_answer(stores: TwoStores) -> None:
     """The choice of a path changes what is read, never what is found."""
     rng = random.Random(stores.rng.random())
-    used = set()
-    for _ in range(SEARCHES // 3):
+    used: set[str] = set()
+    for n in range(SEARCHES):
+        if n >= SEARCHES // 3 and used >= PATHS:
+            break  # parsers of older releases refuse more, so more searches are needed
         search = (
             stores.experiments[:2],
             random_filter(rng, stores.run_ids),
@@ -123,5 +126,4 @@ def test_every_path_able_to_answer_gives_the_same_answer(stores: TwoStores) -> N
             finally:
                 forced_path.reset(token)
             used.add(name)
-    assert used >= {"ByTime", "ByMetric", "ByPrimaryMetric", "ByParam", "ByName", "ByStatus"}
-    assert "ByPartition" in used
+    assert used >= PATHS

@@ -10,12 +10,12 @@ from mlflow_dynamodbstore.table.contract import Capabilities
 from mlflow_dynamodbstore.table.errors import AccessDenied
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from mlflow_dynamodbstore.transfer.archive import file, fill
 from mlflow_dynamodbstore.transfer.archive.file import Archive, write_archive
 from mlflow_dynamodbstore.transfer.archive.fill import TableFill
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from mlflow_dynamodbstore.upkeep import segmented_scan
+from tests.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from tests.table.fakes import patient_retry
 from tests.transfer.archive.populated import EXPIRED, lines_of
 

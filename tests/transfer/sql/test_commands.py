@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
 from mlflow.entities import RunTag, ViewType
 
-from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.cli import main, output
 from mlflow_dynamodbstore.cli.exits import FINDINGS, INTERRUPTED, USAGE
+from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.move import Kind, Move
 from tests.sql import empty_database
@@ -44,6 +46,41 @@ def test_people_see_tables_and_sentences(source: Theirs, table):
     shown = run(table, "import", source.uri, code=FINDINGS).output
     assert "conflicts" in shown
     assert "exists and differs: tags.n: '1', not 'other'" in " ".join(shown.split())
+
+
+def test_an_import_says_first_what_will_expire(source: Theirs, table):
+    said = run(table, "import", source.uri, "--no-verify").stderr
+    assert "traces after 30 days, histories of metrics after 365 days" in " ".join(said.split())
+    assert "--keep-forever keeps it" in said
+
+
+def test_an_import_can_keep_everything_forever(source: Theirs, table):
+    done = run(table, "import", source.uri, "--no-verify", "--keep-forever")
+    assert "expire" not in done.output
+    shown = json.loads(run(table, "ttl", "show", "--json").stdout)
+    assert {policy["days"] for policy in shown.values()} == {0}
+    items = table.items(Query("EXP#1"))
+    assert [item for item in items if "ttl" in item] == []
+
+
+@pytest.mark.parametrize(("answer", "days"), [("\n", 0), ("y\n", 0), ("n\n", 30)])
+def test_an_import_asks_on_a_terminal_and_keeps_by_default(
+    source, table, monkeypatch, answer, days
+):
+    monkeypatch.setattr(output, "can_ask", lambda: True)
+    arguments = ["--uri", table.engine.uri, "import", source.uri, "--no-verify"]
+    done = CliRunner().invoke(main, arguments, input=answer)
+    assert done.exit_code == 0, done.output
+    assert "Keep everything forever instead? [Y/n]" in done.stderr
+    shown = json.loads(run(table, "ttl", "show", "--json").stdout)
+    assert shown["trace_retention_days"]["days"] == days
+
+
+def test_an_import_that_may_expire_asks_and_says_nothing(source: Theirs, table):
+    done = run(table, "import", source.uri, "--no-verify", "--let-expire")
+    assert "--keep-forever" not in done.stderr
+    shown = json.loads(run(table, "ttl", "show", "--json").stdout)
+    assert shown["trace_retention_days"] == {"days": 30, "source": "default"}
 
 
 def test_a_dry_export_makes_nothing(source: Theirs, table, tmp_path):

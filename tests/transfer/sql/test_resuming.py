@@ -10,11 +10,11 @@ import pytest
 
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
-from mlflow_dynamodbstore.table.wrappers.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, HistoryChunk
 from mlflow_dynamodbstore.transfer.sql.run_items import RunItems
+from tests.faults import CrashingEngine, FaultyEngine, SimulatedCrash
 from tests.sql import empty_database
 from tests.stores import everything_in
 from tests.table.fakes import FakeTime, patient_retry

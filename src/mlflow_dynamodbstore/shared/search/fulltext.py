@@ -30,12 +30,14 @@ _LETTERS = 3
 class TextField:
     """A text that is indexed. ``name`` is, for example, ``run.tags.env``.
 
-    A field added to a table with data is *complete*, and searched, only after a backfill.
+    A field added to a table with data is *complete*, and searched, only after a backfill. That also
+    puts the entries that an earlier release wrote for runs into GSI2 (``in_gsi2``).
     """
 
     name: str
     levels: tuple[str, ...] = LEVELS
     complete: bool = True
+    in_gsi2: bool = False
 
 
 def tokens(level: str, text: str) -> set[str]:

@@ -35,6 +35,6 @@ def fixed_prefix(pattern: str) -> str:
     return _WILDCARDS.split(pattern, maxsplit=1)[0]
 
 
-def fixed_parts(pattern: str) -> list[str]:
-    """The texts between wildcards, each of which a matching text contains."""
-    return [part for part in re.split("[%_]+", pattern) if part]
+def fixed_suffix(pattern: str) -> str:
+    """The text that everything matching a LIKE pattern ends with."""
+    return _WILDCARDS.split(pattern)[-1]

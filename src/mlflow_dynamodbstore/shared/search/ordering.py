@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import Searchable
 
 PRESENT, NOT_A_NUMBER, MISSING = 0, 1, 2
@@ -114,9 +114,7 @@ def position_after(ordering: Ordering, page_token: str | None) -> Position | Non
         try:
             base64.b64decode(page_token)
         except (TypeError, binascii.Error) as error:
-            raise MlflowException(
-                "Invalid page token, could not base64-decode", INVALID_PARAMETER_VALUE
-            ) from error
+            raise invalid("Invalid page token, could not base64-decode") from error
     return ordering.after(page_token)
 
 
@@ -126,7 +124,4 @@ def _descending(value: Any) -> Any:
 
 def bad_token(why: str) -> MlflowException:
     """The error for a page token that cannot be used."""
-    return MlflowException(
-        f"Invalid page token: it {why}. Start again without a page token.",
-        error_code=INVALID_PARAMETER_VALUE,
-    )
+    return invalid(f"Invalid page token: it {why}. Start again without a page token.")

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, TypeVar
 
-from mlflow.exceptions import MlflowException
-from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import Searchable
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, bad_token
 
@@ -67,6 +66,15 @@ def page(
     return found[:size], ordering.token(ordering.position(found[size - 1]))
 
 
+def groups_in_order(
+    groups: Iterable[list[Row]], ordering: Ordering, listed_by: str
+) -> Iterator[Row]:
+    """The rows of groups in order; groups listed by the first key of the order are in order."""
+    if ordering.keys[0].name == listed_by:
+        return chain.from_iterable(in_order(group, ordering) for group in groups)
+    return iter(in_order(list(chain.from_iterable(groups)), ordering))
+
+
 def rows_after(rows: Iterable[Row], ordering: Ordering, after: Position) -> Iterator[Row]:
     """The rows that follow a position."""
     bound = ordering.comparable(after)
@@ -89,14 +97,12 @@ def validate_max_results(max_results: int | None, *, allow_null: bool = False) -
     if max_results is None and allow_null:
         return
     if max_results is None or max_results < 1:
-        raise MlflowException(
+        raise invalid(
             f"Invalid value {max_results} for parameter 'max_results' supplied. It must be "
-            f"a positive integer",
-            INVALID_PARAMETER_VALUE,
+            f"a positive integer"
         )
     if max_results > SEARCH_MAX_RESULTS_THRESHOLD:
-        raise MlflowException(
+        raise invalid(
             f"Invalid value {max_results} for parameter 'max_results' supplied. It must be at "
-            f"most {SEARCH_MAX_RESULTS_THRESHOLD}",
-            INVALID_PARAMETER_VALUE,
+            f"most {SEARCH_MAX_RESULTS_THRESHOLD}"
         )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from botocore import exceptions as boto
+from botocore.loaders import Loader
 
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
 from mlflow_dynamodbstore.table.dynamodb.transport import (
@@ -13,6 +16,7 @@ from mlflow_dynamodbstore.table.dynamodb.transport import (
 )
 from mlflow_dynamodbstore.table.errors import (
     AccessDenied,
+    BadTableURI,
     CollectionFull,
     ConditionFailed,
     InvalidRequest,
@@ -93,10 +97,11 @@ def translate(error: Exception, location: Location, *, write: bool) -> TableErro
         error = service_error(error)
     if isinstance(error, ServiceError):
         return _translate_answer(error, location, write=write)
+    if isinstance(error, (*_NO_CREDENTIALS, *_NEVER_SENT)) and _is_unknown(location):
+        return BadTableURI(_unknown_region(location.region))
     if isinstance(error, _NO_CREDENTIALS):
-        return AccessDenied(
-            f"no usable AWS credentials for {location}: {error} {_advice(location)}"
-        )
+        why = str(error).rstrip(".")
+        return AccessDenied(f"no usable AWS credentials for {location}: {why}. {_advice(location)}")
     if isinstance(error, PayloadTooLarge):
         return InvalidRequest(str(error))
     if isinstance(error, _NEVER_SENT):
@@ -121,7 +126,7 @@ def _translate_answer(error: ServiceError, location: Location, *, write: bool) -
     if code == "ResourceNotFoundException":
         return table_missing(location)
     if code in _DENIED:
-        return AccessDenied(f"{location} refused the credentials: {said} {_advice(location)}")
+        return AccessDenied(f"{location} refused the credentials: {said}. {_advice(location)}")
     if code == "ValidationException" and _is_item_size(error.message):
         return ItemTooLarge(said)
     if error.status >= 500:
@@ -136,6 +141,25 @@ def table_missing(location: Location) -> TableMissing:
     return TableMissing(
         f"there is no table {location.table!r} at {where}; create it with: {command}"
     )
+
+
+def _is_unknown(location: Location) -> bool:
+    """Whether this release of botocore does not know the region of a table on AWS."""
+    return location.kind == "aws" and location.region not in _regions()
+
+
+def _regions() -> list[str]:
+    # Not by a session, which would read the profile that may be what is wrong.
+    endpoints = Loader().load_data("endpoints")
+    return [region for partition in endpoints["partitions"] for region in partition["regions"]]
+
+
+def _unknown_region(region: str) -> str:
+    near = get_close_matches(region, _regions())
+    # Two letters that changed places are likelier than a wrong letter.
+    near = [known for known in near if sorted(known) == sorted(region)] or near
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"{region!r} is not an AWS region that this release of botocore knows{hint}"
 
 
 def _cancelled(error: ServiceError) -> TransactionCancelled | InvalidRequest:

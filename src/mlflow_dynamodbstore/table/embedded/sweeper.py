@@ -39,6 +39,7 @@ class Sweeper:
         """Start without thread and tables, also in a forked child, where the thread is gone."""
         self._lock = threading.Lock()
         self._tables: weakref.WeakSet[Sweepable] = weakref.WeakSet()
+        self._failing: weakref.WeakSet[Sweepable] = weakref.WeakSet()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
 
@@ -80,10 +81,13 @@ class Sweeper:
         try:
             removed = table.sweep()
         except TableError as error:
-            # The next sweep tries again. A table that was closed meanwhile is no error.
-            if table in self._tables:
+            # The next sweep tries again, but warns only once. A table that was closed meanwhile is
+            # no error.
+            if table in self._tables and table not in self._failing:
+                self._failing.add(table)
                 logger.warning("expired items could not be removed: %s", str(error))
         else:
+            self._failing.discard(table)
             logger.debug("removed %d expired items", removed)
 
 

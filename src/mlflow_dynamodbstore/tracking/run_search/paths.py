@@ -17,14 +17,14 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.keys.base import Range, value_parts
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.records import SEALED, RunContents, RunRecord
+from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
 from mlflow_dynamodbstore.tracking.run_search.estimates import BELOW, ENTRY, RUN, Estimate
 from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
 
@@ -101,7 +101,7 @@ class ExperimentRuns:
         """Runs with their contents, those of other lifecycle stages left out."""
         wanted = [item for item in items if item["lifecycle"] in self.stages]
         self.runs_read += len(wanted)
-        return sealing.read_all(self.table, wanted, self.rules, self.prefilters)
+        return sealing.read_all(self.table, wanted, self.prefilters, self.rules)
 
     def items(
         self,
@@ -141,6 +141,8 @@ class ExperimentRuns:
         """
         if within.is_empty:
             return 0
+        if within in self._counted:
+            return len(self._counted[within])
         query = Query(self.pk, self._on(within, index), index, limit=most, keys_only=True)
         page = self.table.query(query)
         if page.cursor is not None:
@@ -148,6 +150,10 @@ class ExperimentRuns:
         if index is None:
             self._counted[within] = page.items
         return len(page.items)
+
+    def know(self, within: Range, items: list[Item]) -> None:
+        """Take the keys of a range of the table from elsewhere, so that they are not read."""
+        self._counted[within] = items
 
     def sort_keys(self, within: Range) -> list[str]:
         """The keys of a range of the table, all of them."""
@@ -325,6 +331,39 @@ class ByName(Path):
 
 
 @dataclass(frozen=True)
+class ByDataset(Path):
+    """Runs that used datasets of some digests: LSI5."""
+
+    digests: tuple[str, ...] = ()
+    most: int = LARGEST_BATCH
+
+    def __str__(self) -> str:
+        return f"LSI5 datasets {', '.join(self.digests)}"
+
+    def count(self, runs: ExperimentRuns) -> int | None:
+        counts = [runs.count(within, "LSI5", self.most) for within in self._ranges()]
+        return None if None in counts else sum(filter(None, counts))
+
+    def estimate(self, count: int) -> Estimate:
+        return Estimate.of(count, ENTRY, fetched=True, batches=True)
+
+    def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
+        del ordering, after
+        links = (
+            link
+            for within in self._ranges()
+            for links in runs.items(within, "LSI5", keys_only=True)
+            for link in links
+        )
+        run_ids = dict.fromkeys(rank_keys.ranked_run_of(str(link["lsi5sk"])) for link in links)
+        for record in runs.named(run_ids):
+            yield None, record
+
+    def _ranges(self) -> list[Range]:
+        return [index_keys.runs_using_dataset(digest) for digest in self.digests]
+
+
+@dataclass(frozen=True)
 class ByPartition(Path):
     """Everything below the experiment's runs, read from the table itself and put together.
 
@@ -345,7 +384,7 @@ class ByPartition(Path):
             if run_keys.run_item_of(str(item["SK"])).kind == "":
                 yield from self._entry(runs, own, below)
                 own, below = item, []
-            elif own is not None and _is_read_with(str(own["SK"]), str(item["SK"])):
+            else:
                 below.append(item)
         yield from self._entry(runs, own, below)
 
@@ -360,7 +399,7 @@ class ByPartition(Path):
         if own["state"] == SEALED:
             yield from ((None, record) for record in runs.records([own]))
         else:
-            yield None, RunRecord(own, RunContents.from_children(below))
+            yield None, sealing.read_from(runs.table, own, below)
 
 
 def _mark_in(live: Iterable[Item]) -> str | None:
@@ -368,14 +407,6 @@ def _mark_in(live: Iterable[Item]) -> str | None:
     return next(
         (str(item["lsi5sk"]) for item in live if item["lsi5sk"] in index_keys.RESEALED), None
     )
-
-
-def _is_read_with(own: str, sk: str) -> bool:
-    """Whether an item below a run is part of its contents, as ``sealing.children`` reads them."""
-    run_id = rank_keys.ranked_run_of(own)
-    return (
-        sk in run_keys.run_head(run_id) or sk in run_keys.run_tail(run_id)
-    ) and sk not in value_parts(own)
 
 
 def time_in(ordering: Ordering, after: Position) -> int | None:

@@ -17,12 +17,20 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys.base import Range
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, METRIC, PARAM, TAG, Comparison
+from mlflow_dynamodbstore.shared.search.filters import (
+    ATTRIBUTE,
+    DATASET,
+    METRIC,
+    PARAM,
+    TAG,
+    Comparison,
+)
 from mlflow_dynamodbstore.shared.search.fulltext import TextField, needed
 from mlflow_dynamodbstore.shared.search.like import fixed_prefix
 from mlflow_dynamodbstore.shared.search.ordering import Ordering
 from mlflow_dynamodbstore.tracking.run_search.paths import (
     START_TIME,
+    ByDataset,
     ById,
     ByName,
     ByPartition,
@@ -36,7 +44,7 @@ from mlflow_dynamodbstore.tracking.run_search.rank_paths import (
     ByPrimaryMetric,
     ByText,
 )
-from mlflow_dynamodbstore.tracking.sealing import tag_of
+from mlflow_dynamodbstore.tracking.summaries import tag_of
 
 MOST_EQUAL = 1000
 """Runs that an equality may bring and still be preferred to reading in order."""
@@ -49,10 +57,11 @@ FIRST_TIME, LAST_TIME = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True)
 class OptionalIndexes:
-    """The complete indexes that the operator chose: of texts, and of one metric."""
+    """The complete indexes: of texts and of one metric, as the operator chose, and of datasets."""
 
     text_fields: tuple[TextField, ...] = ()
     metric: str | None = None
+    datasets: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,7 @@ def plans(
     metrics = _by_metric(comparisons, ordering, indexes)
     narrow = (
         *_by_id(comparisons),
+        *(_by_dataset(comparisons) if indexes.datasets else ()),
         *_params_equal(comparisons),
         *(path for path in metrics if path.most == MOST_EQUAL),
         *_named(comparisons),
@@ -108,6 +118,13 @@ def _by_id(comparisons: Sequence[Comparison]) -> Iterator[Path]:
         if (c.kind, c.name) == (ATTRIBUTE, "run_id") and c.comparator in ("=", "IN"):
             run_ids = (c.value,) if c.comparator == "=" else tuple(c.value)
             yield ById(ordered=False, run_ids=tuple(dict.fromkeys(run_ids)))
+
+
+def _by_dataset(comparisons: Sequence[Comparison]) -> Iterator[Path]:
+    for c in comparisons:
+        if (c.kind, c.name) == (DATASET, "digest") and c.comparator in ("=", "IN"):
+            digests = (c.value,) if c.comparator == "=" else tuple(dict.fromkeys(c.value))
+            yield ByDataset(ordered=False, digests=digests, most=MOST_EQUAL)
 
 
 def _ranked_in_order(

@@ -18,8 +18,16 @@ from mlflow_dynamodbstore.mlflow_compat.search import parse_search_filter
 from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
 from mlflow_dynamodbstore.shared.policies import Policies, Rules
-from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, METRIC, TAG, Comparison, all_hold
+from mlflow_dynamodbstore.shared.search.filters import (
+    ATTRIBUTE,
+    DATASET,
+    METRIC,
+    TAG,
+    Comparison,
+    all_hold,
+)
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
     in_order,
@@ -45,6 +53,7 @@ from mlflow_dynamodbstore.tracking.run_search.paths import (
 from mlflow_dynamodbstore.tracking.run_search.plans import OptionalIndexes, Plans, plans
 from mlflow_dynamodbstore.tracking.run_search.rank_paths import ByMetric
 from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import prefilters
+from mlflow_dynamodbstore.tracking.run_search.words import read_words
 
 SMALLEST_BATCH = 16
 
@@ -84,7 +93,10 @@ class RunQuery:
 class RunSearch:
     """Search over runs."""
 
-    def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
+    def __init__(
+        self, context: Context, experiment_lookup: ExperimentLookup, lookup_entries: LookupEntries
+    ) -> None:
+        self.lookup_entries = lookup_entries
         self.table = context.table
         self.policies = context.policies
         self.experiment_lookup = experiment_lookup
@@ -131,11 +143,20 @@ class RunSearch:
             else max(SMALLEST_BATCH, 2 * want // len(experiment_ids))
         )
         rules = self.policies.sealing_rules()
+        queries = self._with_datasets(query, experiment_ids)
+        searched = [query.runs(self.table, one, batch, rules) for one in experiment_ids]
+        read_words(searched, query.plans())
         streams = [
-            run_stream(query.runs(self.table, experiment_id, batch, rules), query, after)
-            for experiment_id in experiment_ids
+            run_stream(runs, queries.get(runs.experiment_id, query), after) for runs in searched
         ]
         return streams if len(streams) == 1 else self.table.map(read_first_row, streams)
+
+    def _with_datasets(self, query: RunQuery, experiment_ids: Sequence[str]) -> dict[str, RunQuery]:
+        """The query for the experiments whose uses of datasets are indexed, if it asks for one."""
+        if not any((c.kind, c.name) == (DATASET, "digest") for c in query.comparisons):
+            return {}
+        indexed = replace(query, indexes=replace(query.indexes, datasets=True))
+        return dict.fromkeys(self.lookup_entries.complete(experiment_ids), indexed)
 
 
 def optional_indexes(policies: Policies) -> OptionalIndexes:

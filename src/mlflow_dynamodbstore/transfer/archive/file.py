@@ -136,6 +136,8 @@ class Archive:
     path: Path
     header: dict[str, Any] = field(default_factory=dict)
     trailer: dict[str, Any] = field(default_factory=dict)
+    with_copies: bool = False
+    """Whether items count together with their copies in local indexes, as on DynamoDB."""
 
     @property
     def identity(self) -> str:
@@ -175,7 +177,7 @@ class Archive:
     def _read_item(self, number: int, line: bytes) -> tuple[Key, Item]:
         try:
             item = item_of(line)
-            return check_item(item, MLFLOW_TABLE), item
+            return check_item(item, MLFLOW_TABLE, with_copies=self.with_copies), item
         except (ValueError, InvalidRequest) as error:
             raise self._bad(f"line {number} is not an item: {error}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.request_checks import check_key, check_text
-from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.table.versions import VERSION
@@ -13,8 +13,11 @@ from mlflow_dynamodbstore.table.versions import VERSION
 _INT64 = 2**63
 
 
-def check_item(item: Item, schema: Schema) -> Key:
-    """The key of an item that every engine takes. Raises ``InvalidRequest`` for any other."""
+def check_item(item: Item, schema: Schema, *, with_copies: bool = False) -> Key:
+    """The key of an item that an engine takes. Raises ``InvalidRequest`` for any other.
+
+    DynamoDB counts an item together ``with_copies`` of it in local indexes; a file does not.
+    """
     for name in (schema.pk, schema.sk):
         if name not in item:
             raise InvalidRequest(f"it has no attribute {name!r}, which is in its key")
@@ -34,4 +37,15 @@ def check_item(item: Item, schema: Schema) -> Key:
     size = item_size(item)
     if size > MAX_ITEM_BYTES:
         raise InvalidRequest(f"it has {size:,} bytes, and {MAX_ITEM_BYTES:,} is the most")
+    copies = sum(size for index in schema.indexes if _is_copied(item, index))
+    if with_copies and size + copies > MAX_ITEM_BYTES:
+        raise InvalidRequest(
+            f"it and its copy in an index have {size + copies:,} bytes, and {MAX_ITEM_BYTES:,} is "
+            "the most"
+        )
     return key
+
+
+def _is_copied(item: Item, index: Index) -> bool:
+    """Whether a local index carries all of an item."""
+    return index.is_local and index.projection == "ALL" and index.sk in item

@@ -57,18 +57,39 @@ KEYS_AT_ONCE = 100
 WRITABLE = frozenset({"sqlite", "postgresql", "mysql"})
 
 
+_NOT_DATABASES = {
+    **dict.fromkeys(
+        ("http", "https"),
+        "the address of a server: name the database behind it, its --backend-store-uri",
+    ),
+    "dynamodb": "a table, not a database: `copy` moves a whole table to another one",
+}
+
+
+def _not_a_uri(text: str) -> str:
+    path = Path(text.removeprefix("file://"))
+    if path.is_dir():
+        return (
+            f"{text} is a folder: move MLflow's file store to a database first, with "
+            "`mlflow migrate-filestore`"
+        )
+    example = path if path.is_file() else "mlflow.db"
+    return f"{text!r} is not a database URI; write sqlite:///{example}"
+
+
 class Database:
     """One database. Raises ``ValueError`` when it cannot be used."""
 
     def __init__(self, uri: str):
+        scheme = uri.partition(":")[0]
+        if scheme in _NOT_DATABASES:
+            raise ValueError(f"{uri} is {_NOT_DATABASES[scheme]}")
         try:
             url = sa.make_url(uri)
         except sa.exc.ArgumentError as error:
-            raise ValueError(
-                f"{uri!r} is not a database URI; one looks like sqlite:///mlflow.db"
-            ) from error
+            raise ValueError(_not_a_uri(uri)) from error
         self.address = url.render_as_string(hide_password=True)
-        self._is_new = (
+        self.is_new = (
             url.get_backend_name() == "sqlite"
             and bool(url.database)
             and not Path(str(url.database)).exists()
@@ -76,13 +97,16 @@ class Database:
         try:
             self.engine = create_sqlalchemy_engine(uri)
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
-            raise ValueError(f"the database {self.address} cannot be opened: {error}") from error
+            hint = "; install the driver" if isinstance(error, ImportError) else ""
+            raise ValueError(
+                f"the database {self.address} cannot be opened: {error}{hint}"
+            ) from error
 
     @classmethod
     def to_read(cls, uri: str) -> Database:
         """An existing database of an MLflow server, with the schema of this MLflow."""
         made = cls(uri)
-        if made._is_new or not {"experiments", "users"} & made.names:
+        if made.is_new or not {"experiments", "users"} & made.names:
             raise ValueError(f"there is no MLflow database at {made.address}")
         if made.has_tracking:
             made._check_schema()

@@ -19,7 +19,6 @@ from mlflow_dynamodbstore.shared.experiment_items import (
     all_tags,
     entry_key,
     inline_tags,
-    name_rev_item,
     tag_change,
     tag_item,
 )
@@ -159,10 +158,11 @@ class ExperimentItems(ItemStore):
         self._names.enter(new.workspace, experiment_id, new.name)
         # The tags first: nobody sees them until the experiment itself exists.
         self.transfer_table.put(new.tag_items())
+        entry = new.entry(int(self.table.clock() * 1000))
         self.table.transact(
             [
-                *self._writes(replaced, {**new.meta(), **state}, {**new.entry(), **state}),
-                Put(name_rev_item(experiment_id, new.name)),
+                *self._writes(replaced, {**new.meta(), **state}, {**entry, **state}),
+                Put(new.name_rev()),
             ]
         )
         self._names.enter(new.workspace, experiment_id, new.name)

@@ -12,7 +12,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import grants as grant_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.transfer.sql.database import AUTH_TABLES, Database
+from mlflow_dynamodbstore.transfer.sql.database import AUTH_TABLES, TABLES, Database
 from mlflow_dynamodbstore.transfer.sql.datasets import DatasetItems, DatasetRows
 from mlflow_dynamodbstore.transfer.sql.evaluation_datasets import (
     EvaluationDatasetItems,
@@ -43,6 +43,7 @@ from mlflow_dynamodbstore.transfer.sql.jobs import JobItems, JobRows
 from mlflow_dynamodbstore.transfer.sql.logged_models import LoggedModelItems, LoggedModelRows
 from mlflow_dynamodbstore.transfer.sql.mcp import MCPServerItems, MCPServerRows
 from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind
+from mlflow_dynamodbstore.transfer.sql.older_trace_rows import OlderTraceRows
 from mlflow_dynamodbstore.transfer.sql.registry import ModelItems, ModelRows
 from mlflow_dynamodbstore.transfer.sql.reviews import (
     LabelSchemaItems,
@@ -68,7 +69,11 @@ STORES: tuple[Stores, ...] = (
     ("datasets", DatasetRows, DatasetItems),
     ("runs", RunRows, RunItems),
     ("logged models", LoggedModelRows, LoggedModelItems),
-    ("traces", TraceRows, TraceItems),
+    (
+        "traces",
+        TraceRows if "trace_name" in TABLES["trace_info"].c else OlderTraceRows,
+        TraceItems,
+    ),
     ("registered models", ModelRows, ModelItems),
     ("webhooks", WebhookRows, WebhookItems),
     ("issues", IssueRows, IssueItems),

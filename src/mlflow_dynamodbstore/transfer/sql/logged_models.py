@@ -10,7 +10,6 @@ from mlflow.entities import Metric
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
-from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
@@ -22,6 +21,7 @@ from mlflow_dynamodbstore.tracking.model_records import (
     new_texts,
     read_children,
 )
+from mlflow_dynamodbstore.tracking.run_models import entry_of
 from mlflow_dynamodbstore.transfer.sql.column_values import to_columns
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import (
@@ -32,18 +32,18 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
 from mlflow_dynamodbstore.transfer.sql.items import StagedItemStore, too_large
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
-_COLUMNS = (
-    "experiment_id",
-    "name",
-    "artifact_location",
-    "creation_timestamp_ms",
-    "last_updated_timestamp_ms",
-    "status",
-    "lifecycle_stage",
-    "model_type",
-    "source_run_id",
-    "status_message",
-)
+_FIELDS = {
+    "name": "name",
+    "artifact_location": "artifact_location",
+    "created": "creation_timestamp_ms",
+    "updated": "last_updated_timestamp_ms",
+    "status": "status",
+    "lifecycle": "lifecycle_stage",
+    "model_type": "model_type",
+    "source_run_id": "source_run_id",
+    "status_message": "status_message",
+}
+"""The attributes of a model's item, and the columns of its row. The last three may be missing."""
 _MEASURED = ("metric_name", "metric_timestamp_ms", "metric_step", "run_id")
 
 
@@ -61,7 +61,7 @@ class LoggedModelRows(RowStore):
 
     table = "logged_models"
     key = ("model_id",)
-    columns = _COLUMNS
+    columns = ("experiment_id", *_FIELDS.values())
     children: ClassVar = {
         "tags": ChildTable(
             "logged_model_tags", ("model_id",), ("tag_key",), ("tag_value",), ("experiment_id",)
@@ -88,9 +88,20 @@ class LoggedModelRows(RowStore):
         known = [one for one in dict.fromkeys(runs) if one != (None,)]
         found = self.database.rows_with("runs", ("run_uuid",), known)
         experiments = {row["run_uuid"]: str(row["experiment_id"]) for row in found}
+        firsts = self._first_of_names(known)
         for entity in made:
             entity.hints["run_experiment"] = experiments.get(entity.values["source_run_id"])
+            entity.hints["first_of_name"] = entity.key[0] in firsts
         return made
+
+    def _first_of_names(self, runs: Sequence[tuple[Any, ...]]) -> set[str]:
+        """The models that were the first of their names in their runs."""
+        firsts: dict[tuple[str, str], Row] = {}
+        for row in self.database.rows_with("logged_models", ("source_run_id",), runs):
+            first = firsts.setdefault((row["source_run_id"], row["name"]), row)
+            if _age(row) < _age(first):
+                firsts[row["source_run_id"], row["name"]] = row
+        return {str(row["model_id"]) for row in firsts.values()}
 
 
 class LoggedModelItems(StagedItemStore):
@@ -141,18 +152,12 @@ def _items(entity: Entity, ttl: int | None) -> tuple[Item, list[Item]]:
         place.metric(RunPlace("", run_id), _metric(place, name, timestamp, step, row))
         for (name, timestamp, step, run_id), row in values["metrics"].items()
     ]
-    optional = {name: values[name] for name in ("model_type", "source_run_id", "status_message")}
+    fields = {ours: values[theirs] for ours, theirs in _FIELDS.items()}
     own: Item = {
         "PK": place.pk,
         "SK": place.key.sk,
         "v": SCHEMA_VERSION,
-        "name": values["name"],
-        "artifact_location": values["artifact_location"],
-        "created": values["creation_timestamp_ms"],
-        "updated": values["last_updated_timestamp_ms"],
-        "status": values["status"],
-        "lifecycle": values["lifecycle_stage"],
-        **{name: value for name, value in optional.items() if value is not None},
+        **{name: value for name, value in fields.items() if value is not None},
         **texts.attributes,
         **({MEASURED: True} if metrics else {}),
         **index_keys.logged_model_index(
@@ -172,10 +177,13 @@ def _entry_of_run(entity: Entity) -> list[Item]:
     experiment_id = entity.hints.get("run_experiment")
     if experiment_id is None:
         return []
-    name = entity.values["name"]
     run = RunPlace(experiment_id, entity.values["source_run_id"])
-    sk = run_keys.run_logged_model(run.run_id, name)
-    return [run.child(sk, name, {"model_id": entity.key[0]})]
+    later = not entity.hints["first_of_name"]
+    return [entry_of(run, entity.values["name"], _place(entity), with_id=later).item]
+
+
+def _age(row: Row) -> tuple[int, str]:
+    return row["creation_timestamp_ms"], row["model_id"]
 
 
 def _metric(place: LoggedModelPlace, name: str, timestamp: int, step: int, row: Row) -> Metric:
@@ -199,15 +207,7 @@ def _entity(record: ModelRecord) -> Entity:
     item = record.item
     values: dict[str, Any] = {
         "experiment_id": record.place.experiment_id,
-        "name": item["name"],
-        "artifact_location": item["artifact_location"],
-        "creation_timestamp_ms": item["created"],
-        "last_updated_timestamp_ms": item["updated"],
-        "status": item["status"],
-        "lifecycle_stage": item["lifecycle"],
-        "model_type": item.get("model_type"),
-        "source_run_id": item.get("source_run_id"),
-        "status_message": item.get("status_message"),
+        **{theirs: item.get(ours) for ours, theirs in _FIELDS.items()},
         "tags": record.tags,
         "params": record.params,
         "metrics": {

@@ -40,19 +40,20 @@ from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, Transfer
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, RowStore
 
 _OF_MODEL = ("workspace", "name")
-_OF_VERSION = (
-    "creation_time",
-    "last_updated_time",
-    "description",
-    "user_id",
-    "current_stage",
-    "source",
-    "storage_location",
-    "run_id",
-    "run_link",
-    "status",
-    "status_message",
-)
+_OF_VERSION = {
+    "created": "creation_time",
+    "updated": "last_updated_time",
+    "description": "description",
+    "user": "user_id",
+    "stage": "current_stage",
+    "source": "source",
+    "storage": "storage_location",
+    "run_id": "run_id",
+    "run_link": "run_link",
+    "status": "status",
+    "status_message": "status_message",
+}
+"""The attributes of a version's item, and the columns of its row."""
 _GONE = "REDACTED"
 
 
@@ -66,7 +67,7 @@ class VersionRows(ChildTable):
         super().rows(entity, value, rows)
         last = entity.values["last_version"]
         if last and last not in value:
-            gone = dict.fromkeys(_OF_VERSION) | {
+            gone = dict.fromkeys(_OF_VERSION.values()) | {
                 "creation_time": entity.values["creation_time"],
                 "last_updated_time": entity.values["last_updated_time"],
                 "current_stage": STAGE_DELETED_INTERNAL,
@@ -86,7 +87,9 @@ class ModelRows(RowStore):
     columns = ("creation_time", "last_updated_time", "description")
     children: ClassVar = {
         "tags": ChildTable("registered_model_tags", _OF_MODEL, ("key",), ("value",)),
-        "versions": VersionRows("model_versions", _OF_MODEL, ("version",), _OF_VERSION),
+        "versions": VersionRows(
+            "model_versions", _OF_MODEL, ("version",), (*_OF_VERSION.values(),)
+        ),
         "version_tags": ChildTable("model_version_tags", _OF_MODEL, ("version", "key"), ("value",)),
         "aliases": ChildTable("registered_model_aliases", _OF_MODEL, ("alias",), ("version",)),
     }
@@ -297,15 +300,7 @@ def _entity(model: Model, versions: Sequence[Version]) -> Entity:
 def _version_values(version: Version) -> Row:
     item = version.item
     return {
-        "creation_time": item["created"],
-        "last_updated_time": item["updated"],
-        "description": item.get("description"),
-        "user_id": item.get("user"),
-        "current_stage": version.stage,
-        "source": item.get("source"),
+        **{theirs: item.get(ours) for ours, theirs in _OF_VERSION.items()},
         "storage_location": version.storage_location,
-        "run_id": version.run_id,
-        "run_link": item.get("run_link"),
         "status": item.get("status", READY),
-        "status_message": item.get("status_message"),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import chain, groupby
 
 from mlflow.entities import Dataset, LoggedModelOutput
@@ -17,10 +18,16 @@ from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of, kind_
 from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION, Rules
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
-from mlflow_dynamodbstore.tracking import sealing
-from mlflow_dynamodbstore.tracking.inputs import DatasetUse, model_input, model_output, number
-from mlflow_dynamodbstore.tracking.metrics import DISORDERED
-from mlflow_dynamodbstore.tracking.points import Point, history_item, span_of
+from mlflow_dynamodbstore.tracking import sealing, summaries
+from mlflow_dynamodbstore.tracking.inputs import (
+    DatasetUse,
+    model_input,
+    model_output,
+    number,
+    told_apart,
+)
+from mlflow_dynamodbstore.tracking.log_entries import read_log
+from mlflow_dynamodbstore.tracking.points import DISORDERED, Point, history_item, span_of
 from mlflow_dynamodbstore.tracking.records import (
     LIVE,
     SEALED,
@@ -60,7 +67,10 @@ class RunItems(StagedItemStore):
     def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         for run in runs:
             query = Query(_place(run).pk, where=run_keys.run_history(run.key[0]).on())
-            items = self.table.items(query)
+            # The log first: what is folded meanwhile is then found in both.
+            unfolded = read_log(self.table, _place(run)).history(_place(run), 0)
+            logged = sorted(unfolded, key=_sort_key)
+            items = merge(logged, self.table.items(query), key=_sort_key)
             for name, some in groupby(items, key=lambda item: kind_and_name(item)[1]):
                 for points in batched(_in_order(some), POINTS_AT_ONCE):
                     yield HistoryChunk(run.key[0], name, points)
@@ -127,7 +137,8 @@ class NewRun:
         children = _children(entity, disordered)
         self._children = [{**child, **dated} for child in children]
         uses = _uses(entity)
-        self._links = [item for use in uses for item in (use.entry, use.link().item)]
+        links = [use.link(with_digest=digest).item for use, digest in told_apart(uses)]
+        self._links = [*(use.entry for use in uses), *({**link, **dated} for link in links)]
         self._further: list[Item] = []
         self.own = {**_own_item(entity, now), **dated}
         if entity.values["status"] in TERMINAL_STATUSES:
@@ -142,22 +153,27 @@ class NewRun:
         contents = RunContents.from_children(by_key)
         pk, run_id = self.place.pk, self.place.run_id
         summary = large_values.store(
-            self.place.key, sealing.SUMMARY, contents.to_summary(), ttl=ttl
+            self.place.key, summaries.SUMMARY, contents.to_summary(), ttl=ttl
         )
-        derived = sealing.derived_keys(pk, run_id, contents, rules)
+        dated: Item = {} if ttl is None else {TTL: ttl}
+        derived = summaries.derived_keys(pk, run_id, contents, rules)
         self._further = [
             *(put.item for put in summary.parts),
-            *(sealing.derived_item(key).item for key in derived),
+            *({**summaries.derived_item(key).item, **dated} for key in derived),
         ]
         del self.own["lsi5sk"]
         self.own.update(
             {
                 **summary.attributes,
-                **sealing.lsi5_entry(run_id, contents, rules.primary_metric),
+                **summaries.lsi5_entry(run_id, contents, rules.primary_metric),
                 "state": SEALED,
                 "generation": 2,
             }
         )
+
+
+def _sort_key(item: Item) -> str:
+    return str(item["SK"])
 
 
 def _own_item(entity: Entity, now: int) -> Item:
@@ -200,7 +216,7 @@ def _children(entity: Entity, disordered: Collection[str] = ()) -> list[Item]:
     run, values = _place(entity), entity.values
     latest = values["latest_metrics"]
     used = [
-        *(use.input().item for use in _uses(entity)),
+        *(use.input(0, with_digest=digest).item for use, digest in told_apart(_uses(entity))),
         *(model_input(run, model_id) for model_id in values["model_inputs"]),
         *(
             model_output(run, LoggedModelOutput(model_id, step))

@@ -120,6 +120,8 @@ class NewTrace:
         tagged = items.tag_writes(place, values["tags"], ttl)
         own.update(tagged.attributes)
         self.below: list[Item] = [*(put.item for put in tagged.items), items.locator(place, ttl)]
+        if values["client_request_id"] is not None:
+            self.below.append(items.client_request_item(place, values["client_request_id"], ttl))
         for assessment_id, row in values["assessments"].items():
             made = _assessment(assessment_id, row)
             written = assessment_records.writes(place, made, ttl)

@@ -48,6 +48,15 @@ ASSESSED = (
     "valid",
     "assessment_metadata",
 )
+SPAN_COLUMNS = (
+    "parent_span_id",
+    "name",
+    "type",
+    "status",
+    "start_time_unix_nano",
+    "end_time_unix_nano",
+    "content",
+)
 _TRACE = EntityAssociationType.TRACE
 
 
@@ -139,20 +148,7 @@ class TraceRows(RowStore):
         "tags": ChildTable("trace_tags", ("request_id",), ("key",), ("value",)),
         "metadata": ChildTable("trace_request_metadata", ("request_id",), ("key",), ("value",)),
         "assessments": AssessmentRows("assessments", ("trace_id",), ("assessment_id",), ASSESSED),
-        "spans": SpanRows(
-            "spans",
-            ("trace_id",),
-            ("span_id",),
-            (
-                "parent_span_id",
-                "name",
-                "type",
-                "status",
-                "start_time_unix_nano",
-                "end_time_unix_nano",
-                "content",
-            ),
-        ),
+        "spans": SpanRows("spans", ("trace_id",), ("span_id",), SPAN_COLUMNS),
         "runs": Links(EntityAssociationType.RUN),
         "prompts": Links(EntityAssociationType.PROMPT_VERSION),
     }

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
-from mlflow_dynamodbstore.transfer.sql.move import Kind, Move, Progress, Verification
+from mlflow_dynamodbstore.transfer.sql.experiments import DEFAULT_ID
+from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind, Move, Progress, Verification
 from mlflow_dynamodbstore.upkeep.import_state import ImportState
 
 
@@ -62,6 +63,23 @@ class Transfer:
         for kind in self.kinds:
             verification.verify(kind)
         return verification
+
+    def other_data_in_target(self) -> str | None:
+        """Why the target of an export is not empty and no earlier export of this table, if so."""
+        if self.database.is_new or not self.database.has_tracking:
+            return None
+        (experiments,) = (kind for kind in self.kinds if kind.name == EXPERIMENTS)
+        for page in experiments.target.pages():
+            ours = experiments.source.read(page)
+            for entity in page:
+                mine = ours.get(entity.key)
+                if entity.key == (DEFAULT_ID,) or (
+                    mine is not None and mine.values["name"] == entity.values["name"]
+                ):
+                    continue
+                here = "not in this table" if mine is None else f"{mine.values['name']!r} here"
+                return f"its experiment {entity} is {entity.values['name']!r}, and {here}"
+        return None
 
     def not_moved(self) -> dict[str, int]:
         """How much of what was read, and of the rest, stays in the source."""

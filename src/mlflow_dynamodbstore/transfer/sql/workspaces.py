@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.workspaces import all_workspaces
+from mlflow_dynamodbstore.shared.workspaces import DEFAULT_DESCRIPTION, all_workspaces
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
-from mlflow_dynamodbstore.workspaces.store import DEFAULT_DESCRIPTION, SETTINGS
+from mlflow_dynamodbstore.workspaces.store import SETTINGS
 
 _DEFAULT = (DEFAULT_WORKSPACE,)
 _DEFAULT_DESCRIPTIONS = (DEFAULT_DESCRIPTION, "Default workspace for legacy resources")
@@ -43,7 +43,7 @@ class WorkspaceRows(RowStore):
 
 
 class WorkspaceItems(ItemStore):
-    """Workspaces in a table, where the default one has an item only if it was changed."""
+    """Workspaces in a table, where the default one may have no item yet."""
 
     def count(self) -> int:
         return sum(len(page) for page in self.pages())

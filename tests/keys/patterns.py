@@ -14,8 +14,7 @@ from mlflow_dynamodbstore.keys import (
     runs,
     traces,
 )
-from mlflow_dynamodbstore.keys.section_types import Pattern
-from mlflow_dynamodbstore.keys.sections import SECTIONS
+from tests.keys.section_patterns import SECTION_PATTERNS, Pattern
 
 _RUN, _TRACE, _MODEL = "0197c9b4", "tr-5f3a", "m-0197c9b5"
 _TIME = 1_700_000_000_000
@@ -50,6 +49,7 @@ _EXPERIMENT = (
     Pattern("SK", "E#TAG#<key>", "Experiment tag", experiments.experiment_tag, ("team",)),
     Pattern("SK", "E#NAME_REV", "Reversed name", experiments.experiment_name_rev),
     Pattern("SK", "E#RESEALED", "Mark of resealing", experiments.experiment_resealed),
+    Pattern("SK", "E#TEXTS", "Time of full-text entries", experiments.experiment_texts),
     Pattern("SK", "D#<dataset_hash>", "Dataset", experiments.dataset, ("9f2c",)),
     Pattern(
         "SK",
@@ -87,7 +87,11 @@ _RUNS = (
         "SK", "R#<run_id>#INPUT_LM#<model_id>", "Model input", runs.run_model_input, (_RUN, _MODEL)
     ),
     Pattern(
-        "SK", "R#<run_id>#LM#<model_name>", "Logged model", runs.run_logged_model, (_RUN, "iris")
+        "SK",
+        "R#<run_id>#LM#<model_name>[#<model_id>]",
+        "Logged model",
+        runs.run_logged_model,
+        (_RUN, "iris"),
     ),
     Pattern("SK", "R#<run_id>#OUTPUT#<model_id>", "Model output", runs.run_output, (_RUN, _MODEL)),
 )
@@ -120,6 +124,9 @@ _LOGGED_MODELS = (
 _TRACES = (
     Pattern("SK", "T#<trace_id>", "Trace", traces.trace, (_TRACE,)),
     Pattern("SK", "T#<trace_id>#TAG#<key>", "Trace tag", traces.trace_tag, (_TRACE, "team")),
+    Pattern(
+        "SK", "T#<trace_id>#CLIENT", "Client's request", traces.trace_client_request, (_TRACE,)
+    ),
     Pattern("SK", "T#<trace_id>#SPANS", "Spans", traces.trace_spans, (_TRACE,)),
     Pattern("SK", "T#<trace_id>#SPANS#<part>", "More spans", traces.trace_spans_part, (_TRACE, 1)),
     Pattern(
@@ -156,14 +163,14 @@ _RANKS = (
         "FTS#<level>#<token>#<entity_type>#<entity_id>",
         "Full-text entry",
         ranks.fts,
-        ("name", "iris", "run", _RUN),
+        ("word", "iris", "run.name", _RUN),
     ),
     Pattern(
         "SK",
         "FTS_REV#<entity_type>#<entity_id>#<level>#<token>",
         "Full-text entry, reversed",
         ranks.fts_rev,
-        ("run", _RUN, "name", "iris"),
+        ("run.name", _RUN, "word", "iris"),
     ),
 )
 
@@ -239,9 +246,9 @@ _ACCESS = (
     ),
     Pattern("SK", "UID#<user_id>", "Entry of a user", grants.user_entry, (1,)),
     Pattern("SK", "CFG#<key>", "Configuration entry", access.setting, ("retention",)),
-    Pattern("SK", "SEQ#<name>", "Counter", access.sequence, ("experiment",)),
-    Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check, ("webhook",)),
-    Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry, ("team",)),
+    Pattern("SK", "SEQ#<name>", "Counter", access.sequence_key, ("experiment",)),
+    Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check_key, ("webhook",)),
+    Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry_key, ("team",)),
     Pattern("SK", "FILL#STATE", "Origin of the table", lambda: access.FILL_STATE),
     Pattern(
         "SK",
@@ -271,6 +278,20 @@ _GLOBAL = tuple(
             ("LM#<model_id>", "EXP#<experiment_id>"),
         ),
         (
+            "gsi1",
+            "Client's request",
+            indexes.gsi1_client_request,
+            ("order-17", _TRACE),
+            ("CLIENT#<client_request_id>", "TRACE#<trace_id>"),
+        ),
+        (
+            "gsi1",
+            "Dataset link",
+            indexes.gsi1_dataset,
+            ("9f2c", _RUN),
+            ("DS#<digest>", "RUN#<run_id>"),
+        ),
+        (
             "gsi2",
             "Experiment",
             indexes.gsi2_experiment,
@@ -281,7 +302,7 @@ _GLOBAL = tuple(
             "gsi2",
             "Full-text entry",
             indexes.gsi2_fts,
-            ("name", "iris", "run", _RUN),
+            ("word", "iris", "run.name", _RUN),
             ("FTS#[<workspace>#]<token>", "<level>#<entity_type>#<entity_id>"),
         ),
         (
@@ -297,6 +318,13 @@ _GLOBAL = tuple(
             indexes.gsi3_model,
             ("iris",),
             ("RMNAME#[<workspace>#]<name>", "RM#[<workspace>#]<model_name>"),
+        ),
+        (
+            "gsi3",
+            "Model alias",
+            indexes.gsi3_alias,
+            ("champion", "iris"),
+            ("ALIAS#[<workspace>#]<alias>", "RM#[<workspace>#]<model_name>"),
         ),
         (
             "gsi4",
@@ -318,6 +346,13 @@ _GLOBAL = tuple(
             indexes.gsi5_experiment,
             ("nlp",),
             ("WS#<workspace>#EXP", "<experiment_name>"),
+        ),
+        (
+            "gsi5",
+            "Reversed name",
+            indexes.gsi5_reversed_name,
+            ("nlp",),
+            ("WS#<workspace>#EXP_REV", "<reversed_name>"),
         ),
         (
             "gsi5",
@@ -345,6 +380,9 @@ _LOCAL = (
     Pattern("lsi2sk", "R#<time>#<run_id>", "Run", indexes.lsi2_run, (_RUN, _TIME)),
     Pattern("lsi2sk", "T#<time>#<trace_id>", "Trace", indexes.lsi2_trace, (_TRACE, _TIME)),
     Pattern(
+        "lsi2sk", "N#<time>#<experiment_id>", "Experiment name", indexes.lsi2_named, ("7", _TIME)
+    ),
+    Pattern(
         "lsi3sk", "<status>#<time>#<run_id>", "Run", indexes.lsi3_run, (_RUN, "RUNNING", _TIME)
     ),
     Pattern(
@@ -359,6 +397,14 @@ _LOCAL = (
         indexes.lsi5_trace,
         (_TRACE, "call-3", _TIME),
     ),
+    Pattern(
+        "lsi5sk",
+        "CLIENT#<client_request_id>#<trace_id>",
+        "Client's request",
+        indexes.lsi5_client_request,
+        (_TRACE, "order-17"),
+    ),
+    Pattern("lsi5sk", "DS#<digest>#<run_id>", "Dataset link", indexes.lsi5_dataset, (_RUN, "9f2c")),
     Pattern("lsi5sk", "LIVE#<run_id>", "Live run", indexes.lsi5_live, (_RUN,)),
     Pattern("lsi5sk", "LIVE##<mark>", "Mark of resealing", indexes.lsi5_resealed, ("5d1c",)),
     Pattern(
@@ -377,6 +423,6 @@ PATTERNS: tuple[Pattern, ...] = (
     *_ACCESS,
     *_GLOBAL,
     *_LOCAL,
-    *(pattern for section in SECTIONS for pattern in section.patterns),
+    *SECTION_PATTERNS,
 )
 """Every pattern that a key of the table or of an index can have."""
