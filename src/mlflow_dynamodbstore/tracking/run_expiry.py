@@ -27,7 +27,7 @@ RESTORING = "restoring"
 """Attribute of a deleted run: the token of a call that is taking the expiry from its items."""
 
 
-def date_run(table: Table, run: Item, ttl: int, rules: Rules) -> None:
+def date_run(table: Table, run: Item, ttl: int | None, rules: Rules) -> None:
     """Give what belongs to a run this expiry, or another one that the run itself gets meanwhile.
 
     A call that restores or deletes the run at the same time may have dated these items first, so

@@ -352,8 +352,8 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
     is_published = done is not None and done.status == "applied"
     if folded:
         now = done.image if done is not None and is_published else table.get(key)
-        if now is not None and TTL in now and now[TTL] != marked.get(TTL):
-            date_run(table, now, now[TTL], rules)  # it was deleted meanwhile
+        if now is not None and now.get(TTL) != marked.get(TTL):
+            date_run(table, now, now.get(TTL), rules)  # deleted or restored meanwhile
     if not is_published:
         return False
     table.write(
