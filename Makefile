@@ -8,6 +8,9 @@ WORKERS ?= 2
 TABLE   ?=
 TESTS   ?= tests
 RELEASES ?=
+PYTHONS ?=
+MLFLOW_TESTS ?=
+GROUPS  ?=
 IMAGES  ?= docs/images
 # Two processes by default: most tests wait for a disk or a server rather than for the processor.
 JOBS    ?= 2
@@ -16,7 +19,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test e2e fuzz matrix lint format bench bench-full docs build clean distclean
+.PHONY: help serve test e2e fuzz matrix higher lint format bench bench-full docs build clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,9 +38,13 @@ e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation i
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 STORE_FUZZ=all $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
 
-matrix: $(BIN)/python dynoxide ## run the tests on every release of MLflow that we support (RELEASES, TESTS)
-	$(BIN)/python tools/matrix.py $(if $(RELEASES),--releases $(RELEASES)) \
+matrix: $(BIN)/python dynoxide ## run the tests on every release of MLflow that we support (RELEASES, PYTHONS, TESTS)
+	$(BIN)/python tools/matrix.py $(if $(RELEASES)$(PYTHONS),--releases $(RELEASES)) \
+		$(if $(PYTHONS),--pythons $(PYTHONS)) \
 		$(if $(filter-out tests,$(TESTS)),--tests $(TESTS)) --jobs $(JOBS)
+
+higher: $(BIN)/python ## run MLflow's tests of client, server and tracing on SQLite and on ours (MLFLOW_TESTS, GROUPS)
+	$(BIN)/python tools/higher.py --tests "$(MLFLOW_TESTS)" $(if $(GROUPS),--groups $(GROUPS)) --jobs $(JOBS)
 
 lint: $(VENV)/.dev ## check style, types and layers
 	$(BIN)/ruff check .

@@ -18,6 +18,8 @@ CAPABILITIES = {
     "parser of experiment ids": "mlflow.utils.validation:_parse_experiment_id",
     "filters by experiment id": "mlflow.utils.search_utils:SearchUtils.LIST_SUPPORTED_KEYS",
     "filters by lists of names": "mlflow.utils.search_utils:SearchUtils.LIST_SUPPORTED_KEYS",
+    "filters by version": "mlflow.utils.search_utils:SearchUtils.LIST_SUPPORTED_KEYS",
+    "description of the server": "mlflow.server.handlers:build_server_info_payload",
     "jobs that are recovered": "mlflow.entities._job_status:JobStatus.NEEDS_RECOVERY",
     "refusal of code in guardrails": "mlflow.genai.scorers.base:_serialized_scorer_is_custom_code",
     "refusal of the shipped password": "mlflow.server.auth:_validate_bootstrap_admin_password",

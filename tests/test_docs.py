@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 MAKEFILE = (ROOT / "Makefile").read_text()
 NAVIGATION = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
-WRITTEN_ELSEWHERE = {"security.md", "upgrading.md"}
+WRITTEN_ELSEWHERE = {"security.md"}
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text()
 # A name of ours in quotation marks; MLflow's own variables are documented by MLflow.
 VARIABLE = re.compile(r"""["']((?:MLFLOW_DYNAMODBSTORE|MLFLOW_ALIAS|VERSIONED)_[A-Z_]+)["']""")

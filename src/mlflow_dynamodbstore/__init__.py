@@ -4,4 +4,4 @@ Importing this package loads nothing else: MLflow reaches the stores through the
 :mod:`mlflow_dynamodbstore.plugin`, and only when a ``dynamodb:`` URI is used.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

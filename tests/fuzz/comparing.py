@@ -65,8 +65,8 @@ class Call:
     @property
     def is_fault(self) -> bool:
         """Whether ours did what nothing excuses: to break, to write in vain, to take long."""
-        if self.is_mlflows and self.ours.code == self.theirs.code:
-            return False
+        if self.is_mlflows:
+            return bool(self.left_behind) or self.seconds > SLOW
         return self.ours.is_broken or bool(self.left_behind) or self.seconds > SLOW
 
     def complaint(self) -> str | None:

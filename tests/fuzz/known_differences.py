@@ -35,7 +35,20 @@ RULES = (
         "An item of DynamoDB ends at 400 KB, and a key at 2 KB.",
     ),
     Rule(
-        lambda call: call.value == "NaN" and call.ours.code == NOT_FOUND,
+        lambda call: call.is_mlflows,
+        "MLflow's own method, which our store inherits: it calls methods of ours, and wraps what "
+        "they say.",
+    ),
+    Rule(
+        lambda call: call.theirs.code.startswith("NotImplementedError"),
+        "MLflow's SQL store does not offer it.",
+    ),
+    Rule(
+        lambda call: call.kind == "auth" and call.value == "empty" and call.ours.code == INVALID,
+        "Nothing has an empty name, and no grant can be written for one.",
+    ),
+    Rule(
+        lambda call: call.value == "NaN",
         "SQLite takes NaN as NULL, which is no id; here it is the text 'nan', which nobody has.",
     ),
     Rule(

@@ -22,6 +22,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore import plugin
 from mlflow_dynamodbstore.mlflow_compat import job_runner, server_start
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.releases import needs
 
 
 @pytest.fixture
@@ -126,6 +127,7 @@ def test_jobs_of_our_auth_app_can_call_the_gateway(uri, monkeypatch):
     assert seen[1] is None
 
 
+@needs("description of the server")
 def test_the_server_names_no_type_for_our_store(uri, monkeypatch):
     monkeypatch.setattr(handlers, "_get_tracking_store", lambda: DynamoDBTrackingStore(uri))
     assert handlers.build_server_info_payload()["store_type"] is None

@@ -15,11 +15,14 @@ from mlflow.entities._job_status import JobStatus
 from mlflow.exceptions import MlflowException
 from mlflow.server import handlers
 from mlflow.server.jobs import utils
+from mlflow.tracing import trace_archival_service
+from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore import plugin
 from mlflow_dynamodbstore.mlflow_compat import job_runner
 from mlflow_dynamodbstore.mlflow_compat.post_import import after_import, replace
 from tests.releases import has, needs
+from tests.traces.making import client_metadata, make_info, make_spans, trace_id
 
 NAME = "run_online_trace_scorer"
 PARAMS = {"experiment_id": "7", "online_scorers": []}
@@ -366,3 +369,66 @@ def test_a_module_is_changed_when_it_is_imported(tmp_path, monkeypatch):
     module = importlib.import_module("awaited_module")
     assert module.answer() == 2
     assert not replace(module, "question", lambda theirs: theirs())
+
+
+# --- periodic tasks -----------------------------------------------------------------------------
+
+
+def run_periodic_task(name):
+    """Run one of the tasks that the server does each minute, as its consumer would."""
+    huey = utils._get_or_init_huey_instance(utils.HUEY_PERIODIC_TASKS_INSTANCE_KEY).instance
+    utils.register_periodic_tasks(huey)
+    (task,) = [task for task in huey._registry.periodic_tasks if name in str(task.name)]
+    huey.execute(task)
+
+
+@needs("description of the server")
+def test_the_server_says_that_it_archives_only_where_jobs_run(uri, tmp_path, monkeypatch):
+    config = tmp_path / "archival.yaml"
+    location = (tmp_path / "archive").as_uri()
+    config.write_text(
+        f"trace_archival:\n  enabled: true\n  retention: 1h\n  location: {location}\n"
+    )
+    monkeypatch.setenv("MLFLOW_TRACE_ARCHIVAL_CONFIG", str(config))
+    store = plugin.tracking_store(uri, tmp_path.as_uri())
+    monkeypatch.setattr(handlers, "_get_tracking_store", lambda: store)
+
+    def says():
+        return handlers.build_server_info_payload()["trace_archival_enabled"]
+
+    assert says() is True
+    monkeypatch.setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+    assert says() is False
+    monkeypatch.delenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION")
+    monkeypatch.setattr(job_runner, "_missing", ["a name"])
+    assert says() is False
+
+
+def test_old_traces_are_archived_without_anybody_asking(uri, tmp_path, monkeypatch):
+    """And read back from their archive."""
+    config = tmp_path / "archival.yaml"
+    config.write_text(
+        "trace_archival:\n  enabled: true\n  retention: 1h\n"
+        f"  location: {(tmp_path / 'archive').as_uri()}\n"
+    )
+    monkeypatch.setenv("MLFLOW_TRACE_ARCHIVAL_CONFIG", str(config))
+    monkeypatch.setenv("MLFLOW_BACKEND_STORE_URI", uri)
+    monkeypatch.setattr(trace_archival_service, "_TRACE_ARCHIVAL_SCHEDULER_LAST_RUN_MONOTONIC", 0.0)
+    monkeypatch.setattr(handlers, "_tracking_store", None)
+    store = plugin.tracking_store(uri, tmp_path.as_uri())
+    experiment_id = store.create_experiment("talks")
+    now = get_current_time_millis()
+    for n, age in enumerate((2 * 3_600_000, 60_000)):
+        start = now - age
+        store.log_spans(experiment_id, make_spans(trace_id(n), start=start))
+        info = make_info(trace_id(n), experiment_id, start=start, metadata=client_metadata())
+        store.start_trace(info)
+    before = [span.to_dict() for span in store.get_trace(trace_id(0)).data.spans]
+    run_periodic_task("trace_archival_scheduler")
+    found, _ = store.search_traces(
+        [experiment_id], "tags.`mlflow.trace.spansLocation` = 'ARCHIVE_REPO'"
+    )
+    assert [info.trace_id for info in found] == [trace_id(0)]
+    assert list((tmp_path / "archive").rglob("*"))
+    read = plugin.tracking_store(uri, tmp_path.as_uri()).get_trace(trace_id(0))
+    assert [span.to_dict() for span in read.data.spans] == before

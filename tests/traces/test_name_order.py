@@ -100,6 +100,34 @@ def test_filters_hold_in_the_order_of_names(
     assert found == expected(named, order_by, keep)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_any_mixture_of_names_pages_and_filters(store, experiment, seed, monkeypatch):
+    """Names that few, some and many traces have, each in pages of several sizes."""
+    choose = random.Random(seed)
+    monkeypatch.setattr(name_order, "FEW", choose.choice([5, 40, FEW]))
+    names = [f"n{n}" for n in range(choose.choice([3, 12, 60]))]
+    shares = [choose.choice([1, 1, 1, 20]) for _ in names]
+    infos = [
+        make_info(
+            trace_id(n),
+            experiment,
+            start=NOON + choose.randrange(200),
+            name=choose.choices([*names, None], [*shares, 2])[0],
+            tags={"team": choose.choice(["red", "blue", "blue", "blue", "blue"])},
+        )
+        for n in range(220)
+    ]
+    for info in infos:
+        store.start_trace(info)
+    for order_by in ORDERS[:2]:
+        for size in (3, 10, 25, 50):
+            assert pages(store, experiment, None, order_by, size) == expected(infos, order_by)
+            for team in ("red", "blue"):
+                found = pages(store, experiment, f"tags.team = '{team}'", order_by, size)
+                keep = expected(infos, order_by, lambda info, t=team: info.tags["team"] == t)
+                assert found == keep, (order_by, size, team)
+
+
 @pytest.fixture
 def logged(tmp_path):
     made = Logged(f"dynamodb:///{tmp_path}/mlflow.ddb?synchronous=NORMAL")

@@ -27,9 +27,7 @@ TRACE = trace_id(1)
 @pytest.fixture
 def store(tmp_path):
     opened = open_tracking_store(tmp_path, FakeTime())
-    opened.subject = opened.create_run(  # type: ignore[attr-defined]
-        "0", "ada", 1, [], "run"
-    ).info.run_id
+    vars(opened)["subject"] = opened.create_run("0", "ada", 1, [], "run").info.run_id
     yield opened
     opened.table.close()
 

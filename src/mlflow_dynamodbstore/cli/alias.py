@@ -68,7 +68,7 @@ def show(
 @workspace_option
 @pass_table_options
 def find(options: TableOptions, name: str, workspace: str, json: bool) -> None:
-    """List the models that have an alias, and the version it leads to in each."""
+    """List the models that have an alias, and the version it points at in each."""
     found = _registry(options, workspace).find_registered_models_with_alias(name)
     facts = [_facts(model, name, target) for model, target in found.items()]
     if json:

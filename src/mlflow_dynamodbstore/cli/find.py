@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.common import RESUMES, Group
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.upkeep.backfill import BackfillProgress
-from mlflow_dynamodbstore.upkeep.lookups import (
-    FoundRun,
-    FoundTrace,
-    LookupBackfill,
-    find_runs,
-    find_traces,
-)
+
+if TYPE_CHECKING:
+    from mlflow_dynamodbstore.upkeep.backfill import BackfillProgress
+    from mlflow_dynamodbstore.upkeep.lookups import FoundRun, FoundTrace
+
+LOADS = "mlflow_dynamodbstore.upkeep.lookups"
 
 
 @click.group(cls=Group)
@@ -25,31 +24,37 @@ def find() -> None:
     """Traces and runs of the whole table, by ids that others gave them."""
 
 
-@find.command()
+@find.command(loads=LOADS)
 @click.argument("client_request_id")
 @pass_table_options
 def traces(options: TableOptions, client_request_id: str, json: bool) -> None:
     """List the traces of a request, by the id that the client gave to it."""
+    from mlflow_dynamodbstore.upkeep.lookups import FoundTrace, find_traces
+
     found = find_traces(options.table(), client_request_id)
     _show(f"Traces of request {client_request_id}", FoundTrace._fields, found, json=json)
 
 
-@find.command()
+@find.command(loads=LOADS)
 @click.argument("digest")
 @pass_table_options
 def runs(options: TableOptions, digest: str, json: bool) -> None:
     """List the runs that used a dataset, by the digest of the dataset."""
+    from mlflow_dynamodbstore.upkeep.lookups import FoundRun, find_runs
+
     found = find_runs(options.table(), digest)
     _show(f"Runs that used dataset {digest}", FoundRun._fields, found, json=json)
 
 
-@find.command()
+@find.command(loads=LOADS, stopped=RESUMES)
 @pass_table_options
 def backfill(options: TableOptions, json: bool) -> None:
     """Index the requests, datasets and aliases that an earlier release wrote.
 
     Upgrade every process that uses the table first. After Ctrl-C, run the same command again.
     """
+    from mlflow_dynamodbstore.upkeep.lookups import LookupBackfill
+
     with output.bar("indexing", quiet=json) as shown:
 
         def progress(done: BackfillProgress) -> None:

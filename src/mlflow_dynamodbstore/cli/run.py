@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from mlflow.entities import LoggedModel
-from rich.markup import escape
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group
+from mlflow_dynamodbstore.cli.common import MLFLOW, Group
+from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
-from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.places import experiment_id_of
-from mlflow_dynamodbstore.shared.run_lookup import RunLookup
-from mlflow_dynamodbstore.tracking.inputs import Inputs
-from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
-from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
-from mlflow_dynamodbstore.tracking.run_models import RunModels
+
+if TYPE_CHECKING:
+    from mlflow.entities import LoggedModel
+
+    from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
 
 
 @click.group(cls=Group)
@@ -27,11 +23,17 @@ def run() -> None:
     """What a run has read and produced."""
 
 
-@run.command()
+@run.command(loads=MLFLOW)
 @click.argument("run_id")
 @pass_table_options
 def datasets(options: TableOptions, run_id: str, json: bool) -> None:
     """List the datasets that a run has read."""
+    from mlflow_dynamodbstore.shared.context import Context
+    from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+    from mlflow_dynamodbstore.shared.run_lookup import RunLookup
+    from mlflow_dynamodbstore.tracking.inputs import Inputs
+    from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
+
     context = Context.on(options.table())
     experiments = ExperimentLookup(context)
     runs = RunLookup(context, experiments)
@@ -44,11 +46,18 @@ def datasets(options: TableOptions, run_id: str, json: bool) -> None:
     _list(f"Datasets of {escape(run_id)}", ("name", "digest", "source_type"), facts, json=json)
 
 
-@run.command()
+@run.command(loads=MLFLOW)
 @click.argument("run_id")
 @pass_table_options
 def models(options: TableOptions, run_id: str, json: bool) -> None:
     """List the models that were logged during a run, in the run's experiment."""
+    from mlflow_dynamodbstore.shared.context import Context
+    from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+    from mlflow_dynamodbstore.shared.places import experiment_id_of
+    from mlflow_dynamodbstore.shared.run_lookup import RunLookup
+    from mlflow_dynamodbstore.tracking.logged_model_search import LoggedModelSearch
+    from mlflow_dynamodbstore.tracking.run_models import RunModels
+
     context = Context.on(options.table())
     experiments = ExperimentLookup(context)
     runs = RunLookup(context, experiments)

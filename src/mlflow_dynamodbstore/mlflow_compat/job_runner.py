@@ -21,7 +21,10 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
+from mlflow.environment_variables import (
+    MLFLOW_ENABLE_WORKSPACES,
+    MLFLOW_SERVER_ENABLE_JOB_EXECUTION,
+)
 from mlflow.exceptions import MlflowException
 from mlflow.version import VERSION
 
@@ -54,6 +57,7 @@ _missing: list[str] = []
 def replace_in_handlers(make_store: MakeStore, handlers: ModuleType) -> None:
     """Let ``mlflow.server.handlers`` make our store."""
     _must_replace(handlers, "_get_job_store", functools.partial(_job_store, handlers, make_store))
+    replace(handlers, "build_server_info_payload", _server_info)  # from MLflow 3.17 on
 
 
 def replace_in_utils(utils: ModuleType) -> None:
@@ -105,6 +109,14 @@ def _job_store(
     if variables.get("_job_store") is None:
         variables["_job_store"] = make_store(uri)
     return variables["_job_store"]
+
+
+def _server_info(theirs: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """What the server says of itself: without jobs, that it archives no traces."""
+    said = theirs()
+    if is_ours(backend_uri()) and (_missing or not MLFLOW_SERVER_ENABLE_JOB_EXECUTION.get()):
+        said["trace_archival_enabled"] = False
+    return said
 
 
 def _check_requirements(

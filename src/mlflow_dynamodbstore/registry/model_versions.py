@@ -76,9 +76,9 @@ class ModelVersions:
         model_id: str | None = None,
     ) -> ModelVersion:
         place = self.reader.place(name)
-        for tag in tags or []:
-            validate_model_version_tag(tag.key, tag.value)
         values = as_texts((tag.key, tag.value) for tag in tags or [])
+        for key, value in values.items():
+            validate_model_version_tag(key, value)
         storage_location, run_id = self._origin(source, run_id)
         if not run_id and model_id:
             run_id = self._client().get_logged_model(model_id).source_run_id

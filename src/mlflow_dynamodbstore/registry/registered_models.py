@@ -51,9 +51,9 @@ class RegisteredModels:
         deployment_job_id: str | None = None,  # noqa: ARG002 - used on Databricks only
     ) -> RegisteredModel:
         place = self.reader.place(name)
-        for tag in tags or []:
-            validate_registered_model_tag(tag.key, tag.value)
         values = as_texts((tag.key, tag.value) for tag in tags or [])
+        for key, value in values.items():
+            validate_registered_model_tag(key, value)
         meta = new_meta(place, get_current_time_millis(), description)
         tagging = place.tagging().setting(meta, values)
         meta.update(tagging.set)

@@ -29,8 +29,9 @@ class RegistryTags:
 
     def set_registered_model_tag(self, name: str, tag: RegisteredModelTag) -> None:
         place = self.reader.place(name)
-        validate_registered_model_tag(tag.key, tag.value)
         values = as_texts([(tag.key, tag.value)])
+        for key, value in values.items():
+            validate_registered_model_tag(key, value)
         self.models.change(
             place, lambda model: place.tagging().setting(model.item, values), model_not_found
         )
@@ -45,8 +46,9 @@ class RegistryTags:
     def set_model_version_tag(self, name: str, version: str | int, tag: ModelVersionTag) -> None:
         place = self.reader.place(name)
         number = validate_model_version(version)
-        validate_model_version_tag(tag.key, tag.value)
         values = as_texts([(tag.key, tag.value)])
+        for key, value in values.items():
+            validate_model_version_tag(key, value)
 
         def decide(model: Model) -> Change:
             before = self.reader.version(model, number)

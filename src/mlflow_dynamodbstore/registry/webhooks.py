@@ -31,6 +31,7 @@ from mlflow_dynamodbstore.registry.webhook_key import WEBHOOK
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.encryption_keys import remember_key
+from mlflow_dynamodbstore.shared.plain_values import shown
 from mlflow_dynamodbstore.shared.refusals import invalid, invalid_state, not_found
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, SortKey, position_after
@@ -218,6 +219,10 @@ def _fields(
 
 
 def _stored_event(event: WebhookEvent) -> str:
+    if not (isinstance(event.entity, WebhookEntity) and isinstance(event.action, WebhookAction)):
+        raise MlflowException.invalid_parameter_value(
+            f"Invalid event {shown(event)}: it must name an entity and an action."
+        )
     return f"{event.entity.value}.{event.action.value}"
 
 

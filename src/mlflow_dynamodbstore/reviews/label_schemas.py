@@ -131,6 +131,7 @@ class LabelSchemas:
     ) -> PagedList[LabelSchema]:
         validate_max_results(max_results)
         wanted = RequestedPage(max_results, page_token)
+        _ = wanted.after  # a bad token is refused before the default question is written
         experiment_id = self.reviewed_experiments.active_id(experiment_id)
         self._ensure_default_question(experiment_id)
         found, token = page_of_ranges(

@@ -91,8 +91,11 @@ def _fits(value: Any, declared: Any) -> bool:
         return isinstance(value, (int, kind)) and not isinstance(value, bool)
     if kind is collections.abc.Sequence and isinstance(value, str | bytes):
         return False  # declared are sequences of other things
-    if not isinstance(value, kind):
-        return False
+    try:
+        if not isinstance(value, kind):
+            return False
+    except TypeError:  # a protocol that cannot be checked
+        return True
     return all(_fits(element, one) for element, one in _elements(value, kind, inner))
 
 

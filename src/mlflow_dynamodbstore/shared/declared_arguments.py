@@ -23,6 +23,8 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow_dynamodbstore.shared.plain_values import shown, text, whole_number
 
 MAX_RESULTS = "max_results"
+LEFT_TO_METHODS = frozenset({"username", "role_id", "user_id", "role_permission_id", "mode"})
+"""What their methods answer themselves: a user or role that cannot exist does not exist."""
 ITEM_IDS = "item_ids"
 """The ids that MLflow takes only if they are text."""
 LONGEST: Mapping[str, int] = {
@@ -32,9 +34,12 @@ LONGEST: Mapping[str, int] = {
     "base_filter": 500_000,
     "filters": 500_000,
     "order_by": 2_000,
+    "resource_pattern": 2_000,
+    "new_pattern": 2_000,
 }
 """Characters of a filter, and of one clause of an order. MLflow's parser takes no more than 10,000
-words, and no name in an order has a thousand characters, but it takes seconds to say so."""
+words, and no name in an order has a thousand characters, but it takes seconds to say so. Nor has a
+name to which rights are given, which is written in several items."""
 _ONE_OF = (typing.Union, types.UnionType)
 _LISTS = (list, set, frozenset, Sequence, Collection, Iterable)
 _DICTS = (dict, Mapping)
@@ -95,6 +100,8 @@ def settled(
 
 
 def _settle_for(name: str, declared: Any) -> Settle | None:
+    if name in LEFT_TO_METHODS:
+        return None
     origin, inner = typing.get_origin(declared), typing.get_args(declared)
     if origin in _ONE_OF:
         others = [one for one in inner if one is not type(None)]
@@ -104,8 +111,10 @@ def _settle_for(name: str, declared: Any) -> Settle | None:
     if declared is str:
         return _bounded_text if name in LONGEST else text if _may_be_a_number(name) else _only_text
     if declared is int:
-        settle: Settle = _WHOLE.get(name, whole_number)
+        settle: Settle = _WHOLE.get(name, _whole)
         return settle
+    if declared is bool:
+        return _flag
     if declared is float:
         return _number
     if isinstance(declared, type) and issubclass(declared, Enum):
@@ -128,6 +137,10 @@ def _only_text(value: Any, name: str) -> str:
 
 
 _TEXTS = (text, _only_text)
+
+
+def _whole(value: Any, name: str) -> Any:
+    return value if isinstance(value, bool) else whole_number(value, name)
 
 
 def _version(value: Any, name: str) -> int:
@@ -169,6 +182,12 @@ _WHOLE: Mapping[str, Settle] = {
     "version": _version,
     "scorer_version": _version,
 }
+
+
+def _flag(value: Any, name: str) -> Any:
+    if isinstance(value, int) and value in (0, 1):
+        return value
+    raise _refused(value, name, "true or false")
 
 
 def _number(value: Any, name: str) -> Any:

@@ -97,8 +97,9 @@ class InNameOrder(Path):
     ) -> Iterator[list[Item]]:
         """The traces of some names, or of one name that many have."""
         picked: set[Key] = set()
-        many = len(entries) > 2 * traces.next_size()
-        if many and self.newest_first and _name(entries[0]).is_whole:
+        name = _name(entries[0])
+        is_alone = name.is_whole and name == _name(entries[-1])
+        if is_alone and self.newest_first and len(entries) > 2 * traces.next_size():
             end = traces.read + FETCHED * len(entries)
             for some in self._picked(traces, entries[0], at, until):
                 picked.update(map(traces.table.schema.key_of, some))

@@ -187,25 +187,28 @@ def _stream(
     size: int,
 ) -> Iterator[TraceRecord]:
     """The matching traces of one experiment in order, at least as many as a page shows."""
-    path, last = _best_path(traces, wanted, ordering), after
-    if path.ordered:
-        found = filtered(traces, path.pages(traces, after), wanted, sessions)
-        try:
-            for trace in sort_groups(((path.group(t.item), t) for t in found), ordering):
-                last = ordering.position(trace)
-                yield trace
-        except PathTooExpensive:
-            path = _everything(wanted, ordering)
-        else:
-            return
-    traces.needed = None
-    found = filtered(traces, path.pages(traces, None), wanted, sessions)
 
     def position(trace: TraceRecord) -> tuple[object, ...]:
         return ordering.comparable(ordering.position(trace))
 
-    if last is not None:
-        bound = ordering.comparable(last)
+    path = _best_path(traces, wanted, ordering)
+    bound = None if after is None else ordering.comparable(after)
+    if path.ordered:
+        found = filtered(traces, path.pages(traces, after), wanted, sessions)
+        yielded: list[TraceRecord] = []
+        try:
+            for trace in sort_groups(((path.group(t.item), t) for t in found), ordering):
+                yielded.append(trace)
+                yield trace
+        except PathTooExpensive:
+            path = _everything(wanted, ordering)
+            reached = [*map(position, yielded), *([] if bound is None else [bound])]
+            bound = max(reached, default=None)
+        else:
+            return
+    traces.needed = None
+    found = filtered(traces, path.pages(traces, None), wanted, sessions)
+    if bound is not None:
         found = (trace for trace in found if position(trace) > bound)
     # Keeps only as many in memory as the page shows.
     yield from heapq.nsmallest(size + 1, found, key=position)

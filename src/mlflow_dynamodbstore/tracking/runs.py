@@ -24,7 +24,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
-from mlflow_dynamodbstore.shared.plain_values import optional_text, text, whole_number
+from mlflow_dynamodbstore.shared.plain_values import optional_text, shown, text, whole_number
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import (
@@ -168,7 +168,7 @@ class Runs:
         run_name = optional_text(run_name, "run_name")
         if end_time is not None:
             changes["end_time"] = whole_number(end_time, "end_time")
-        status = None if run_status is None else RunStatus.to_string(run_status)
+        status = None if run_status is None else _status_name(run_status)
         if status is not None:
             in_status = index_keys.lsi3_run(run_id, status, facts.start_time)
             changes.update({"status": status, "lsi3sk": in_status})
@@ -349,3 +349,10 @@ def _name_of_new_run(tags: Iterable[RunTag], run_name: str | None) -> str:
             f"different values (run_name='{run_name}', mlflow.runName='{tagged}')."
         )
     return run_name or tagged or str(generate_random_name())
+
+
+def _status_name(status: int) -> str:
+    if status not in RunStatus.all_status():
+        raise MlflowException.invalid_parameter_value(f"Invalid run status {shown(status)}.")
+    name: str = RunStatus.to_string(status)
+    return name
