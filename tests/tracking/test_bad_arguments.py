@@ -231,6 +231,12 @@ def test_a_span_that_cannot_be_read_back_is_refused(store, field, value):
     assert len(store.get_trace(TRACE).data.spans) == 1
 
 
+def test_an_argument_that_does_not_exist_is_a_type_error_as_everywhere(store):
+    with pytest.raises(TypeError, match="no_such_argument") as caught:
+        store.get_run(store.subject, no_such_argument=1)
+    assert isinstance(caught.value, MlflowException)
+
+
 # --- what nobody foresaw --------------------------------------------------------------------------
 
 

@@ -32,10 +32,7 @@ _MODULES = ("mlflow.", "mlflow_dynamodbstore.", _TELEMETRY)
 
 def fault_of(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """A sentence about the first bad argument of a call; empty if none is seen."""
-    try:
-        given = inspect.signature(method).bind(*args, **kwargs).arguments
-    except TypeError as error:  # an argument is missing, or one too many
-        return f"{error}."
+    given = inspect.signature(method).bind(*args, **kwargs).arguments
     declared = _declared(method)
     for name, value in given.items():
         if name in declared and not _fits(value, declared[name]):

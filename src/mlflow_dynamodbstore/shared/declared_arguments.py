@@ -173,7 +173,7 @@ def _page_size(value: Any, name: str) -> int:
     size = whole_number(value, name)
     if size < 0:
         raise MlflowException.invalid_parameter_value(
-            f"Invalid value {size} for {name}: it must not be negative."
+            f"Invalid value {size} for parameter '{name}' supplied. It must not be negative."
         )
     return size
 

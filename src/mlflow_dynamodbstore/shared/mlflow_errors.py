@@ -27,6 +27,7 @@ from mlflow.protos.databricks_pb2 import (
 from mlflow_dynamodbstore.keys.encoding import NotEncodable
 from mlflow_dynamodbstore.shared.bad_arguments import fault_of
 from mlflow_dynamodbstore.shared.declared_arguments import checks_of, settled
+from mlflow_dynamodbstore.shared.plain_values import WrongTypeError
 from mlflow_dynamodbstore.table import errors as table_errors
 from mlflow_dynamodbstore.table.contract import IncompleteWrite
 
@@ -111,6 +112,10 @@ def _translation(
         return MlflowException("A text holds half of a surrogate pair.", INVALID_PARAMETER_VALUE)
     if isinstance(error, OverflowError | NotEncodable):
         return MlflowException(f"A number is out of range: {error}.", INVALID_PARAMETER_VALUE)
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:  # no such argument, or one too few: Python's message names it
+        return WrongTypeError(str(error))
     fault = fault_of(function, args, kwargs)
     if fault:
         return MlflowException(fault, INVALID_PARAMETER_VALUE)
