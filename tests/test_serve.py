@@ -71,14 +71,14 @@ def test_it_says_where_it_listens_and_where_the_data_lives_before_it_starts(star
 
 
 def test_it_says_what_expires_and_how_to_keep_it(started, tmp_path):
-    _, _, _, output = started("--data", str(tmp_path))
+    _, _, output = started("--data", str(tmp_path))
     expected = "traces after 30 days, metric history after 365 days, deleted runs after 90 days"
     assert f"expires  {expected}" in output
     keep = ["ttl", "set", "--keep-forever", "--uri", f"dynamodb:///{tmp_path}/mlflow.ddb"]
     assert f"mlflow-dynamodbstore {' '.join(keep)}" in output
     assert not (tmp_path / "mlflow.ddb").exists()
     assert CliRunner().invoke(command_line, keep).exit_code == 0
-    assert "expires  nothing" in started("--data", str(tmp_path))[3]
+    assert "expires  nothing" in started("--data", str(tmp_path))[2]
 
 
 def test_it_becomes_the_mlflow_of_the_same_environment_and_passes_options_on(started, tmp_path):

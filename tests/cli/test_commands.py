@@ -7,7 +7,7 @@ import json
 import pytest
 from mlflow.entities import Dataset, DatasetInput
 
-from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, USAGE
+from mlflow_dynamodbstore.cli.exits import FAILED, FINDINGS, INTERRUPTED, NO_TABLE, USAGE
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.policies import ENVIRONMENT
@@ -122,7 +122,7 @@ def test_what_a_run_has_read_and_produced_is_listed(run, store):
     assert {one["model_id"] for one in run.json("run", "models", run_id)} == set(models)
     assert "mnist" in run("run", "datasets", run_id).stdout
     assert "iris" in run("run", "models", run_id).stdout
-    run("run", "models", "nothing", code=FAILED)
+    run("run", "models", "nothing", code=NO_TABLE)
 
 
 # --- fts and explain ----------------------------------------------------------------------------

@@ -80,7 +80,11 @@ WRONG = [
     # AWS
     (f"{HERE} deploy", 2, "a file needs no stack"),
     (f"{HERE} iam-policy reader", 2, "a file has no IAM policy"),
-    ("iam-policy admin --name mlflow --region us-east-1", 2, "'reader', 'writer', 'operator'"),
+    (
+        "iam-policy admin --name mlflow --region us-east-1",
+        2,
+        "'admin' is not one of 'reader'",
+    ),
 ]
 
 
