@@ -9,10 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mlflow_dynamodbstore.mlflow_compat import names
 from tests.mlflow_compat import tomorrow
 
 ROOT = Path(__file__).parents[2]
+LONGEST = 1200
+"""Seconds for all cases of a test, each a process: minutes on a busy machine."""
+pytestmark = pytest.mark.timeout(LONGEST + 60)
 REFUSALS = [
     # what is missing, what needs it, what the refusal says
     ("mlflow.utils.crypto", "_encrypt_secret", "secret", "Secrets of the AI gateway"),
@@ -42,7 +47,7 @@ def outcomes(cases: list[dict[str, Any]]) -> dict[str, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=LONGEST,
     )
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(lines) == len(cases), ran.stderr
