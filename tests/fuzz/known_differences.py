@@ -69,6 +69,8 @@ ONES: dict[tuple[str, str], str] = {
     ("add_dataset_to_experiments", "experiment_ids.0"): "True is the id 1 here, as in a column.",
     ("create_assessment", "assessment.metadata"): "Metadata is a dict; SQLite stores any JSON.",
     ("create_assessment", "assessment.overrides"): ONE_SIDE,
+    ("delete_model_version", "name"): ONE_SIDE,
+    ("delete_model_version", "version"): "True is version 1 here, as in a column.",
 }
 """Single methods and arguments, with the reason; the code of ours is in the call's message."""
 

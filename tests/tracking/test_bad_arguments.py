@@ -123,6 +123,16 @@ def test_a_long_list_of_ids_is_answered_or_refused_soon(store, count, expected):
     assert time.process_time() - began < 2
 
 
+@pytest.mark.parametrize("token", ["é", HALF, 5, b"x"], ids=repr)
+def test_what_cannot_be_a_page_token_is_refused(store, registry, token):
+    for call in (
+        lambda: store.search_experiments(page_token=token),
+        lambda: registry.list_webhooks(page_token=token),
+        lambda: registry.search_registered_models(page_token=token),
+    ):
+        assert outcome(call) == "INVALID_PARAMETER_VALUE"
+
+
 # --- ids and texts --------------------------------------------------------------------------------
 
 

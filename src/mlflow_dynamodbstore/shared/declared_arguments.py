@@ -24,6 +24,7 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from mlflow_dynamodbstore.shared.plain_values import shown, text, whole_number
 
 MAX_RESULTS = "max_results"
+PAGE_TOKEN = "page_token"  # noqa: S105  # the name of an argument
 LEFT_TO_METHODS = frozenset({"username", "role_id", "user_id", "role_permission_id", "mode"})
 """What their methods answer themselves: a user or role that cannot exist does not exist."""
 ITEM_IDS = "item_ids"
@@ -109,6 +110,8 @@ def _settle_for(name: str, declared: Any) -> Settle | None:
         if set(others) == {str, int}:
             return text
         return _settle_for(name, others[0]) if len(others) == 1 else None
+    if declared is str and name == PAGE_TOKEN:
+        return _token
     if declared is str:
         return _bounded_text if name in LONGEST else text if _may_be_a_number(name) else _only_text
     if declared is int:
@@ -138,6 +141,14 @@ def _only_text(value: Any, name: str) -> str:
 
 
 _TEXTS = (text, _only_text)
+
+
+def _token(value: Any, name: str) -> str:
+    token = _only_text(value, name)
+    if not token.isascii():
+        message = "Invalid page token: it could not be decoded."
+        raise MlflowException(message, INVALID_PARAMETER_VALUE)
+    return token
 
 
 def _whole(value: Any, name: str) -> Any:
