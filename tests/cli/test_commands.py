@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep import backfill, cleanup, doctor
 from tests.engines import moto_server
-from tests.upkeep.helpers import make_run
+from tests.upkeep.helpers import items_of, make_run
 
 # --- ttl ----------------------------------------------------------------------------------------
 
@@ -197,9 +197,17 @@ def test_doctor_names_runs_that_nobody_ended(run, store):
     run_id = make_run(store, ended=False)
     key = run_keys.run_key("0", run_id)
     store.table.put({**store.table.get(key), "opened": 1_700_000_000})
-    (finding,) = [f for f in run.json("doctor") if f["check"] == "unended runs"]
+    assert _unended(run)["level"] == "ok", "it has logged a metric a moment ago"
+    for entry in items_of(store, "LIVE#"):
+        store.table.put({**entry, "at": 1_700_000_000})
+    finding = _unended(run)
     assert finding["level"] == "note"
     assert run_id in finding["text"]
+
+
+def _unended(run):
+    (finding,) = [f for f in run.json("doctor") if f["check"] == "unended runs"]
+    return finding
 
 
 def test_doctor_examines_a_table_behind_an_endpoint(anywhere, monkeypatch):
