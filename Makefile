@@ -31,9 +31,9 @@ serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, POR
 test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
-e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation in a real browser, and keep pictures of them (IMAGES)
+e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation in a real browser, and keep pictures of them (IMAGES, WITHOUT)
 	@sh tools/install_chromium.sh
-	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser
+	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser $(if $(WITHOUT),-k "not $(WITHOUT)")
 
 fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 STORE_FUZZ=all $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
