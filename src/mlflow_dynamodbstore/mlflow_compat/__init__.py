@@ -2,11 +2,6 @@
 
 Each name stands here once, with what we do in a release that lacks it: an equivalent of our own
 where that is small, or else a placeholder that disables the one feature which needs the name. An
-import never fails. The package imports nothing of ours.
+import never fails. The package imports nothing of ours, and this module nothing at all: MLflow
+loads it with the entry points at every start.
 """
-
-from __future__ import annotations
-
-from mlflow_dynamodbstore.mlflow_compat.releases import warn_of_newer_release
-
-warn_of_newer_release()

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 
+from mlflow_dynamodbstore.mlflow_compat.releases import warn_of_newer_release
 from mlflow_dynamodbstore.mlflow_compat.workspaces import get_active_workspace
 from mlflow_dynamodbstore.shared.events import Events
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.table import Table
+
+warn_of_newer_release()  # once a process, by whichever store it imports first
 
 
 @dataclass(frozen=True)

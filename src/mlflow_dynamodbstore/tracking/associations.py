@@ -113,7 +113,8 @@ def _page(
     wanted = [ids] if isinstance(ids, str) else list(ids)
     found = [] if find is None else list(dict.fromkeys(find(wanted)))
     end = len(found) if max_results is None else offset + max_results
-    token = SearchUtils.create_page_token(end) if end < len(found) else None
+    # MLflow makes bytes of it; every other token is text.
+    token = SearchUtils.create_page_token(end).decode() if end < len(found) else None
     return PagedList(found[offset:end], token)
 
 

@@ -14,7 +14,7 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.mlflow_compat.validation import validate_metric, validate_param
-from mlflow_dynamodbstore.shared.plain_values import text
+from mlflow_dynamodbstore.shared.plain_values import LARGEST, SMALLEST, text, whole_number
 from mlflow_dynamodbstore.tracking.points import Point
 
 PLAIN_LENGTH = 250
@@ -33,13 +33,16 @@ def checked_points(metrics: Sequence[Metric], *, alone: bool = False) -> dict[st
         if not (
             type(value) is float
             and type(step) is int
+            and SMALLEST <= step <= LARGEST
             and type(timestamp) is int
-            and timestamp >= 0
+            and 0 <= timestamp <= LARGEST
             and type(key) is str
             and _is_metric_name(key)
         ):
             path = "" if alone else f"metrics[{index}]"
             validate_metric(key, value, timestamp, step, path=path)
+            step = whole_number(step, "the step of a metric")
+            timestamp = whole_number(timestamp, "the time of a metric")
         point = Point(step, timestamp, float(value))
         if key in points:
             points[key].append(point)

@@ -227,6 +227,7 @@ def _contents(
             contents.add_metrics(summary.metrics.items())
     if item["state"] != SEALED:
         contents.add_metrics((key, point[::-1]) for key, point in log.latest().items())
+        contents.metrics = dict(sorted(contents.metrics.items()))
     return contents
 
 
