@@ -23,7 +23,10 @@ from mlflow_dynamodbstore.gateway.paging import page_of
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.keys import ids
-from mlflow_dynamodbstore.mlflow_compat.scorers import serialized_scorer
+from mlflow_dynamodbstore.mlflow_compat.scorers import (
+    serialized_scorer,
+    serialized_scorer_is_custom_code,
+)
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
@@ -164,10 +167,7 @@ def _scorer_of(item: Item) -> ScorerVersion:
 
 def _check_is_not_code(scorer: ScorerVersion) -> None:
     """Refuse a scorer with source code for the server to run, as MLflow does since 3.16."""
-    from mlflow.genai.scorers import base  # noqa: PLC0415 - slow: it imports all scorers
-
-    is_code = getattr(base, "_serialized_scorer_is_custom_code", None)
-    if is_code is not None and is_code(serialized_scorer(scorer)):
+    if serialized_scorer_is_custom_code(serialized_scorer(scorer)):
         raise invalid(
             "Gateway guardrails do not support custom scorers defined with the @scorer "
             "decorator. Use a built-in scorer or a judge created with make_judge."

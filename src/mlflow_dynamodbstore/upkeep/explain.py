@@ -12,7 +12,8 @@ from mlflow_dynamodbstore.shared.search.pages import page
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, expected
-from mlflow_dynamodbstore.tracking.run_search.paths import Path
+from mlflow_dynamodbstore.tracking.run_search.paths import ByName, Path
+from mlflow_dynamodbstore.tracking.run_search.rank_paths import Ranked
 from mlflow_dynamodbstore.tracking.run_search.search import (
     RunQuery,
     forced_path,
@@ -117,7 +118,7 @@ def _check_path(path: str | None, able: Sequence[Path]) -> None:
 
 
 def _option(path: Path, chosen: bool, choice: Choice, query: RunQuery, batch: int) -> PathOption:
-    within = getattr(path, "within", None)
+    within = path.within if isinstance(path, ByName | Ranked) else None
     brings = choice.counts.get(path)
     reads = expected(path, brings, batch, len(query.comparisons))
     return PathOption(
