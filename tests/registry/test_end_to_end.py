@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -15,8 +16,6 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.pyfunc.model import PythonModel
 
-from mlflow_dynamodbstore.registry.items import Target
-from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from tests.engines import free_port
 
 START_SECONDS = 120
@@ -102,9 +101,21 @@ def test_a_model_is_trained_registered_aliased_and_loaded(client, tmp_path):
     run_id = client.get_model_version("sum", "1").run_id
     found = client.search_model_versions(f"run_id = '{run_id}'")
     assert {version.name for version in found} == {"sum", "copy"}
-    # Beside the server, on the same table: what a command line does.
-    store = DynamoDBRegistryStore(f"dynamodb:///{tmp_path}/data/mlflow.ddb")
-    changes = store.list_registered_model_alias_changes("sum", "champion")
-    assert [change.after for change in changes] == [Target(2), Target(1)]
-    store.rollback_registered_model_alias("sum", "champion")
+    # Beside the server, on the same table.
+    table = f"dynamodb:///{tmp_path}/data/mlflow.ddb"
+    changes = json.loads(alias_command(table, "history", "--json"))
+    assert [change["after"]["version"] for change in changes] == [2, 1]
+    alias_command(table, "rollback")
     assert answer("models:/sum@champion") == [2, 3]
+
+
+def alias_command(table: str, name: str, *options: str) -> str:
+    """What the command line prints, in a process of its own, as people run it."""
+    main = "from mlflow_dynamodbstore.cli import main; main()"
+    command = [sys.executable, "-c", main, "--uri", table]
+    return subprocess.run(
+        [*command, "alias", name, "sum", "champion", *options],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout

@@ -6,6 +6,7 @@ A test module imports the fixtures that it wants.
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,7 +146,8 @@ def logged_on(engine: str, folder: Path) -> Iterator[Logged]:
     if engine == "dynoxide" and find_dynoxide() is None:
         pytest.skip("dynoxide is not installed (tools/install_dynoxide.sh installs it with npm)")
     with dynoxide_server() if engine == "dynoxide" else moto_server() as host:
-        yield Logged(f"dynamodb://{host}/mlflow")
+        # All of moto in a process has the same tables: this one is nobody else's.
+        yield Logged(f"dynamodb://{host}/t{uuid.uuid4().hex[:10]}")
 
 
 @pytest.fixture(scope="module", params=ENGINES)
