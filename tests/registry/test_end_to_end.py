@@ -66,7 +66,9 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
 @pytest.fixture
 def client(server: str) -> Iterator[MlflowClient]:
     mlflow.set_tracking_uri(server)
+    mlflow.set_registry_uri(server)  # another test of this process may have set it
     yield MlflowClient()
+    mlflow.set_registry_uri(None)  # type: ignore[arg-type]
     mlflow.set_tracking_uri(None)  # type: ignore[arg-type]  # none is none, not the default
 
 
