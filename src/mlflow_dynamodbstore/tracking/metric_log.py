@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from boto3.dynamodb.conditions import Attr, ConditionBase
+from boto3.dynamodb.conditions import Attr
 
 from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
@@ -318,9 +318,5 @@ def _part(entry: Entry, some: slice) -> Entry:
     )
 
 
-_newer_than = Template(lambda version: ABSENT | Attr(VERSION).lt(version), 1)
-
-
-def _is_newer(version: int) -> ConditionBase:
-    """There is no item, or one of an earlier write to this slot."""
-    return _newer_than(version)
+_is_newer = Template(lambda version: ABSENT | Attr(VERSION).lt(version), 1)
+"""There is no item, or one of an earlier write to this slot."""

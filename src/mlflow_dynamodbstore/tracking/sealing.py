@@ -97,11 +97,13 @@ IDLE_BEFORE_SEALING = 3600.0
 LONG_LOG = 256
 """Items in the log of a run from which on a reader folds it."""
 SHORT_LOG = 2
+"""Items in the log of a run up to which they are left to expire, not replaced by one."""
 READER_SECONDS = 3600
 """How long a reader may take from reading a run to reading its log."""
 FOLDED = "folded"
 """Attribute of the latest values in a log: when it was folded."""
-_WRITERS_OF_METRICS_KEEP = frozenset({LIVE, SUMMARISING, LOGGING})
+_LOG_IS_READ = frozenset({LIVE, SUMMARISING, LOGGING})
+"""The states in which readers look into the log of a run, and go on doing so."""
 
 
 def live_update(run_id: str, now: float, changes: Mapping[str, Value] | None = None) -> Update:
@@ -133,7 +135,7 @@ def reopen(table: Table, run_id: str, item: Item) -> None:
 def reopen_log(table: Table, run_id: str, run: Item) -> bool:
     """Let readers look into the log of a run that was sealed, or is being sealed."""
     item: Item | None = run
-    while item is not None and item["state"] not in _WRITERS_OF_METRICS_KEEP:
+    while item is not None and item["state"] not in _LOG_IS_READ:
         state = item["state"]
         # The summary of a sealed run holds its params and tags. Of one that is being sealed this is
         # not known.
