@@ -86,11 +86,17 @@ class RunLookup:
 
     def find_place(self, run_id: str) -> RunPlace | None:
         """Where a run lies, or None when the active workspace has no such run."""
-        facts = self._facts.get(run_id)
-        if facts is not None and self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
-            return facts.place
+        if (known := self.known_place(run_id)) is not None:
+            return known
         item = self.find(run_id)
         return None if item is None else run_place_of(item)
+
+    def known_place(self, run_id: str) -> RunPlace | None:
+        """Where a run of the active workspace lies, if it was read in the last minute."""
+        facts = self._facts.get(run_id)
+        if facts is None or not self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
+            return None
+        return facts.place
 
     def note(self, item: Item) -> None:
         """Remember where a run lies."""

@@ -42,6 +42,7 @@ from mlflow_dynamodbstore.tracking import sealing, summaries
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.metric_log import MetricLog
 from mlflow_dynamodbstore.tracking.records import (
+    BEGUN_WITH,
     LIVE,
     SEALING,
     TERMINAL_STATUSES,
@@ -94,12 +95,9 @@ class Runs:
             # The entity is made first: what MLflow refuses (no user, no start time) is not written.
             run = RunRecord(item, RunContents(tags=values)).to_entity({})
             tag_items = [run_place_of(item).tag(key, value) for key, value in values.items()]
-            # Tags before the run: a crash leaves tags of a run that does not exist, never a run
-            # without its tags.
-            self.table.write(
-                [Put(tag) for tag in tag_items],
-                then=[Put(item, condition=ABSENT)],
-            )
+            # All at once: cleanup removes a run that a crash has left without some of its tags.
+            item[BEGUN_WITH] = len(tag_items)
+            self.table.write([*map(Put, tag_items), Put(item, condition=ABSENT)])
             # A call that deletes the experiment marks it first and then looks for its runs, so
             # one of the two sees the other. What counts is that the experiment is active after
             # the run is written.
@@ -225,8 +223,13 @@ class Runs:
         # The run first: from now on writers are refused, so the next step sees all its items.
         item = self._mark_deleted(facts, ttl)
         if ttl is not None:
-            date_run(self.table, item, ttl, self.policies.sealing_rules())
-        self.context.events.run_deleted(run_id)
+            rules = self.policies.sealing_rules()
+            self.table.together(
+                lambda: date_run(self.table, item, ttl, rules),
+                lambda: self.context.events.run_deleted(run_id),
+            )
+        else:
+            self.context.events.run_deleted(run_id)
 
     def restore_run(self, run_id: str) -> None:
         self.restore(self.run_lookup.facts(run_id))
@@ -244,12 +247,17 @@ class Runs:
         key, deleted = facts.place.key, Attr("lifecycle").eq(LifecycleStage.DELETED)
         mark = Update(set={RESTORING: token})
         try:
-            item = self.table.update(key, mark, condition=deleted, returns="new")
+            item, below = self.table.together(
+                lambda: self.table.update(key, mark, condition=deleted, returns="new"),
+                lambda: self.table.read_for_redating(
+                    facts.place.pk, run_keys.run_children_without_history(facts.place.run_id)
+                ),
+            )
         except ConditionFailed as error:
             self._item_at_refusal(facts.place, error)
             return  # it is active
         if item is not None and TTL in item:
-            redate_run(self.table, item, None, self.policies.sealing_rules())
+            redate_run(self.table, item, None, self.policies.sealing_rules(), below)
         still_marked = Attr(RESTORING).eq(token)
         try:
             self.table.update(key, _update_to_active(facts), condition=still_marked)
