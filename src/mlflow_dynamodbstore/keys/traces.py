@@ -22,9 +22,9 @@ def trace(trace_id: str) -> str:
     return join("T", bounded(trace_id, ID))
 
 
-def trace_key(experiment_id: str, trace_id: str) -> Key:
+def trace_key(experiment_id: str, trace_id: str, volume: int = 0) -> Key:
     """The whole key of a trace's own item."""
-    return Key(experiment_pk(experiment_id), trace(trace_id))
+    return Key(experiment_pk(experiment_id, volume), trace(trace_id))
 
 
 def trace_tag(trace_id: str, key: str) -> str:

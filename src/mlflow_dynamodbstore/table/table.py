@@ -172,6 +172,11 @@ class Table:
         """
         return tuple(self.map(_call, calls))
 
+    def collection_share(self, partition: str) -> float | None:
+        """How full a partition was when it was last written to, from 0 to 1; None if unknown."""
+        share = self.engine.capabilities.collection_share
+        return None if share is None else share(partition)
+
     # --- writing one item -----------------------------------------------------------------------
 
     def put(

@@ -9,7 +9,7 @@ from mlflow.utils.uri import append_to_uri_path
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, experiment_id_of
+from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, TracePlace, experiment_id_of
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.values import Item
 
@@ -47,6 +47,11 @@ class TraceExperiments:
     def forget(self, experiment_id: str) -> None:
         """Forget an experiment that is no longer active."""
         self._active.forget(experiment_id)
+
+    def new_place(self, experiment: Item, trace_id: str) -> TracePlace:
+        """Where a new trace is to lie. Callers that begin it at once choose the same volume."""
+        volume = self.experiment_lookup.volumes.choose(experiment_id_of(experiment), trace_id)
+        return TracePlace(experiment_id_of(experiment), trace_id, volume)
 
     def expiry(self) -> int | None:
         """When a trace that begins now expires."""

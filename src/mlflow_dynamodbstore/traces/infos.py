@@ -11,7 +11,7 @@ from mlflow.tracing.utils import generate_request_id_v2
 
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import validate_trace_name
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.plain_values import duration, moment, texts
 from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.values import Item
@@ -45,14 +45,14 @@ class TraceInfos:
     def start_trace(self, trace_info: TraceInfo) -> TraceInfo:
         validate_trace_name(trace_info.tags.get(TraceTagKey.TRACE_NAME))
         experiment = self.trace_experiments.get_active(trace_info.experiment_id)
-        place = TracePlace(experiment_id_of(experiment), trace_info.trace_id)
+        place = self.trace_experiments.new_place(experiment, trace_info.trace_id)
         self.context.events.trace_described(place.experiment_id, trace_info.trace_metadata)
         tags = {**texts(trace_info.tags, "a tag"), **artifact_tag(experiment, place.trace_id)}
         tags.pop(TraceTagKey.TRACE_NAME, None)
 
         def restart(item: Item) -> Item:
             merging.check_takes_info(item)
-            item = self.trace_creation.move(item, place.experiment_id)
+            item = self.trace_creation.move(item, place)
             # Not followed: if another process moves it back, it is moved here again.
             return self.trace_changes.change(
                 item, lambda found: _restarted(found, trace_info, tags), follow=False
@@ -122,7 +122,7 @@ class TraceInfos:
     ) -> TraceInfoV2:
         name = validate_trace_name(tags.get(TraceTagKey.TRACE_NAME))
         experiment = self.trace_experiments.get_active(experiment_id)
-        place = TracePlace(experiment_id_of(experiment), generate_request_id_v2())
+        place = self.trace_experiments.new_place(experiment, generate_request_id_v2())
         self.context.events.trace_described(place.experiment_id, request_metadata)
         ttl = self.trace_experiments.expiry()
         item = items.new_trace(place, int(self.table.clock()), ttl)

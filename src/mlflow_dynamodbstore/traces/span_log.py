@@ -18,7 +18,7 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -70,7 +70,7 @@ class SpanLog:
     def _begin(self, location: str, trace_id: str, batch: SpanBatch) -> None:
         """Begin a trace with its first spans, or add them to the trace where it already lies."""
         experiment = self.trace_experiments.get(location)
-        place = TracePlace(experiment_id_of(experiment), trace_id)
+        place = self.trace_experiments.new_place(experiment, trace_id)
         ttl = self.trace_experiments.expiry()
 
         def make(at: TracePlace) -> Item:

@@ -82,7 +82,8 @@ class LoggedModels:
         validate_logged_model_name(name)
         experiment = self.experiment_lookup.get_active(experiment_id)
         home = experiment_id_of(experiment)
-        place = LoggedModelPlace(home, ids.new_model_id(home))
+        volume = self.experiment_lookup.volumes.choose(home)
+        place = LoggedModelPlace(home, ids.new_model_id(home, volume=volume), volume)
         now = get_current_time_millis()
         values = {"TAG": _texts(tags), "PARAM": _texts(params)}
         texts = new_texts(place, values)  # type: ignore[arg-type]  # the two kinds there are
@@ -226,22 +227,24 @@ class LoggedModels:
 
     def _apply(self, model_id: str, action: Callable[[LoggedModelPlace], R | None]) -> R:
         """What ``action`` returns where a model lies; raises when it returns None everywhere."""
-        for experiment_id in self._experiments_of(model_id):
-            if self.experiment_lookup.is_in_workspace(experiment_id):
-                answer = action(LoggedModelPlace(experiment_id, model_id))
+        for place in self._places_of(model_id):
+            if self.experiment_lookup.is_in_workspace(place.experiment_id):
+                answer = action(place)
                 if answer is not None:
                     return answer
         raise model_not_found(model_id)
 
-    def _experiments_of(self, model_id: str) -> Iterator[str]:
-        """The experiment that our own ids name, then the one that GSI1 names for imported ids."""
-        guess = ids.experiment_of(model_id)
-        if guess is not None:
-            yield guess
+    def _places_of(self, model_id: str) -> Iterator[LoggedModelPlace]:
+        """The places that our own ids name, then the one that GSI1 names for imported ids."""
+        guesses = [
+            LoggedModelPlace(home.experiment_id, model_id, home.volume)
+            for home in ids.homes_of(model_id)
+        ]
+        yield from guesses
         query = Query(index_keys.logged_model_locator(model_id), index="GSI1", limit=1)
         page = self.table.query(query)
-        if page.items and (experiment_id := experiment_id_of(page.items[0])) != guess:
-            yield experiment_id
+        if page.items and (place := logged_model_place_of(page.items[0])) not in guesses:
+            yield place
 
     def _get_item(self, model_id: str) -> Item:
         """A logged model's own item, whatever its lifecycle stage."""

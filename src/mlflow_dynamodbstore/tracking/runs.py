@@ -23,7 +23,13 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT, IS_ACTIVE
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
-from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
+from mlflow_dynamodbstore.shared.places import (
+    ARTIFACTS_FOLDER,
+    RunPlace,
+    run_id_of,
+    run_place_of,
+    volume_of,
+)
 from mlflow_dynamodbstore.shared.plain_values import optional_text, shown, text, whole_number
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.refusals import invalid
@@ -106,8 +112,10 @@ class Runs:
             except MlflowException:
                 self._remove_new(item, tag_items)
                 raise
-            if now == experiment:
+            volumes, volume = self.experiment_lookup.volumes, volume_of(item)
+            if now == experiment and volumes.takes_more(now.experiment_id, volume):
                 self.run_lookup.note(item)
+                volumes.note_growth(now.experiment_id, volume)
                 return run
             self._remove_new(item, tag_items)
             experiment = now
@@ -116,8 +124,9 @@ class Runs:
         self, experiment: ExperimentFacts, user_id: str, start_time: int, name: str
     ) -> Item:
         """The own item of a run that begins now."""
-        run_id = ids.new_id(experiment.experiment_id)
-        place = RunPlace(experiment.experiment_id, run_id)
+        volume = self.experiment_lookup.volumes.choose(experiment.experiment_id)
+        run_id = ids.new_id(experiment.experiment_id, volume=volume)
+        place = RunPlace(experiment.experiment_id, run_id, volume)
         status = RunStatus.to_string(RunStatus.RUNNING)
         return {
             "PK": place.pk,

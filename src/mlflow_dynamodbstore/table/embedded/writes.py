@@ -234,6 +234,14 @@ class Writer:
                 f"the partition {key[0]!r} would pass its limit of {self._collection_limit} bytes"
             )
 
+    def collection_share(self, pk: str) -> float | None:
+        """How full a partition is; None where there is no limit."""
+        if self._collection_limit is None:
+            return None
+        sql = self._layout.partition_size
+        (used,) = self._file.read(lambda connection: connection.execute(sql, (pk,)).fetchone())
+        return float(used) / self._collection_limit
+
     def _note_lag(self, connection: sqlite3.Connection, key: RowKey, before: Item | None) -> None:
         if self._lag is not None:
             self._lag.note(connection, key, before)
