@@ -10,6 +10,7 @@ import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX
+from mlflow_dynamodbstore.shared.search.pages import merged
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from tests.interleaving import Two, two_stores
 
@@ -40,8 +41,8 @@ def found(store: Any, path: str, order: str) -> list[str]:
     token = forced_path.set(path)
     try:
         query = store.run_search._run_query("", [order], ViewType.ALL)
-        rows = store.run_search._streams(query, ["0"], None, 1)
-        return [record.run_id for stream in rows for record in stream]
+        streams = store.run_search._streams(query, ["0"], None, 1)
+        return [record.run_id for record in merged(streams, query.ordering)]
     finally:
         forced_path.reset(token)
 
