@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
@@ -33,11 +33,14 @@ from mlflow_dynamodbstore.table.errors import (
     CollectionFull,
     ConditionFailed,
     RefusalCode,
+    TableError,
     TransactionCancelled,
 )
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Value
+
+T = TypeVar("T")
 
 VOLUMES = "volumes"
 """Attribute of META: the volumes of an experiment that has, or had, more than one."""
@@ -49,6 +52,10 @@ ANNOUNCED_WHEN_FULL = 0.3
 """How full a volume is when the next one is announced."""
 CLOSED_WHEN_FULL = 0.6
 """How full a volume is when it closes; the rest is for what lies in it."""
+
+
+MOST_FULL_VOLUMES = 4
+"""Full volumes in a row after which a call gives up: what it writes does not fit into any."""
 
 
 class Volume(NamedTuple):
@@ -158,6 +165,25 @@ class Volumes:
             state.number == number and state.closed is None for state in self._states(experiment_id)
         )
 
+    def place(self, experiment_id: str, name: str | None, begin: Callable[[int], T]) -> T:
+        """The result of beginning something in a volume, or in another one if that is full.
+
+        What ``begin`` has written to the full one is left to cleanup, or to ``begin`` itself.
+        """
+        tries = 0
+        while True:
+            number = self.choose(experiment_id, name)
+            try:
+                result = begin(number)
+            except TableError as error:
+                tries += 1
+                if not is_full(error) or tries == MOST_FULL_VOLUMES:
+                    raise
+                self.close(experiment_id, number)
+            else:
+                self.note_growth(experiment_id, number)
+                return result
+
     # --- opening and closing --------------------------------------------------------------------
 
     def note_growth(self, experiment_id: str, number: int) -> None:
@@ -176,10 +202,6 @@ class Volumes:
             known_to_all = self.table.clock() - (0 if self._reads_always else ANNOUNCED_SECONDS)
             if any(state.since <= known_to_all for state in others):
                 self.close(experiment_id, number)
-
-    def leave_full(self, experiment_id: str, number: int) -> None:
-        """Close a volume that has refused a write, and open another if there is none."""
-        self.close(experiment_id, number)
 
     def open_more(self, experiment_id: str, count: int = 1) -> list[VolumeState]:
         """Announce volumes so that at least ``count`` more are open; returns all volumes."""

@@ -28,7 +28,6 @@ from mlflow_dynamodbstore.shared.places import (
     RunPlace,
     run_id_of,
     run_place_of,
-    volume_of,
 )
 from mlflow_dynamodbstore.shared.plain_values import optional_text, shown, text, whole_number
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
@@ -39,8 +38,9 @@ from mlflow_dynamodbstore.shared.run_lookup import (
     check_run_is_active,
     run_not_found,
 )
+from mlflow_dynamodbstore.shared.volumes import is_full
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError, TransactionCancelled
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
@@ -96,35 +96,42 @@ class Runs:
         user_id = user_id if user_id is None else text(user_id, "user_id")
         start_time = start_time if start_time is None else whole_number(start_time, "start_time")
         experiment = self.experiment_lookup.guess_active(experiment_id)
-        while True:  # without the calls of ``optimistically``: a second time is very rare
-            item = self._new_run(experiment, user_id, start_time, name)
+        volumes = self.experiment_lookup.volumes
+
+        def begin(volume: int) -> Run | None:
+            nonlocal experiment
+            item = self._new_run(experiment, volume, user_id, start_time, name)
             # The entity is made first: what MLflow refuses (no user, no start time) is not written.
-            run = RunRecord(item, RunContents(tags=values)).to_entity({})
+            run: Run = RunRecord(item, RunContents(tags=values)).to_entity({})
             tag_items = [run_place_of(item).tag(key, value) for key, value in values.items()]
             # All at once: cleanup removes a run that a crash has left without some of its tags.
             item[BEGUN_WITH] = len(tag_items)
-            self.table.write([*map(Put, tag_items), Put(item, condition=ABSENT)])
-            # A call that deletes the experiment marks it first and then looks for its runs, so
-            # one of the two sees the other. What counts is that the experiment is active after
-            # the run is written.
             try:
+                self.table.write([*map(Put, tag_items), Put(item, condition=ABSENT)])
+                # A call that deletes the experiment marks it first and then looks for its runs, so
+                # one of the two sees the other. What counts is that the experiment is active after
+                # the run is written.
                 now = ExperimentFacts.of(self.experiment_lookup.get_active(experiment_id))
-            except MlflowException:
-                self._remove_new(item, tag_items)
+            except (MlflowException, TableError) as error:
+                if isinstance(error, MlflowException) or is_full(error):
+                    self._remove_new(item, tag_items)
                 raise
-            volumes, volume = self.experiment_lookup.volumes, volume_of(item)
             if now == experiment and volumes.takes_more(now.experiment_id, volume):
                 self.run_lookup.note(item)
-                volumes.note_growth(now.experiment_id, volume)
                 return run
             self._remove_new(item, tag_items)
             experiment = now
+            return None
+
+        while True:  # a second time is very rare
+            run = volumes.place(experiment.experiment_id, None, begin)
+            if run is not None:
+                return run
 
     def _new_run(
-        self, experiment: ExperimentFacts, user_id: str, start_time: int, name: str
+        self, experiment: ExperimentFacts, volume: int, user_id: str, start_time: int, name: str
     ) -> Item:
         """The own item of a run that begins now."""
-        volume = self.experiment_lookup.volumes.choose(experiment.experiment_id)
         run_id = ids.new_id(experiment.experiment_id, volume=volume)
         place = RunPlace(experiment.experiment_id, run_id, volume)
         status = RunStatus.to_string(RunStatus.RUNNING)

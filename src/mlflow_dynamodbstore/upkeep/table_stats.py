@@ -13,7 +13,6 @@ from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.table.versions import Upgraded
-from mlflow_dynamodbstore.table.wrappers.costs import projected
 from mlflow_dynamodbstore.tracking.log_entries import AT
 from mlflow_dynamodbstore.tracking.records import TERMINAL_STATUSES
 from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB
@@ -123,7 +122,7 @@ def stored_sizes(schema: Schema, item: Item) -> tuple[int, int, int]:
     """The bytes that an item takes in the table, in its local and in its global indexes."""
     entries = {True: 0, False: 0}
     for index in schema.indexes:
-        entry = projected(schema, index, item)
+        entry = schema.entry(index, item)
         if entry is not None:
             entries[index.is_local] += item_size(entry) + OVERHEAD
     return item_size(item) + OVERHEAD, entries[True], entries[False]
