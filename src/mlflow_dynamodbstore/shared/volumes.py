@@ -65,7 +65,7 @@ class Volume(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id, self.number)
+        return experiment_keys.volume_pk(self.experiment_id, self.number)
 
     def __str__(self) -> str:
         return self.experiment_id + (f", volume {self.number}" if self.number else "")
@@ -222,7 +222,7 @@ class Volumes:
 
     def note_growth(self, experiment_id: str, number: int) -> None:
         """After something was added to a volume: announce the next, or close it, if it is time."""
-        share = self.table.collection_share(experiment_keys.experiment_pk(experiment_id, number))
+        share = self.table.collection_share(experiment_keys.volume_pk(experiment_id, number))
         if share is None or share < ANNOUNCED_WHEN_FULL:
             return
         others = [
