@@ -264,8 +264,10 @@ def test_the_template_and_the_policies_are_printed(anywhere):
     named = ("--name", "mlflow", "--region", "eu-west-1")
     template = json.loads(anywhere(*named, "deploy", "--template").stdout)
     assert template["Resources"]["Table"]["Properties"]["TableName"] == "mlflow"
-    policy = json.loads(anywhere(*named, "iam-policy", "writer", "--account", "123456789012").stdout)
-    assert "arn:aws:dynamodb:eu-west-1:123456789012:table/mlflow" in policy["Statement"][0]["Resource"]
+    account = "123456789012"
+    policy = json.loads(anywhere(*named, "iam-policy", "writer", "--account", account).stdout)
+    resources = policy["Statement"][0]["Resource"]
+    assert f"arn:aws:dynamodb:eu-west-1:{account}:table/mlflow" in resources
 
 
 # --- traces -------------------------------------------------------------------------------------
