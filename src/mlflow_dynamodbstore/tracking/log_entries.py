@@ -229,24 +229,28 @@ class RunLog:
         found: dict[str, list[Extent]] = defaultdict(list)
         for key, extent in self._folded_extents(settled=settled):
             found[key].append(extent)
-        for key, points in self.points().items():
-            found[key].append(extent_of(points))
+        for (key, _), points in self._points_by_day().items():
+            found[key].append(extent_of(in_order(points)))
         return {key: merged_extent(some) for key, some in found.items()}
 
     def history(self, run: RunPlace, retention_days: int) -> Iterator[Item]:
         """History items with the unfolded points, each with the expiry of its day."""
-        days: dict[tuple[str, int], list[Point]] = defaultdict(list)
-        last: dict[tuple[str, int], int] = defaultdict(int)
+        last: dict[int, int] = {}
         for entry in self.entries:
-            for key, point in entry.points():
-                of_day = key, entry.at // DAY
-                days[of_day].append(point)
-                last[of_day] = max(last[of_day], entry.at)
-        for of_day, points in days.items():
-            key, _ = of_day
-            expiry = last[of_day] + retention_days * DAY if retention_days > 0 else None
+            last[entry.at // DAY] = max(last.get(entry.at // DAY, 0), entry.at)
+        for (key, day), points in self._points_by_day().items():
+            expiry = last[day] + retention_days * DAY if retention_days > 0 else None
             for some in batched(in_order(points), POINTS_IN_PACK):
                 yield history_item(run, key, some, expiry)
+
+    def _points_by_day(self) -> dict[tuple[str, int], list[Point]]:
+        """The unfolded points of each key that were logged on one day."""
+        found: dict[tuple[str, int], list[Point]] = defaultdict(list)
+        for entry in self.entries:
+            day = entry.at // DAY
+            for key, point in entry.points():
+                found[key, day].append(point)
+        return found
 
 
 def _keep_greater(best: dict[str, Point], key: str, point: Point) -> None:
