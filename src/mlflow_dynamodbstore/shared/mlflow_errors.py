@@ -67,6 +67,8 @@ def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
         return MlflowException(_FULL, error_code=RESOURCE_LIMIT_EXCEEDED)
     if isinstance(error, IncompleteWrite) and isinstance(error.__cause__, _PERMANENT):
         error = error.__cause__  # trying again would not help
+    if isinstance(error, table_errors.TransactionCancelled) and error.too_large:
+        error = table_errors.ItemTooLarge("it holds more than fits into one item")
     for kind, code in _CODES:
         if isinstance(error, kind):
             return MlflowException(str(error), error_code=code)

@@ -79,8 +79,7 @@ class Metrics:
             self.metric_log.undo(appends)
             raise
         if reopened:
-            # What this process remembers of the log has been folded by the one who sealed the run.
-            self.metric_log.retire_writer(run.run_id)
+            self.metric_log.begin_anew(appends)
         else:
             self.metric_log.fold_if_due(appends)
         return outcomes[: len(others)]
