@@ -256,6 +256,13 @@ _ACCESS = (
     Pattern("SK", "SEQ#<name>", "Counter", access.sequence_key, ("experiment",)),
     Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check_key, ("webhook",)),
     Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry_key, ("team",)),
+    Pattern(
+        "SK",
+        "NUM#<sequence>#<source>#<old>",
+        "New number",
+        access.new_number_key,
+        ("experiment", "9f2c", "7"),
+    ),
     Pattern("SK", "FILL#STATE", "Origin of the table", lambda: access.FILL_STATE),
     Pattern(
         "SK",

@@ -108,6 +108,7 @@ _CONFIG_KINDS: Mapping[str, str] = {
     "WS": "Entry of a workspace",
     "UID": "Entry of a user",
     "KEY": "Check of a key",
+    "NUM": "New number",
     "FILL": "Origin of the table",
 }
 _WORKSPACE_KINDS: Mapping[str, str] = {
