@@ -34,6 +34,7 @@ from mlflow_dynamodbstore.shared.run_lookup import (
     run_not_found,
 )
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.counters import COUNTERS
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
@@ -187,6 +188,7 @@ class Runs:
         else:
             item = self._update_active(facts.place, update)
         if ends:
+            COUNTERS.run_ended(run_id)
             retired = self.metric_log.retire_writer(run_id)
             sealing.finish(self.table, dict(item), self.policies.sealing_rules(), retired)
         return run_info(item)
