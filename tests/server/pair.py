@@ -1,7 +1,7 @@
-"""Our app and MLflow's own on one table, in one process, each on a port of its own.
+"""Our app and MLflow's own on one table, in one process each.
 
-``python -m tests.server.pair PORT PORT TABLE FOLDER [--auth]`` serves ours on the first port and
-MLflow's on the second, until its standard input is closed.
+``python -m tests.server.pair PORT TABLE FOLDER ours|theirs [--auth]`` serves one of them until its
+standard input is closed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tests.engines import ROOT, free_port
 
 START_SECONDS = 120.0
 UNSTABLE = frozenset({"date"})
+# Sets of methods are listed in the same order by both.
+SETTINGS = {"MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True)
@@ -85,44 +87,51 @@ class Pair:
 def serving_pair(
     folder: Path, *, table: str | None = None, auth: bool = False, **environment: str
 ) -> Iterator[Pair]:
-    """Both servers, in a process of their own; its output is in ``pair.log``."""
+    """Both servers; what they print is in ``ours.log`` and ``theirs.log``."""
     ports = free_port(), free_port()
     uri = table or f"dynamodb:///{folder}/mlflow.ddb?synchronous=NORMAL"
-    command = [sys.executable, "-m", "tests.server.pair", *map(str, ports), uri, str(folder)]
     inherited = {name: value for name, value in os.environ.items() if "MLFLOW" not in name}
-    with (folder / "pair.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, *(["--auth"] if auth else [])],
-            cwd=ROOT,
-            env=inherited | {"MLFLOW_DISABLE_TELEMETRY": "true"} | environment,
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    assert process.stdin is not None
+    processes = []
     try:
-        for port in ports:
-            _wait(f"http://127.0.0.1:{port}/health", process, folder)
+        for port, which in zip(ports, ("ours", "theirs"), strict=True):
+            command = [sys.executable, "-m", "tests.server.pair", str(port), uri, str(folder)]
+            with (folder / f"{which}.log").open("w") as log:
+                process = subprocess.Popen(
+                    [*command, which, *(["--auth"] if auth else [])],
+                    cwd=ROOT,
+                    env=inherited | SETTINGS | environment,
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            processes.append(process)
+        for port, process, which in zip(ports, processes, ("ours", "theirs"), strict=True):
+            _wait(f"http://127.0.0.1:{port}/health", process, folder / f"{which}.log")
         yield Pair(ports)
     finally:
-        process.stdin.close()
-        process.wait(30)
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in processes:
+            process.wait(30)
 
 
-def _wait(url: str, process: subprocess.Popen[bytes], folder: Path) -> None:
+def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
             urllib.request.urlopen(url, timeout=5).close()
+        except urllib.error.HTTPError:
+            return  # it answers, under a prefix
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
         else:
             return
-    raise AssertionError((folder / "pair.log").read_text())
+    raise AssertionError(log.read_text())
 
 
 def main() -> None:
-    our_port, their_port, uri, folder = sys.argv[1:5]
+    port, uri, folder, which = sys.argv[1:5]
     os.environ |= {
         "_MLFLOW_SERVER_FILE_STORE": uri,
         "_MLFLOW_SERVER_REGISTRY_STORE": uri,
@@ -133,24 +142,29 @@ def main() -> None:
     }
     import uvicorn
 
+    app = our_app() if which == "ours" else their_app()
+    server = uvicorn.Server(uvicorn.Config(app, port=int(port), log_level="warning"))
+    threading.Thread(target=server.run, daemon=True).start()
+    sys.stdin.read()
+
+
+def our_app() -> Any:
     if "--auth" in sys.argv:
         from mlflow_dynamodbstore.server.auth_app import create_app
     else:
         from mlflow_dynamodbstore.server.app import create_app
+    return create_app()
 
-    ours = create_app()
-    from mlflow.server import app as flask
-    from mlflow.server.fastapi_app import create_fastapi_app
 
-    theirs = create_fastapi_app(flask)
+def their_app() -> Any:
+    """MLflow's own app; with users it needs our store, and so our part of it."""
     if "--auth" in sys.argv:
-        from mlflow.server.auth import add_fastapi_permission_middleware
+        from mlflow_dynamodbstore.auth.app import create_app
 
-        add_fastapi_permission_middleware(theirs)
-    for app, port in ((ours, our_port), (theirs, their_port)):
-        server = uvicorn.Server(uvicorn.Config(app, port=int(port), log_level="warning"))
-        threading.Thread(target=server.run, daemon=True).start()
-    sys.stdin.read()
+        return create_app()
+    from mlflow.server.fastapi_app import app
+
+    return app
 
 
 if __name__ == "__main__":
