@@ -30,6 +30,7 @@ from mlflow_dynamodbstore.shared.declared_arguments import checks_of, settled
 from mlflow_dynamodbstore.shared.plain_values import WrongTypeError
 from mlflow_dynamodbstore.table import errors as table_errors
 from mlflow_dynamodbstore.table.contract import IncompleteWrite, is_full
+from mlflow_dynamodbstore.table.counters import COUNTERS
 
 _logger = logging.getLogger(__name__)
 
@@ -96,16 +97,18 @@ def translated(function: Callable[P, R]) -> Callable[P, R]:
 def guarded(method: Callable[..., R]) -> Callable[..., R]:
     """A part's bound method as a store offers it: with checked arguments and MLflow's errors."""
     checks = checks_of(method)
+    operation = method.__name__
 
     @functools.wraps(method)
     def wrapper(*args: Any, **kwargs: Any) -> R:
-        try:
-            args, kwargs = settled(checks, args, kwargs)
-            return method(*args, **kwargs)
-        except (MlflowException, NotImplementedError):
-            raise
-        except Exception as error:
-            raise _translation(error, method, args, kwargs) from error
+        with COUNTERS.call(operation):
+            try:
+                args, kwargs = settled(checks, args, kwargs)
+                return method(*args, **kwargs)
+            except (MlflowException, NotImplementedError):
+                raise
+            except Exception as error:
+                raise _translation(error, method, args, kwargs) from error
 
     return wrapper
 

@@ -28,7 +28,9 @@ class TraceExperiments:
     def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
         self.context = context
         self.experiment_lookup = experiment_lookup
-        self._active: BoundedCache[str, Item] = BoundedCache(seconds=EXPERIMENT_SECONDS)
+        self._active: BoundedCache[str, Item] = BoundedCache(
+            seconds=EXPERIMENT_SECONDS, name="experiments of traces"
+        )
 
     def get_active(self, experiment_id: str | int | None) -> Item:
         """An experiment that is active, or was a few seconds ago; raises MLflow's errors."""

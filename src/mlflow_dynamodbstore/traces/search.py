@@ -92,7 +92,10 @@ class TraceSearch:
         """The experiments of the active workspace to search: those named, or all."""
         if named is None:
             return self.experiment_lookup.ids()
-        ids = dict.fromkeys(str(int(one)) for one in named)
+        try:
+            ids = dict.fromkeys(str(int(one)) for one in named)
+        except ValueError as error:
+            raise invalid(f"Experiment ids must be whole numbers: {error}.") from error
         return [one for one in ids if self.experiment_lookup.is_in_workspace(one)]
 
     def _search(

@@ -42,6 +42,7 @@ from mlflow_dynamodbstore.shared.run_lookup import (
     run_not_found,
 )
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, is_full
+from mlflow_dynamodbstore.table.counters import COUNTERS
 from mlflow_dynamodbstore.table.errors import (
     CollectionFull,
     ConditionFailed,
@@ -212,6 +213,7 @@ class Runs:
         else:
             item = self._update_active(facts.place, update)
         if ends:
+            COUNTERS.run_ended(run_id)
             retired = self.metric_log.retire_writer(run_id)
             with _suppressed_if_full(f"run {run_id} has ended and stays live"):
                 sealing.finish(self.table, dict(item), self.policies.sealing_rules(), retired)
