@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_a_run_that_is_reopened_while_it_is_sealed_stays_in_order(
         run_id = new_run(writer)
         log(writer, run_id, *range(calls))
         more = range(calls, calls + 3)
-        with two.engine.interrupted({at: lambda r=run_id, m=more: log(writer, r, *m)}):
+        with two.engine.interrupted({at: partial(log, writer, run_id, *more)}):
             end(sealer, run_id)
         if two.engine.ended_before:
             assert at > 5
