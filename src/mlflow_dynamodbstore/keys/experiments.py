@@ -27,10 +27,16 @@ LISTED_EXPERIMENTS = children("E")
 
 
 @lru_cache(maxsize=4096)
-def experiment_pk(experiment_id: str, volume: int = 0) -> str:
-    """The partition of an experiment, or of one of its further volumes."""
-    first = join("EXP", bounded(experiment_id, ID))
-    return first if volume == 0 else join(first, str(volume))
+def experiment_pk(experiment_id: str) -> str:
+    """The partition of an experiment: its first volume."""
+    return join("EXP", bounded(experiment_id, ID))
+
+
+@lru_cache(maxsize=4096)
+def volume_pk(experiment_id: str, volume: int) -> str:
+    """The partition of a volume of an experiment."""
+    first = experiment_pk(experiment_id)
+    return join(first, str(volume)) if volume else first
 
 
 @lru_cache(maxsize=4096)

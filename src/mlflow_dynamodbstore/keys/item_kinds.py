@@ -27,8 +27,8 @@ from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.keys.experiments import (
     EXPERIMENT_META,
     experiment_key,
-    experiment_pk,
     first_volume,
+    volume_pk,
 )
 from mlflow_dynamodbstore.keys.grants import ROLE_META
 from mlflow_dynamodbstore.keys.ranks import MODEL_NAME
@@ -108,6 +108,7 @@ _CONFIG_KINDS: Mapping[str, str] = {
     "WS": "Entry of a workspace",
     "UID": "Entry of a user",
     "KEY": "Check of a key",
+    "NUM": "New number",
     "FILL": "Origin of the table",
 }
 _WORKSPACE_KINDS: Mapping[str, str] = {
@@ -268,7 +269,7 @@ def _of_trace(pk: str, words: list[str], item: Item) -> ItemDescription | None:
     if "experiment_id" not in item:
         return ItemDescription("Links to a trace to come")
     experiment_id, volume = str(item["experiment_id"]), item.get("volume", 0)
-    home, meta = experiment_pk(experiment_id, volume), experiment_key(experiment_id)
+    home, meta = volume_pk(experiment_id, volume), experiment_key(experiment_id)
     return ItemDescription("Trace locator", *_owners(home, meta, "T", pk.partition("#")[2]))
 
 

@@ -43,8 +43,10 @@ class ExperimentLookup:
         self.context = context
         self.table = context.table
         self.volumes = Volumes(context.table)
-        self._workspace_of: BoundedCache[str, str] = BoundedCache(seconds=WORKSPACE_SECONDS)
-        self._active: BoundedCache[str, ExperimentFacts] = BoundedCache()
+        self._workspace_of: BoundedCache[str, str] = BoundedCache(
+            seconds=WORKSPACE_SECONDS, name="workspaces of experiments"
+        )
+        self._active: BoundedCache[str, ExperimentFacts] = BoundedCache(name="experiments")
 
     def get(
         self, experiment_id: str | int | None, stages: frozenset[str] | set[str] = ANY_STAGE

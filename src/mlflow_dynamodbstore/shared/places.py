@@ -26,7 +26,7 @@ class RunPlace(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id, self.volume)
+        return experiment_keys.volume_pk(self.experiment_id, self.volume)
 
     @property
     def key(self) -> Key:
@@ -55,7 +55,7 @@ class TracePlace(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id, self.volume)
+        return experiment_keys.volume_pk(self.experiment_id, self.volume)
 
     @property
     def key(self) -> Key:

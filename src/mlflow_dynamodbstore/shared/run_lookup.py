@@ -37,7 +37,7 @@ class RunLookup:
     def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
-        self._facts: BoundedCache[str, RunFacts] = BoundedCache(seconds=FACTS_SECONDS)
+        self._facts: BoundedCache[str, RunFacts] = BoundedCache(seconds=FACTS_SECONDS, name="runs")
 
     def get(self, run_id: str) -> Item:
         """A run's own item, whatever its lifecycle stage."""

@@ -17,27 +17,27 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.ids import MOST_VOLUMES
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
-from mlflow_dynamodbstore.table.contract import IncompleteWrite
-from mlflow_dynamodbstore.table.errors import (
-    CollectionFull,
-    ConditionFailed,
-    RefusalCode,
-    TransactionCancelled,
-)
+from mlflow_dynamodbstore.table.contract import Query, is_full
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Value
+
+T = TypeVar("T")
 
 VOLUMES = "volumes"
 """Attribute of META: the volumes of an experiment that has, or had, more than one."""
@@ -47,8 +47,14 @@ ANNOUNCED_SECONDS = 60
 """Time from the announcement of a volume to its use: every process has read META since."""
 ANNOUNCED_WHEN_FULL = 0.3
 """How full a volume is when the next one is announced."""
+RUNS, TRACES = "runs", "traces"
 CLOSED_WHEN_FULL = 0.6
 """How full a volume is when it closes; the rest is for what lies in it."""
+
+
+REQUESTED = "request_time"
+MOST_FULL_VOLUMES = 4
+"""Full volumes in a row after which a call gives up: what it writes does not fit into any."""
 
 
 class Volume(NamedTuple):
@@ -59,23 +65,53 @@ class Volume(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id, self.number)
+        return experiment_keys.volume_pk(self.experiment_id, self.number)
+
+    def __str__(self) -> str:
+        return self.experiment_id + (f", volume {self.number}" if self.number else "")
+
+
+class Span(NamedTuple):
+    """The first and the last time, in milliseconds, of the runs or traces in a closed volume."""
+
+    first: int
+    last: int
+
+
+NOTHING = Span(2**63 - 1, -(2**63))
+"""The span of a volume without runs, or without traces."""
+ALWAYS = Span(-(2**63), 2**63 - 1)
+"""A span that holds every time: such a volume is always asked."""
 
 
 class VolumeState(NamedTuple):
-    """What META says about a volume: when it was announced and when it closed, in seconds."""
+    """What META says about a volume: when it was announced and when it closed, in seconds.
+
+    The spans of a closed one are known a while later.
+    """
 
     number: int
     since: int = 0
     closed: int | None = None
+    runs: Span | None = None
+    traces: Span | None = None
 
     @classmethod
     def of(cls, value: Item) -> VolumeState:
-        return cls(value["n"], value["since"], value.get("closed"))
+        spans = (Span(*value[kind]) if kind in value else None for kind in (RUNS, TRACES))
+        return cls(value["n"], value["since"], value.get("closed"), *spans)
 
     def to_value(self) -> Item:
-        closed = {} if self.closed is None else {"closed": self.closed}
-        return {"n": self.number, "since": self.since, **closed}
+        given = {"closed": self.closed, RUNS: self.runs, TRACES: self.traces}
+        return {
+            "n": self.number,
+            "since": self.since,
+            **{
+                name: list(value) if isinstance(value, Span) else value
+                for name, value in given.items()
+                if value is not None
+            },
+        }
 
 
 VolumesChange: TypeAlias = Callable[[list[VolumeState]], list[VolumeState]]
@@ -102,6 +138,11 @@ class Volumes:
     def partitions(self, experiment_id: str) -> list[str]:
         """The partition keys of all volumes of an experiment."""
         return [volume.pk for volume in self.of([experiment_id])]
+
+    def state(self, volume: Volume) -> VolumeState:
+        """What was last read about a volume."""
+        found = (s for s in self._states(volume.experiment_id) if s.number == volume.number)
+        return next(found, VolumeState(volume.number))
 
     def states(self, meta: Item) -> list[VolumeState]:
         """What META says about the volumes of its experiment."""
@@ -158,11 +199,30 @@ class Volumes:
             state.number == number and state.closed is None for state in self._states(experiment_id)
         )
 
+    def place(self, experiment_id: str, name: str | None, begin: Callable[[int], T]) -> T:
+        """The result of beginning something in a volume, or in another one if that is full.
+
+        What ``begin`` has written to the full one is left to cleanup, or to ``begin`` itself.
+        """
+        tries = 0
+        while True:
+            number = self.choose(experiment_id, name)
+            try:
+                result = begin(number)
+            except TableError as error:
+                tries += 1
+                if not is_full(error) or tries == MOST_FULL_VOLUMES:
+                    raise
+                self.close(experiment_id, number)
+            else:
+                self.note_growth(experiment_id, number)
+                return result
+
     # --- opening and closing --------------------------------------------------------------------
 
     def note_growth(self, experiment_id: str, number: int) -> None:
         """After something was added to a volume: announce the next, or close it, if it is time."""
-        share = self.table.collection_share(experiment_keys.experiment_pk(experiment_id, number))
+        share = self.table.collection_share(experiment_keys.volume_pk(experiment_id, number))
         if share is None or share < ANNOUNCED_WHEN_FULL:
             return
         others = [
@@ -176,10 +236,7 @@ class Volumes:
             known_to_all = self.table.clock() - (0 if self._reads_always else ANNOUNCED_SECONDS)
             if any(state.since <= known_to_all for state in others):
                 self.close(experiment_id, number)
-
-    def leave_full(self, experiment_id: str, number: int) -> None:
-        """Close a volume that has refused a write, and open another if there is none."""
-        self.close(experiment_id, number)
+                self.measure(experiment_id)
 
     def open_more(self, experiment_id: str, count: int = 1) -> list[VolumeState]:
         """Announce volumes so that at least ``count`` more are open; returns all volumes."""
@@ -215,6 +272,92 @@ class Volumes:
 
         return self._change(experiment_id, closed)
 
+    # --- the spans of closed volumes ------------------------------------------------------------
+
+    def measure(self, experiment_id: str) -> None:
+        """Note the spans of volumes that closed a while ago, so that searches can put them off.
+
+        Measured twice, before and after it is noted: a trace may change its time meanwhile, and
+        who changes it looks for a noted span afterwards.
+        """
+        self._note_spans(experiment_id, only_new=True)
+        self._note_spans(experiment_id, only_new=False)
+
+    def _note_spans(self, experiment_id: str, *, only_new: bool) -> None:
+        settled = self.table.clock() - ANNOUNCED_SECONDS
+        spans = {
+            state.number: self._spans(Volume(experiment_id, state.number))
+            for state in self._states(experiment_id)
+            if state.closed is not None
+            and state.closed <= settled
+            and (state.runs is None or not only_new)
+        }
+        if spans:
+            self._change(
+                experiment_id,
+                lambda states: [
+                    state._replace(runs=spans[state.number][0], traces=spans[state.number][1])
+                    if state.number in spans
+                    else state
+                    for state in states
+                ],
+            )
+
+    def drop_empty(self, experiment_id: str) -> int:
+        """Take closed volumes that hold nothing any more off the list; returns how many."""
+        self._refresh([experiment_id])
+        settled = self.table.clock() - ANNOUNCED_SECONDS
+        empty = {
+            state.number
+            for state in self._states(experiment_id)
+            if state.number
+            and state.closed is not None
+            and state.closed <= settled
+            and self._is_empty(Volume(experiment_id, state.number))
+        }
+        if empty:
+            self._change(
+                experiment_id, lambda states: [one for one in states if one.number not in empty]
+            )
+        return len(empty)
+
+    def _is_empty(self, volume: Volume) -> bool:
+        # Expired items count: they are hidden from a reader and still there.
+        page = self.table.engine.query(Query(volume.pk, limit=1, keys_only=True))
+        return not page.items
+
+    def _spans(self, volume: Volume) -> tuple[Span, Span]:
+        ranges = (index_keys.runs_by_time(), "start_time"), (index_keys.traces_by_time(), REQUESTED)
+        runs, traces = (self._span(volume, within, name) for within, name in ranges)
+        return runs, traces
+
+    def _span(self, volume: Volume, within: Range, name: str) -> Span:
+        """The first and last time in a range of the index by time."""
+        query = Query(volume.pk, within.on("lsi2sk"), "LSI2", limit=1)
+        first = next(self.table.items(query), None)
+        last = next(self.table.items(replace(query, descending=True)), None)
+        if first is None or last is None:
+            return NOTHING
+        times = first[name], last[name]
+        # A run without a start time comes last in an order by time, whatever its volume.
+        return Span(*times) if None not in times else ALWAYS
+
+    def widen(self, volume: Volume, time_ms: int) -> None:
+        """After a trace got another time: let the span of a closed volume hold it."""
+        self._refresh([volume.experiment_id])
+        if self.state(volume).closed is None:
+            return
+
+        def wider(states: list[VolumeState]) -> list[VolumeState]:
+            return [
+                state._replace(traces=_with(state.traces, time_ms))
+                if state.number == volume.number and state.traces is not None
+                else state
+                for state in states
+            ]
+
+        self._change(volume.experiment_id, wider)
+
     def _new(self, states: Sequence[VolumeState], count: int) -> list[VolumeState]:
         first = max(state.number for state in states) + 1
         now = int(self.table.clock())
@@ -241,18 +384,13 @@ class Volumes:
         return optimistically(f"Experiment {experiment_id}", attempt)
 
 
+def _with(span: Span, time_ms: int) -> Span:
+    """A span that holds a time too."""
+    return Span(min(span.first, time_ms), max(span.last, time_ms))
+
+
 def _unchanged(meta: Item) -> ConditionBase:
     """The volumes are those that META listed when it was read."""
     if VOLUMES in meta:
         return Attr(VOLUMES).eq(meta[VOLUMES])
     return PRESENT & Attr(VOLUMES).not_exists()
-
-
-def is_full(error: Exception) -> bool:
-    """Whether a write failed because its partition cannot grow any more."""
-    if isinstance(error, IncompleteWrite):
-        return isinstance(error.__cause__, CollectionFull)
-    if isinstance(error, TransactionCancelled):
-        reasons = [reason for reason in error.reasons if reason is not None]
-        return any(reason.code is RefusalCode.COLLECTION_FULL for reason in reasons)
-    return isinstance(error, CollectionFull)

@@ -16,7 +16,12 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Union
 
 from boto3.dynamodb.conditions import ConditionBase
 
-from mlflow_dynamodbstore.table.errors import TableError
+from mlflow_dynamodbstore.table.errors import (
+    CollectionFull,
+    RefusalCode,
+    TableError,
+    TransactionCancelled,
+)
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -114,6 +119,16 @@ class IncompleteWrite(TableError):
             f"{len(self.uncertain)} are uncertain: {cause or 'the table kept throttling them'}"
         )
         self.__cause__ = cause
+
+
+def is_full(error: Exception) -> bool:
+    """Whether a write failed because its partition cannot grow any more."""
+    if isinstance(error, IncompleteWrite):
+        return isinstance(error.__cause__, CollectionFull)
+    if isinstance(error, TransactionCancelled):
+        reasons = [reason for reason in error.reasons if reason is not None]
+        return any(reason.code is RefusalCode.COLLECTION_FULL for reason in reasons)
+    return isinstance(error, CollectionFull)
 
 
 @dataclass(slots=True)  # not frozen: see above

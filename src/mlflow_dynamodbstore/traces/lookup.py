@@ -34,7 +34,7 @@ class TraceLookup:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
         self._places: BoundedCache[str, TracePlace] = BoundedCache()
-        self._items: BoundedCache[str, Item] = BoundedCache(ITEMS_KEPT)
+        self._items: BoundedCache[str, Item] = BoundedCache(ITEMS_KEPT, name="traces")
 
     def get(self, trace_id: str) -> Item:
         """A trace's own item; raises when the active workspace has no such trace."""

@@ -24,9 +24,8 @@ from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
-    merged,
+    VolumeStreams,
     page,
-    read_first_row,
     sort_groups,
     validate_max_results,
 )
@@ -93,7 +92,10 @@ class TraceSearch:
         """The experiments of the active workspace to search: those named, or all."""
         if named is None:
             return self.experiment_lookup.ids()
-        ids = dict.fromkeys(str(int(one)) for one in named)
+        try:
+            ids = dict.fromkeys(str(int(one)) for one in named)
+        except ValueError as error:
+            raise invalid(f"Experiment ids must be whole numbers: {error}.") from error
         return [one for one in ids if self.experiment_lookup.is_in_workspace(one)]
 
     def _search(
@@ -111,27 +113,18 @@ class TraceSearch:
         needed = size + 2 if count == 1 else max(16, 2 * size // max(1, count))
         with_lookups = self._with_lookups(experiment_ids, wanted)
         indexes = self.trace_time_indexes.of(experiment_ids)
-        streams = [
-            _stream(
-                ExperimentTraces(
-                    self.table,
-                    volume,
-                    needed,
-                    indexes[volume.experiment_id],
-                    volume.experiment_id in with_lookups,
-                ),
-                wanted,
-                sessions,
-                ordering,
-                after,
-                size,
+        streams: VolumeStreams[TraceRecord] = VolumeStreams(ordering, TIME, after)
+        for volume in volumes:
+            traces = ExperimentTraces(
+                self.table,
+                volume,
+                needed,
+                indexes[volume.experiment_id],
+                volume.experiment_id in with_lookups,
             )
-            for volume in volumes
-        ]
-        if len(streams) > 1:
-            streams = self.table.map(read_first_row, streams)
-        rows = merged(streams, ordering) if streams else iter(())
-        return page(rows, ordering, after, size)
+            stream = _stream(traces, wanted, sessions, ordering, after, size)
+            streams.add(stream, self.experiment_lookup.volumes.state(volume).traces)
+        return page(streams.merged(self.table), ordering, after, size)
 
     def matching_traces(
         self, experiment_ids: Sequence[str], wanted: TraceFilter, ordering: Ordering = NEWEST_FIRST

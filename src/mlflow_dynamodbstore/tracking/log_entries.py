@@ -228,21 +228,31 @@ class RunLog:
         found: dict[str, list[Extent]] = defaultdict(list)
         for key, extent in self._folded_extents(settled=settled):
             found[key].append(extent)
-        for key, points in self.points().items():
+        for (key, _), points in self._points_by_day.items():
             found[key].append(extent_of(points))
         return {key: merged_extent(some) for key, some in found.items()}
 
     def history(self, run: RunPlace, retention_days: int) -> Iterator[Item]:
         """History items with the unfolded points, each with the expiry of its day."""
+        last: dict[int, int] = {}
+        for entry in self.entries:
+            last[entry.at // DAY] = max(last.get(entry.at // DAY, 0), entry.at)
+        for (key, day), points in self._points_by_day.items():
+            expiry = last[day] + retention_days * DAY if retention_days > 0 else None
+            for some in batched(points, POINTS_IN_PACK):
+                yield history_item(run, key, some, expiry)
+
+    @cached_property
+    def _points_by_day(self) -> dict[tuple[str, int], list[Point]]:
+        """The unfolded points of each key that were logged on one day, in order, each once."""
         days: dict[int, list[Entry]] = defaultdict(list)
         for entry in self.entries:
             days[entry.at // DAY].append(entry)
-        for entries in days.values():
-            last = max(entry.at for entry in entries)
-            expiry = last + retention_days * DAY if retention_days > 0 else None
-            for key, points in _points_by_key(entries).items():
-                for some in batched(points, POINTS_IN_PACK):
-                    yield history_item(run, key, some, expiry)
+        return {
+            (key, day): points
+            for day, entries in days.items()
+            for key, points in _points_by_key(entries).items()
+        }
 
 
 def _points_by_key(entries: Sequence[Entry]) -> dict[str, list[Point]]:

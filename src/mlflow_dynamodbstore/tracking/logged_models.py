@@ -82,16 +82,32 @@ class LoggedModels:
         validate_logged_model_name(name)
         experiment = self.experiment_lookup.get_active(experiment_id)
         home = experiment_id_of(experiment)
-        volume = self.experiment_lookup.volumes.choose(home)
-        place = LoggedModelPlace(home, ids.new_model_id(home, volume=volume), volume)
-        now = get_current_time_millis()
+        name = name or str(generate_random_name())
         values = {"TAG": _texts(tags), "PARAM": _texts(params)}
+        given = _given(model_type=model_type, source_run_id=source_run_id)
+
+        def begin(volume: int) -> LoggedModel:
+            place = LoggedModelPlace(home, ids.new_model_id(home, volume=volume), volume)
+            return self._write_new(place, experiment, name, values, given)
+
+        return self.experiment_lookup.volumes.place(home, None, begin)
+
+    def _write_new(
+        self,
+        place: LoggedModelPlace,
+        experiment: Item,
+        name: str,
+        values: Mapping[str, dict[str, str]],
+        given: Item,
+    ) -> LoggedModel:
+        """Write a new logged model."""
+        now = get_current_time_millis()
         texts = new_texts(place, values)  # type: ignore[arg-type]  # the two kinds there are
         item: Item = {
             "PK": place.pk,
             "SK": place.key.sk,
             "v": SCHEMA_VERSION,
-            "name": name or generate_random_name(),
+            "name": name,
             "artifact_location": append_to_uri_path(
                 experiment["artifact_location"],
                 MODELS_FOLDER,
@@ -102,11 +118,11 @@ class LoggedModels:
             "updated": now,
             "status": LoggedModelStatus.PENDING.to_int(),
             "lifecycle": LifecycleStage.ACTIVE,
-            **_given(model_type=model_type, source_run_id=source_run_id),
+            **given,
             **texts.attributes,
             **index_keys.logged_model_index(
                 model_id=place.model_id,
-                experiment_id=home,
+                experiment_id=place.experiment_id,
                 lifecycle=LifecycleStage.ACTIVE,
                 creation_time=now,
             ),

@@ -49,7 +49,7 @@ class LoggedModelPlace(NamedTuple):
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id, self.volume)
+        return experiment_keys.volume_pk(self.experiment_id, self.volume)
 
     @property
     def key(self) -> Key:

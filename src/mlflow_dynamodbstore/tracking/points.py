@@ -84,22 +84,33 @@ def is_greater(one: Point, other: Point) -> bool:
 
 
 class Extent(NamedTuple):
-    """The first and greatest of a key's points, and whether their times rise with their steps."""
+    """The first and greatest of a key's points, and whether their times rise with their steps.
+
+    ``in_order`` is None when that is not known, since the points of two extents overlap. They may
+    be the same points: those of a log that grew while somebody else folded it.
+    """
 
     first: StepTime
     top: Point
-    in_order: bool
+    in_order: bool | None
 
 
 def merged_extent(extents: Iterable[Extent]) -> Extent:
     """The extent of all their points."""
     first, *further = sorted(extents, key=lambda extent: extent.first)
     for extent in further:
-        follows = first.top.step <= extent.first[0] and first.top.timestamp <= extent.first[1]
         top = extent.top if is_greater(extent.top, first.top) else first.top
-        in_order = first.in_order and extent.in_order and follows
-        first = Extent(first.first, top, in_order)
+        first = Extent(first.first, top, _are_in_order(first, extent))
     return first
+
+
+def _are_in_order(one: Extent, other: Extent) -> bool | None:
+    """Whether the points of two extents are in order together; ``one`` does not begin later."""
+    if one.in_order is False or other.in_order is False:
+        return False
+    if one.top.step > other.first[0] or None in (one.in_order, other.in_order):
+        return None
+    return one.top.timestamp <= other.first[1]
 
 
 def extent_of(points: Sequence[Point]) -> Extent:

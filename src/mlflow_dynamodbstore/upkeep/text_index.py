@@ -62,7 +62,7 @@ def check_field(name: str) -> None:
     """Raise ``ValueError`` for a field that does not exist."""
     if summaries.tag_of(name) is None and name not in NAMES:
         raise ValueError(
-            f"{name!r} cannot be indexed; give run.name, run.tags.<key> or {' or '.join(NAMES)}"
+            f"{name!r} cannot be indexed; give run.name, run.tags.<key>, {' or '.join(NAMES)}"
         )
 
 

@@ -30,10 +30,10 @@ from mlflow_dynamodbstore.shared.search.filters import (
 )
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
+    VolumeStreams,
     in_order,
     merged,
     page,
-    read_first_row,
     rows_after,
     sort_groups,
     validate_max_results,
@@ -118,7 +118,7 @@ class RunSearch:
         own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
         if not own_ids:
             return [], None
-        rows = merged(self._streams(query, own_ids, after, max_results), query.ordering)
+        rows = self._streams(query, own_ids, after, max_results).merged(self.table)
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token
@@ -135,8 +135,8 @@ class RunSearch:
         experiment_ids: Sequence[str],
         after: Position | None,
         max_results: int | None,
-    ) -> list[Iterator[RunRecord]]:
-        """The matching runs of each volume, in order, begun side by side."""
+    ) -> VolumeStreams[RunRecord]:
+        """The matching runs of each volume, in order."""
         volumes = self.experiment_lookup.volumes.of(experiment_ids)
         want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
         batch = want if len(volumes) == 1 else max(SMALLEST_BATCH, 2 * want // len(volumes))
@@ -144,11 +144,11 @@ class RunSearch:
         queries = self._with_datasets(query, experiment_ids)
         searched = [query.runs(self.table, one, batch, rules) for one in volumes]
         read_words(searched, query.plans())
-        streams = [
-            run_stream(runs, queries.get(runs.volume.experiment_id, query), after)
-            for runs in searched
-        ]
-        return streams if len(streams) == 1 else self.table.map(read_first_row, streams)
+        streams: VolumeStreams[RunRecord] = VolumeStreams(query.ordering, START_TIME, after)
+        for runs in searched:
+            stream = run_stream(runs, queries.get(runs.volume.experiment_id, query), after)
+            streams.add(stream, self.experiment_lookup.volumes.state(runs.volume).runs)
+        return streams
 
     def _with_datasets(self, query: RunQuery, experiment_ids: Sequence[str]) -> dict[str, RunQuery]:
         """The query for the experiments whose uses of datasets are indexed, if it asks for one."""
