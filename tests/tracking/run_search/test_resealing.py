@@ -10,7 +10,6 @@ import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX
-from mlflow_dynamodbstore.shared.search.pages import merged
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from tests.interleaving import Two, two_stores
 
@@ -42,7 +41,7 @@ def found(store: Any, path: str, order: str) -> list[str]:
     try:
         query = store.run_search._run_query("", [order], ViewType.ALL)
         streams = store.run_search._streams(query, ["0"], None, 1)
-        return [record.run_id for record in merged(streams, query.ordering)]
+        return [record.run_id for record in streams.merged(store.table)]
     finally:
         forced_path.reset(token)
 
