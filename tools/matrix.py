@@ -3,7 +3,8 @@
 ``make matrix`` builds an environment for each release and each Python below ``.matrix/`` and runs
 the tests there. MLflow's own store tests need a runner for them, named by ``CONFORMANCE`` (a folder
 with ``run.sh``) and ``CONF_MLFLOW_TESTS``; without it only our own tests run. A test of MLflow's
-that its own SQL store does not pass either is not counted. The last result of each is kept in
+that its own SQL store does not pass either is not counted. On the newest release they run on AWS's
+DynamoDB Local too, where it is installed. The last result of each is kept in
 ``.matrix/results.json``, so that a table can be made of several runs.
 """
 
@@ -19,6 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # for tests.engines
+
+from tests.engines import dynamodb_local_server, find_dynamodb_local  # noqa: E402
+
 FOLDER = ROOT / ".matrix"
 RESULTS = FOLDER / "results.json"
 PAGE = ROOT / "docs" / "releases.md"
@@ -80,12 +85,17 @@ def own_tests(python: Path, name: str, tests: list[str], jobs: str) -> Result:
     return Result(name, " ".join(tests), passed, failed, skipped)
 
 
-def mlflows_tests(python: Path, name: str, runner: Path, jobs: str) -> tuple[int, int]:
+def mlflows_tests(
+    python: Path, name: str, runner: Path, jobs: str, uri: str = ""
+) -> tuple[int, int]:
     """How many of MLflow's store tests ours pass, of those that are counted.
 
-    What fails on ours runs on MLflow's SQL store too; what fails there as well is not counted.
+    They run on files, or on tables at another ``uri``. What fails on ours runs on MLflow's SQL
+    store too; what fails there as well is not counted.
     """
     run = {"CONF_PYTHON": str(python), "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    if uri:
+        run["CONFORMANCE_URI"] = uri
 
     def outcomes(side: str, factories: dict[str, str], *chosen: str) -> dict[str, bool]:
         print(f"{name}: MLflow's tests on {side}", flush=True)
@@ -166,6 +176,13 @@ def main() -> int:
             result = result._replace(theirs=theirs, counted=counted)
         failed |= bool(result.failed) or result.theirs != result.counted
         keep(result)
+        if runner and release == RELEASES[-1] and find_dynamodb_local() is not None:
+            name += ", DynamoDB Local"
+            with dynamodb_local_server() as host:
+                uri = f"dynamodb://{host}/{{name}}"
+                scores = mlflows_tests(python, name, Path(runner).resolve(), given.jobs, uri)
+            failed |= scores[0] != scores[1]
+            keep(Result(name, "none", 0, 0, 0, *scores))
     for interpreter in given.pythons:
         folder = Path(interpreter).name
         python = Path(ready.get(folder) or environment(folder, RELEASES[-1], interpreter))
