@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,7 +148,8 @@ def new_experiment(server: Server, name: str) -> str:
 
 
 def new_run(server: Server, experiment: str) -> str:
-    body = {"experiment_id": experiment, "start_time": 1_700_000_000_000, "user_id": "me"}
+    start_time = int(1000 * time.time())
+    body = {"experiment_id": experiment, "start_time": start_time, "user_id": "me"}
     found: str = server.post("runs/create", body)["run"]["info"]["run_id"]
     return found
 
