@@ -21,6 +21,13 @@ _TIME = 1_700_000_000_000
 
 _PARTITIONS = (
     Pattern("PK", "EXP#<experiment_id>", "Experiment partition", experiments.experiment_pk, ("7",)),
+    Pattern(
+        "PK",
+        "EXP#<experiment_id>#<volume>",
+        "Further volume of an experiment",
+        experiments.volume_pk,
+        ("7", 2),
+    ),
     Pattern("PK", "RM#[<workspace>#]<model_name>", "Model partition", registry.model_pk, ("iris",)),
     Pattern(
         "PK",
