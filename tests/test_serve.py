@@ -84,7 +84,7 @@ def test_it_says_what_expires_and_how_to_keep_it(started, tmp_path):
 def test_it_becomes_the_mlflow_of_the_same_environment_and_passes_options_on(started, tmp_path):
     path, argv, _ = started("--data", str(tmp_path), "--", "--static-prefix", "/mlflow")
     assert path == sys.executable
-    assert argv[1:4] == ["-m", "mlflow", "server"]
+    assert argv[1:6] == ["-m", "mlflow", "server", "--app-name", "dynamodb"]
     assert argv[-2:] == ["--static-prefix", "/mlflow"]
 
 

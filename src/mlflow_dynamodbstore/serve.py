@@ -36,7 +36,7 @@ class Server:
     def command(self) -> list[str]:
         """The ``mlflow server`` command, run by this Python."""
         return [
-            *(sys.executable, "-m", "mlflow", "server"),
+            *(sys.executable, "-m", "mlflow", "server", "--app-name", "dynamodb"),
             *("--backend-store-uri", self.table),
             *("--registry-store-uri", self.table),
             # Clients send artifacts through the server, so they need no access to the folder.

@@ -193,6 +193,7 @@ OPTIONS: dict[str, dict[str, Option]] = {
         "synchronous": Option("FULL|NORMAL", str, "FULL or NORMAL", "NORMAL"),
         "index_lag": Option(r"\d+(\.\d*)?|\.\d+", float, "a number of seconds", "2"),
         "collection_limit": Option(r"0*[1-9]\d*", int, "a number of bytes above 0", "1000000"),
+        "spread": Option(r"0*[1-9]\d{0,2}", int, "a number of volumes from 1 to 999", "3"),
     },
 }
 _EXAMPLES = {
