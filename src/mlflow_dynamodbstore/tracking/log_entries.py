@@ -12,6 +12,7 @@ both in the log and in the history.
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -30,6 +31,7 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.points import (
     Extent,
     Point,
+    StepTime,
     extent_of,
     history_item,
     in_order,
@@ -229,8 +231,8 @@ class RunLog:
         found: dict[str, list[Extent]] = defaultdict(list)
         for key, extent in self._folded_extents(settled=settled):
             found[key].append(extent)
-        for (key, _), points in self._points_by_day().items():
-            found[key].append(extent_of(in_order(points)))
+        for key, _, points in self._packs():
+            found[key].append(extent_of(points))
         return {key: merged_extent(some) for key, some in found.items()}
 
     def history(self, run: RunPlace, retention_days: int) -> Iterator[Item]:
@@ -238,19 +240,35 @@ class RunLog:
         last: dict[int, int] = {}
         for entry in self.entries:
             last[entry.at // DAY] = max(last.get(entry.at // DAY, 0), entry.at)
-        for (key, day), points in self._points_by_day().items():
+        for key, day, points in self._packs():
             expiry = last[day] + retention_days * DAY if retention_days > 0 else None
-            for some in batched(in_order(points), POINTS_IN_PACK):
+            for some in batched(points, POINTS_IN_PACK):
                 yield history_item(run, key, some, expiry)
 
-    def _points_by_day(self) -> dict[tuple[str, int], list[Point]]:
-        """The unfolded points of each key that were logged on one day."""
-        found: dict[tuple[str, int], list[Point]] = defaultdict(list)
+    def _packs(self) -> Iterator[tuple[str, int, list[Point]]]:
+        """The unfolded points of each key that were logged on one day, in order.
+
+        They are cut where points begin that a writer has folded: an item that lies around others
+        would have to be read with each of them.
+        """
+        of_days: dict[tuple[str, int], list[Point]] = defaultdict(list)
         for entry in self.entries:
             day = entry.at // DAY
             for key, point in entry.points():
-                found[key, day].append(point)
-        return found
+                of_days[key, day].append(point)
+        cuts: dict[str, set[StepTime]] = defaultdict(set)
+        for key, extent in self._folded_extents(settled=False):
+            cuts[key].add(extent.first)
+        for (key, day), unordered in of_days.items():
+            points = in_order(unordered)
+            begin = 0
+            for cut in sorted(cuts.get(key, ())):
+                end = bisect_left(points, cut)
+                if begin < end:
+                    yield key, day, points[begin:end]
+                    begin = end
+            if begin < len(points):
+                yield key, day, points[begin:]
 
 
 def _keep_greater(best: dict[str, Point], key: str, point: Point) -> None:
