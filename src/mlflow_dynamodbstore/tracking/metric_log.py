@@ -53,6 +53,8 @@ SEGMENTS_BEFORE_FOLDING = 12
 """A log of this length is read for three units, and its packs of about 90 points take one each."""
 BYTES_BEFORE_FOLDING = 512 * 1024
 LARGEST_ENTRY = 200 * 1024
+POINTS_THAT_FIT = 150
+"""Points that fit into an entry, however long their names (at most 250 characters)."""
 WRITERS = 4096
 
 
@@ -305,9 +307,10 @@ class MetricLog:
 
 def _split(entry: Entry) -> list[Entry]:
     """An entry, or several if it is too large for an item."""
-    if len(entry.values) < 2 or len(entry.packed(None)) <= LARGEST_ENTRY:
+    count = len(entry.values)
+    if count <= POINTS_THAT_FIT or len(entry.packed(None)) <= LARGEST_ENTRY:
         return [entry]
-    half = len(entry.values) // 2
+    half = count // 2
     return [*_split(_part(entry, slice(half))), *_split(_part(entry, slice(half, None)))]
 
 

@@ -15,7 +15,7 @@ import hashlib
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, islice, pairwise, repeat
 from operator import lt
 from typing import NamedTuple
@@ -57,6 +57,11 @@ class Span(NamedTuple):
     first: StepTime
     last: StepTime
     size: int
+
+
+def points_from(columns: Iterable[tuple[int, int, float]]) -> Iterator[Point]:
+    """Points from their steps, times and values; several times faster than calling Point."""
+    return map(tuple.__new__, repeat(Point), columns)
 
 
 def order(point: Point) -> tuple[int, int, float, bool]:
@@ -130,11 +135,11 @@ def latest_item(run: RunPlace, key: str, extent: Extent) -> Item:
 
 
 def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | None) -> Item:
-    """The item for the points of one key that came in one call.
+    """The item for some points of one key.
 
     Its key is made from its content, so that sending it again changes nothing.
     """
-    points = sorted(points, key=order) if len(points) > 1 else points
+    points = in_order(list(points))
     first = points[0]
     if len(points) == 1:
         content: Item = {"value": first.value}
@@ -197,8 +202,7 @@ def unpack(packed: bytes) -> list[Point]:
     numbers = struct.unpack_from(f"<{count}q{count}q{count}d", columns, 4)
     steps, times = _sums(numbers[:count]), _sums(numbers[count : 2 * count])
     columns_of_points = zip(steps, times, numbers[2 * count :], strict=True)
-    # Several times faster than calling Point for each.
-    return list(map(tuple.__new__, repeat(Point), columns_of_points))
+    return list(points_from(columns_of_points))
 
 
 def _differences(numbers: Sequence[int]) -> list[int]:

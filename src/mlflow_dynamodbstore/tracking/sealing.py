@@ -68,6 +68,7 @@ from mlflow_dynamodbstore.tracking.points import (
     merged_extent,
 )
 from mlflow_dynamodbstore.tracking.records import (
+    BEGUN_WITH,
     LIVE,
     LOGGING,
     SEALED,
@@ -374,9 +375,10 @@ def _publication(
 ) -> Update:
     """The update of a run's own item that publishes its summary."""
     if not seals:
-        return Update(set={"state": LOGGING, **summary})
+        return Update(set={"state": LOGGING, **summary}, remove=(BEGUN_WITH,))
     place = lsi5_entry(run_id, contents, rules.primary_metric)
-    return Update(set={"state": SEALED, **summary, **place}, remove=() if place else ("lsi5sk",))
+    removed = (BEGUN_WITH,) if place else (BEGUN_WITH, "lsi5sk")
+    return Update(set={"state": SEALED, **summary, **place}, remove=removed)
 
 
 # --- folding the log ----------------------------------------------------------------------------

@@ -99,7 +99,7 @@ class Revisions(Generic[P, E]):
         self._entity_of = entity_of
         self._kind = kind
         self._beside = beside
-        self._seen: BoundedCache[str, E] = BoundedCache(ENTITIES_KEPT)
+        self._seen: BoundedCache[str, E] = BoundedCache(ENTITIES_KEPT, name="names")
 
     def find(self, place: P) -> E | None:
         """The entity at a place, or None."""
