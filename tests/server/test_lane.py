@@ -22,8 +22,9 @@ from mlflow_dynamodbstore.server.threads import Threads
 from mlflow_dynamodbstore.shared.loop_pace import MEASURED_EACH, SHORT_SECONDS, LoopPace
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.engines import dynoxide_server, find_dynoxide
+from tests.server.mutations import JSON
 from tests.server.pair import Pair, serving_pair
-from tests.server.test_native_routes import API3, JSON, World, compared, recorded
+from tests.server.test_native_routes import API3, World, compared, recorded
 
 dynoxide = pytest.mark.skipif(find_dynoxide() is None, reason="dynoxide is not installed")
 
