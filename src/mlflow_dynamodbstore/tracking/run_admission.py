@@ -50,6 +50,10 @@ class RunAdmission:
             return known
         return run_place_of(self.admit(run_id))
 
+    def known_place(self, run_id: str) -> RunPlace | None:
+        """Where a run lies, if that is known without reading it."""
+        return self.run_lookup.known_place(run_id)
+
     def forget(self, run_id: str) -> None:
         """Read a run again before the next write to it."""
         self._admitted.forget(run_id)
