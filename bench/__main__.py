@@ -103,14 +103,17 @@ def measure_stores(
 def times(measured: page.Measured) -> Table:
     """A table to look at: milliseconds, the ratio, and the cost on DynamoDB."""
     names = list(next(iter(measured.values())))
-    table = Table("one operation", title="milliseconds (median); requests / RCU / WCU")
-    for name in [*names, "faster", "req / RCU / WCU"]:
+    table = Table("one operation", title="milliseconds (median); requests / chain / RCU / WCU")
+    for name in [*names, "faster", "far", "req / chain / RCU / WCU"]:
         table.add_column(name, justify="right")
     for title, costs in measured.items():
         cells = [f"{cost.milliseconds:.3g}" for cost in costs.values()]
         cost = costs.get(DYNAMODB)
-        units = f"{cost.requests:g} / {cost.read_units:g} / {cost.write_units:g}" if cost else ""
-        table.add_row(title, *cells, f"{page.faster(costs):.1f}x", units)
+        units = far = ""
+        if cost:
+            far = f"{cost.far_milliseconds:.3g}"
+            units = f"{cost.requests:g} / {cost.chain} / {cost.read_units:g} / {cost.write_units:g}"
+        table.add_row(title, *cells, f"{page.faster(costs):.1f}x", far, units)
     return table
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from bench import plots, report
 from bench.auth import ADDED_GOAL_MS, Checked
 from bench.contract import Figure
+from bench.delay import MILLISECONDS
 from bench.populations import MOST_COPIED_WHOLE
 from bench.stores import DYNAMODB, EMBEDDED, SQLITE
 from bench.targets import TARGETS, Target, Units, dollars
@@ -92,10 +93,12 @@ def _operations(measured: Measured) -> Iterator[str]:
     yield (
         "Requests, read units and write units of one operation, as the server (dynoxide) reports "
         "them, and dollars for a million operations on demand: $0.125 per million read units, "
-        "$0.625 per million write units."
+        "$0.625 per million write units. *Chain* is the longest chain of requests that wait for "
+        f"each other, *far* the time in milliseconds with {MILLISECONDS:g} ms added to each "
+        "request, about as far as AWS is."
     )
     yield "![Dollars for a million operations](images/bench-cost.svg)"
-    head = ["one operation", "requests", "RCU", "WCU", "dollars", "first", "goal"]
+    head = ["one operation", "requests", "chain", "far", "RCU", "WCU", "dollars", "first", "goal"]
     yield _table(head, [_unit_row(title, costs[DYNAMODB]) for title, costs in measured.items()])
 
 
@@ -110,7 +113,9 @@ def _unit_row(title: str, cost: Cost) -> list[str]:
     units = (cost.requests, cost.read_units, cost.write_units)
     target = TARGETS.get(title)
     demands = [_units(target.first), _units(target.goal)] if target else ["", ""]
-    return [title, *(f"{each:,g}" for each in units), f"{_price(units):,.2f}", *demands]
+    requests, *used = (f"{each:,g}" for each in units)
+    distance = [str(cost.chain), f"{cost.far_milliseconds:.3g}"]
+    return [title, requests, *distance, *used, f"{_price(units):,.2f}", *demands]
 
 
 def _growth(growth: Mapping[int, Measured]) -> Iterator[str]:

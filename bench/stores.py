@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.contract import TMPFS
+from bench.delay import delaying_proxy
 from bench.populations import by_rows, copied_from
 from bench.postgres import postgres_server
 from bench.tracking import Bench
@@ -46,6 +47,7 @@ def all_benches(say: Callable[[str], None], *, postgres: bool) -> Iterator[list[
             host = stack.enter_context(dynoxide_server())
             found.append(our_bench(DYNAMODB, f"dynamodb://{host}/bench", metered=True))
             found[-1].fill = copied_from(embedded)
+            found[-1].far = stack.enter_context(far_bench(found[-1], host))
         yield found
 
 
@@ -70,4 +72,15 @@ def our_bench(name: str, uri: str, *, metered: bool = False) -> Bench:
         DynamoDBTrackingStore(uri, ARTIFACTS, table=table),
         counted.meter if counted else None,
         DynamoDBRegistryStore(uri, table=table),
+        table.engine,
     )
+
+
+@contextmanager
+def far_bench(near: Bench, host: str) -> Iterator[Bench]:
+    """The same table as ``near``, through a proxy that delays each request."""
+    with delaying_proxy(host) as address:
+        far = our_bench("far", f"dynamodb://{address}/bench")
+        far.state = near.state  # what was prepared near is there
+        yield far
+        far.engine.close()

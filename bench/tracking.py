@@ -3,7 +3,8 @@
 Each workload runs on a store of its own; times are medians over repetitions, taken in turns so
 that a busy moment hits all stores alike. What a call is given is made before the clock starts, and
 before each turn Python's garbage is collected: what one store leaves is not cleared up in the time
-of another. On DynamoDB (dynoxide) requests and units are those the server reports.
+of another. On DynamoDB (dynoxide) requests and units are those the server reports. The same table
+is measured once more with a delay of each request, as if it were on AWS.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from typing import Any
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 
 from bench.populations import Filler, by_calls, populated
+from tests.chains import counted_chain
 
 TAGS = [RunTag(f"tag{n}", f"value {n} of this tag") for n in range(10)]
 PARAMS = [Param(f"param{n}", f"value {n}") for n in range(20)]
 TURNS = 8
+FAR_CALLS = 10
 _numbers = itertools.count(1)
 
 
@@ -35,6 +38,9 @@ class Cost:
     requests: float = 0.0
     read_units: float = 0.0
     write_units: float = 0.0
+    chain: int = 0  # the longest chain of requests
+    far_milliseconds: float = 0.0  # with a delay of each request
+    steps: str = ""  # the requests of each step of the chain
 
 
 @dataclass
@@ -45,6 +51,8 @@ class Bench:
     store: Any
     meter: Any = None
     registry: Any = None
+    engine: Any = None
+    far: Bench | None = None  # the same table, far away
     fill: Filler = by_calls
     state: dict[str, Any] = field(default_factory=dict)
 
@@ -235,7 +243,27 @@ def measure(benches: list[Bench], operation: Operation) -> Mapping[str, Cost]:
                 seconds[bench.name].append(time.perf_counter() - began)
                 if bench.meter is not None:
                     usage[bench.name].append(bench.meter.total())
-    return {bench.name: _cost(seconds[bench.name], usage[bench.name]) for bench in benches}
+    found = {bench.name: _cost(seconds[bench.name], usage[bench.name]) for bench in benches}
+    for bench in benches:
+        if bench.far is not None:
+            add_distance(found[bench.name], bench, bench.far, operation)
+    return found
+
+
+def add_distance(cost: Cost, near: Bench, far: Bench, operation: Operation) -> None:
+    """Count the longest chain of requests near the table, and time some calls far from it."""
+    prepared = operation.given(near)
+    with counted_chain(near.engine) as chain:
+        operation.do(near, prepared)
+    operation.do(far, operation.given(near))  # warm
+    seconds = []
+    for prepared in [operation.given(near) for _ in range(min(FAR_CALLS, operation.repeat))]:
+        began = time.perf_counter()
+        operation.do(far, prepared)
+        seconds.append(time.perf_counter() - began)
+    cost.chain, cost.requests = chain.length, cost.requests or len(chain.requests)
+    cost.far_milliseconds = statistics.median(seconds) * 1000
+    cost.steps = chain.steps()
 
 
 def _cost(seconds: list[float], usage: list[Any]) -> Cost:

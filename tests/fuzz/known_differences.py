@@ -11,6 +11,9 @@ from tests.fuzz.comparing import INVALID, Call
 NOT_FOUND = "RESOURCE_DOES_NOT_EXIST"
 TEXTS = frozenset(name for name, value in BAD.items() if isinstance(value, str))
 """The bad values that are text."""
+SCORER_PERMISSIONS = frozenset(
+    f"{verb}_scorer_permission" for verb in ("create", "get", "update", "delete")
+)
 
 
 class Rule(NamedTuple):
@@ -48,6 +51,18 @@ RULES = (
         "Nothing has an empty name, and no grant can be written for one.",
     ),
     Rule(
+        lambda call: call.kind == "auth" and call.value == "True" and call.ours.code == NOT_FOUND,
+        "True is not the number of a user, a role or a grant; SQLite compares it as 1.",
+    ),
+    Rule(
+        lambda call: call.method == "create_user" and call.ours.code == INVALID,
+        "Names that look like another one, or with which nobody can log in, are refused.",
+    ),
+    Rule(
+        lambda call: call.method in SCORER_PERMISSIONS and call.value == "True",
+        "True is the id 1 here, as in a column; MLflow writes it as 'True' into a scorer's name.",
+    ),
+    Rule(
         lambda call: call.value == "NaN",
         "SQLite takes NaN as NULL, which is no id; here it is the text 'nan', which nobody has.",
     ),
@@ -70,6 +85,7 @@ ONES: dict[tuple[str, str], str] = {
     ("create_assessment", "assessment.metadata"): "Metadata is a dict; SQLite stores any JSON.",
     ("create_assessment", "assessment.overrides"): ONE_SIDE,
     ("delete_model_version", "name"): ONE_SIDE,
+    ("revoke_user_resource_permission", "resource_pattern"): ONE_SIDE,
     ("delete_model_version", "version"): "True is version 1 here, as in a column.",
 }
 """Single methods and arguments, with the reason; the code of ours is in the call's message."""

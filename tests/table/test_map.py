@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from mlflow_dynamodbstore.table.table import MAX_FAN_OUT, Table
+from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.workers import PARALLEL_REQUESTS
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -37,7 +39,7 @@ def test_calls_see_the_context_of_the_caller(table):
 @pytest.mark.timeout(20)
 def test_a_call_may_itself_read_side_by_side(table):
     """More of them at once than there are workers: none may wait for a worker to become free."""
-    many = range(3 * MAX_FAN_OUT)
+    many = range(3 * PARALLEL_REQUESTS)
     found = table.map(lambda n: table.map(lambda m: (n, m), many), many)
     assert found == [[(n, m) for m in many] for n in many]
 
@@ -45,3 +47,21 @@ def test_a_call_may_itself_read_side_by_side(table):
 def test_an_error_of_a_call_is_raised(table):
     with pytest.raises(ZeroDivisionError):
         table.map(lambda n: 1 // n, [1, 0, 2])
+
+
+def test_calls_that_do_not_depend_on_each_other_are_made_together(table):
+    """Each answer keeps its place and its type."""
+    assert table.together(lambda: 1, lambda: "two") == (1, "two")
+    assert table.together(lambda: 1, lambda: "two", lambda: None) == (1, "two", None)
+
+
+def test_over_a_network_calls_overlap(tmp_path: Path):
+    """All of them are under way at once, up to the size of the pool, nested ones too."""
+    engine = open_engine(f"dynamodb:///{tmp_path / 't.ddb'}")
+    engine.capabilities = replace(engine.capabilities, waits_on_network=True)
+    table = Table(engine)
+    all_at_once = Barrier(PARALLEL_REQUESTS)
+    table.map(lambda _: all_at_once.wait(20), range(PARALLEL_REQUESTS))
+    inner = Barrier(4)
+    table.map(lambda _: table.map(lambda _: inner.wait(20), range(2)), range(2))
+    table.close()

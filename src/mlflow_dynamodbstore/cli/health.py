@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import MLFLOW, Command
+from mlflow_dynamodbstore.cli.common import MLFLOW, Command, Number
 from mlflow_dynamodbstore.cli.exits import FINDINGS
 from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
@@ -51,14 +51,14 @@ def doctor(ctx: click.Context, options: TableOptions, quick: bool, json: bool) -
 @click.command(cls=Command, loads=MLFLOW)
 @click.option(
     "--price-per-gb",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=PRICE_PER_GB,
     show_default=True,
-    help="Dollars for a GB and month of storage.",
+    help="Dollars per GB and month of storage.",
 )
 @pass_table_options
 def stats(options: TableOptions, price_per_gb: float, json: bool) -> None:
-    """Count items and bytes, and what storing them costs a month, by kind.
+    """Count items and bytes by kind, and show what storing them costs a month.
 
     Reads the whole table.
     """

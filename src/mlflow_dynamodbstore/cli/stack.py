@@ -36,7 +36,7 @@ stack_option = click.option("--stack", help="Name of the stack. [default: the ta
 @click.option(
     "--cleanup-schedule",
     metavar="EXPRESSION",
-    help=f"When it runs, as EventBridge writes it. [default: {DAILY}]",
+    help=f"When the cleanup runs: an EventBridge expression. [default: {DAILY}]",
 )
 @pass_table_options
 def deploy(
@@ -121,10 +121,12 @@ def iam_policy(
 ) -> None:
     """Print the IAM policy with the least permissions that a role needs.
 
-    A reader only reads, a writer is MLflow's server and clients, cleanup is `ttl cleanup` alone,
-    an operator is this program. The output is JSON with or without --json.
+    Take reader for those who only read, writer for MLflow's server and its clients, cleanup for
+    `ttl cleanup` alone, and operator for this program. The output is always JSON.
     """
     del json
+    if account != "*" and not (len(account) == 12 and account.isdecimal()):
+        raise Failure(f"{account!r} is not the number of an AWS account: 12 digits, or '*'", USAGE)
     location = options.location
     if location.kind == "file":
         raise Failure("a file has no IAM policy: its file permissions apply", USAGE)

@@ -170,7 +170,7 @@ class Stack:
         except ClientError as error:
             raise _translated(error) from error
         except NoCredentialsError as error:
-            raise AccessDenied(str(error)) from error
+            raise AccessDenied(f"{error}; check them with `aws sts get-caller-identity`") from error
         except BotoCoreError as error:
             raise Unavailable(str(error)) from error
         return answer

@@ -154,6 +154,27 @@ def sequence_key(name: str) -> Key:
     return Key(CONFIG_PK, join("SEQ", bounded(name, KEY)))
 
 
+def new_number_key(sequence: str, source: str, old: str) -> Key:
+    """The number that an entity of an imported database got here; ``source`` is a digest."""
+    return Key(
+        CONFIG_PK, join("NUM", bounded(sequence, KEY), bounded(source, ID), bounded(old, ID))
+    )
+
+
+def new_numbers(sequence: str, source: str) -> Range:
+    """The numbers that the entities of an imported database got here."""
+    return children(_new_numbers_sk(sequence, source))
+
+
+def _new_numbers_sk(sequence: str, source: str) -> str:
+    return join("NUM", bounded(sequence, KEY), bounded(source, ID))
+
+
+def old_number_of(sk: str) -> str:
+    """The number that an entity had in the database it was imported from."""
+    return str(key_text(pieces_of(sk, "NUM")[2]))
+
+
 def fill_state_key() -> Key:
     """The whole key of :data:`FILL_STATE`."""
     return Key(CONFIG_PK, FILL_STATE)

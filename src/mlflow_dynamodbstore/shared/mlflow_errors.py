@@ -29,7 +29,8 @@ from mlflow_dynamodbstore.shared.bad_arguments import fault_of
 from mlflow_dynamodbstore.shared.declared_arguments import checks_of, settled
 from mlflow_dynamodbstore.shared.plain_values import WrongTypeError
 from mlflow_dynamodbstore.table import errors as table_errors
-from mlflow_dynamodbstore.table.contract import IncompleteWrite
+from mlflow_dynamodbstore.table.contract import IncompleteWrite, is_full
+from mlflow_dynamodbstore.table.counters import COUNTERS
 
 _logger = logging.getLogger(__name__)
 
@@ -42,7 +43,6 @@ _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
     (table_errors.Unavailable, TEMPORARILY_UNAVAILABLE),
     (IncompleteWrite, TEMPORARILY_UNAVAILABLE),
     (table_errors.TransactionCancelled, TEMPORARILY_UNAVAILABLE),
-    (table_errors.CollectionFull, RESOURCE_LIMIT_EXCEEDED),
     (table_errors.ItemTooLarge, INVALID_PARAMETER_VALUE),
     (table_errors.InvalidRequest, INVALID_PARAMETER_VALUE),
     (table_errors.BadTableURI, INVALID_PARAMETER_VALUE),
@@ -54,13 +54,22 @@ _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
 )
 
 
+_FULL = (
+    "What this would be added to cannot grow any more: its partition holds the 10 GB that DynamoDB "
+    "allows, and is full. Begin a new run or trace, which gets room elsewhere. To make room here, "
+    "delete runs or traces, or let them expire sooner with `mlflow-dynamodbstore ttl`."
+)
 _PERMANENT = (table_errors.ItemTooLarge, table_errors.InvalidRequest)
 
 
 def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
     """The exception MLflow's client, server and tests expect for a storage error."""
+    if is_full(error):
+        return MlflowException(_FULL, error_code=RESOURCE_LIMIT_EXCEEDED)
     if isinstance(error, IncompleteWrite) and isinstance(error.__cause__, _PERMANENT):
         error = error.__cause__  # trying again would not help
+    if isinstance(error, table_errors.TransactionCancelled) and error.too_large:
+        error = table_errors.ItemTooLarge("it holds more than fits into one item")
     for kind, code in _CODES:
         if isinstance(error, kind):
             return MlflowException(str(error), error_code=code)
@@ -88,16 +97,18 @@ def translated(function: Callable[P, R]) -> Callable[P, R]:
 def guarded(method: Callable[..., R]) -> Callable[..., R]:
     """A part's bound method as a store offers it: with checked arguments and MLflow's errors."""
     checks = checks_of(method)
+    operation = method.__name__
 
     @functools.wraps(method)
     def wrapper(*args: Any, **kwargs: Any) -> R:
-        try:
-            args, kwargs = settled(checks, args, kwargs)
-            return method(*args, **kwargs)
-        except (MlflowException, NotImplementedError):
-            raise
-        except Exception as error:
-            raise _translation(error, method, args, kwargs) from error
+        with COUNTERS.call(operation):
+            try:
+                args, kwargs = settled(checks, args, kwargs)
+                return method(*args, **kwargs)
+            except (MlflowException, NotImplementedError):
+                raise
+            except Exception as error:
+                raise _translation(error, method, args, kwargs) from error
 
     return wrapper
 

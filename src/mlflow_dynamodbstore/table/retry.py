@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from mlflow_dynamodbstore.table.counters import COUNTERS, RETRIES, THROTTLES
+
 FULL_SPEED_BELOW = 0.001
 
 
@@ -42,11 +44,13 @@ class Retry:
             attempt += 1
             if attempt > 1 and self.monotonic() >= give_up:
                 return
+            COUNTERS.add(RETRIES)
             longest = min(self.longest_pause, self.first_pause * 2.0 ** min(attempt - 1, 20))
             self.sleep(self.rng.uniform(0, longest))
 
     def throttled(self) -> None:
         """Note that the table asked for fewer requests."""
+        COUNTERS.add(THROTTLES)
         with self._lock:
             self._pace = min(self.longest_pause, max(self.first_pause, self._pace * 2))
 

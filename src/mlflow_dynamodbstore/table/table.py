@@ -13,12 +13,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from itertools import islice
-from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 from boto3.dynamodb.conditions import ConditionBase
 from boto3.dynamodb.conditions import Key as KeyCondition
@@ -45,17 +44,18 @@ from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, is_expired
+from mlflow_dynamodbstore.table.workers import process_workers
 from mlflow_dynamodbstore.table.wrappers.retrying import RetryingEngine
 from mlflow_dynamodbstore.table.write_tokens import WRITE_TOKEN
 
 T = TypeVar("T")
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
-MAX_FAN_OUT = 8
 CHECKED_ITEMS = 1_000  # in a page of readable_pages
 _FINAL = frozenset({"applied", "refused"})
-
-_side_by_side: ContextVar[bool] = ContextVar("side_by_side", default=False)
 
 
 class Table:
@@ -83,19 +83,13 @@ class Table:
         self._sender: Engine = self._retrying if self._local is None else engine
         if self._local is not None:
             self._local.expiry_clock = clock
-        self._pool: ThreadPoolExecutor | None = None
-        self._pool_lock = Lock()
 
     @property
     def schema(self) -> Schema:
         return self.engine.schema
 
     def close(self) -> None:
-        """Release threads, files and connections."""
-        with self._pool_lock:
-            if self._pool is not None:
-                self._pool.shutdown(wait=False, cancel_futures=True)
-                self._pool = None
+        """Release files and connections."""
         self.engine.close()
 
     # --- reading --------------------------------------------------------------------------------
@@ -145,17 +139,43 @@ class Table:
         return (self._visible_only(page, whole=True) for page in pages)
 
     def map(self, function: Callable[[T], R], arguments: Sequence[T]) -> list[R]:
-        """Call a reading function for each argument, in parallel where that is faster.
+        """Call a function for each argument, in parallel where that is faster.
 
-        The calls see the caller's context variables, such as the active workspace. A ``map`` inside
-        one of them is sequential: workers that wait for workers could wait for ever.
+        The calls see the caller's context variables, such as the active workspace. They may call
+        ``map`` themselves. The first error keeps the calls that have not begun from beginning, and
+        is raised here once the others have ended.
         """
-        waits = self.engine.capabilities.waits_on_network
-        if len(arguments) < 2 or not waits or _side_by_side.get():
+        if len(arguments) < 2 or not self.engine.capabilities.waits_on_network:
             return [function(argument) for argument in arguments]
+        answers: list[Any] = [None] * len(arguments)
+
+        def call(position: int) -> None:
+            answers[position] = function(arguments[position])
+
         context = copy_context()
-        context.run(_side_by_side.set, True)
-        return list(self._executor().map(lambda a: context.copy().run(function, a), arguments))
+        process_workers().run(
+            [partial(context.copy().run, call, position) for position in range(len(arguments))]
+        )
+        return answers
+
+    @overload
+    def together(self, a: Callable[[], A], b: Callable[[], B], /) -> tuple[A, B]: ...
+    @overload
+    def together(
+        self, a: Callable[[], A], b: Callable[[], B], c: Callable[[], C], /
+    ) -> tuple[A, B, C]: ...
+    def together(self, *calls: Callable[[], Any]) -> tuple[Any, ...]:
+        """Make calls that do not depend on each other, as :meth:`map` does.
+
+        Where nothing is gained by it they are made one after another, in the order given. A write
+        that must not happen when another call fails does not belong here.
+        """
+        return tuple(self.map(_call, calls))
+
+    def collection_share(self, partition: str) -> float | None:
+        """How full a partition was when it was last written to, from 0 to 1; None if unknown."""
+        share = self.engine.capabilities.collection_share
+        return None if share is None else share(partition)
 
     # --- writing one item -----------------------------------------------------------------------
 
@@ -221,10 +241,21 @@ class Table:
             redate(partition, ranges, ttl)
             self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in others])
             return
+        bare = self.read_for_redating(partition, ranges) or []
+        self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in (*bare, *others)])
+
+    def read_for_redating(
+        self, partition: str, ranges: Sequence[tuple[str, str]]
+    ) -> list[Item] | None:
+        """The items in some ranges without their ``ttl``, for :meth:`redate` to write.
+
+        None where :meth:`redate` need not read the items in its ranges.
+        """
+        if self.engine.capabilities.redate is not None:
+            return None
         queries = [Query(partition, KeyCondition(self._sk).between(*one)) for one in ranges]
         found = self.map(lambda query: list(self.items(query)), queries)
-        bare = [{n: v for n, v in item.items() if n != TTL} for some in found for item in some]
-        self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in (*bare, *others)])
+        return [{n: v for n, v in item.items() if n != TTL} for some in found for item in some]
 
     def transact(self, writes: Sequence[TransactWrite]) -> None:
         """Do up to 100 writes and checks on different keys, all or none.
@@ -287,10 +318,6 @@ class Table:
         item.pop(WRITE_TOKEN, None)
         return self._read(item[self._pk], item[self._sk], item)
 
-    # --- threads --------------------------------------------------------------------------------
 
-    def _executor(self) -> ThreadPoolExecutor:
-        with self._pool_lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(MAX_FAN_OUT, thread_name_prefix="table-read")
-            return self._pool
+def _call(function: Callable[[], T]) -> T:
+    return function()

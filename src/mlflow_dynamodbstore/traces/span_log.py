@@ -18,7 +18,7 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -64,17 +64,25 @@ class SpanLog:
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
             lambda known: self.join(known, batch),
-            lambda: retried_when_moved(trace_id, lambda: self._begin(location, trace_id, batch)),
+            lambda: self._begin(location, trace_id, batch),
         )
 
     def _begin(self, location: str, trace_id: str, batch: SpanBatch) -> None:
         """Begin a trace with its first spans, or add them to the trace where it already lies."""
         experiment = self.trace_experiments.get(location)
-        place = TracePlace(experiment_id_of(experiment), trace_id)
+        self.trace_experiments.place(
+            experiment,
+            trace_id,
+            lambda place: retried_when_moved(
+                trace_id, lambda: self._begin_at(place, experiment, batch)
+            ),
+        )
+
+    def _begin_at(self, place: TracePlace, experiment: Item, batch: SpanBatch) -> None:
         ttl = self.trace_experiments.expiry()
 
         def make(at: TracePlace) -> Item:
-            return self._new_trace(at, artifact_tag(experiment, trace_id), batch, ttl)
+            return self._new_trace(at, artifact_tag(experiment, place.trace_id), batch, ttl)
 
         spans, parts = batch.stored(place.spans, ttl)
         self.table.write(parts)

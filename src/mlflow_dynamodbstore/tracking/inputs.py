@@ -203,11 +203,16 @@ class DatasetUse:
     @property
     def head(self) -> Item:
         """The dataset's own item, but for its contents."""
-        return {"PK": self.run.pk, "SK": experiment_keys.dataset(self.hash), **self._names}
+        return {"PK": self.key.pk, "SK": self.key.sk, **self._names}
+
+    @property
+    def key(self) -> Key:
+        """The key of the dataset, which is in the first volume of its experiment."""
+        return dataset_key(self.ref)
 
     @property
     def entry_key(self) -> Key:
-        return Key(self.run.pk, experiment_keys.dataset_context(self.hash, self.context))
+        return Key(self.key.pk, experiment_keys.dataset_context(self.hash, self.context))
 
     @property
     def entry(self) -> Item:
@@ -224,9 +229,7 @@ class DatasetUse:
             "schema": dataset.schema,
             "profile": dataset.profile,
         }
-        return large_values.store(
-            Key(self.run.pk, experiment_keys.dataset(self.hash)), CONTENTS, contents
-        )
+        return large_values.store(self.key, CONTENTS, contents)
 
     def input(self, order: int, *, with_digest: bool = False) -> Put:
         """The write of the run's input; the first one of a dataset stays."""

@@ -53,6 +53,8 @@ SEGMENTS_BEFORE_FOLDING = 12
 """A log of this length is read for three units, and its packs of about 90 points take one each."""
 BYTES_BEFORE_FOLDING = 512 * 1024
 LARGEST_ENTRY = 200 * 1024
+POINTS_THAT_FIT = 150
+"""Points that fit into an entry, however long their names (at most 250 characters)."""
 WRITERS = 4096
 
 
@@ -245,11 +247,22 @@ class MetricLog:
                 continue
             extents = None
             try:
-                extents = self._fold(writer, segments)
-            except TableError as error:
-                _logger.info("metrics of run %s are folded later: %s", writer.run.run_id, error)
+                extents = self._try_to_fold(writer, segments)
             finally:
                 writer.folded(segments, extents)
+
+    def begin_anew(self, appends: Sequence[Append]) -> None:
+        """Let a new writer follow, since a call has reopened a run that somebody sealed.
+
+        All that this process remembers of the log has been folded, but for this call. It is folded
+        too where it shares a segment with earlier ones: their points would else lie in one item of
+        the history with later ones.
+        """
+        run = appends[0].writer.run
+        segments = list({append.segment.number: append.segment for append in appends}.values())
+        old = self.retire_writer(run.run_id)
+        if old is not None and segments[0].calls > 1:
+            self._try_to_fold(Writer(run, old), segments)
 
     def retire_writer(self, run_id: str) -> str | None:
         """Let the next call to a run come from a new writer; returns the id of the old one.
@@ -269,6 +282,13 @@ class MetricLog:
                     writer = Writer(run)
                     self._writers.put(key, writer)
         return writer
+
+    def _try_to_fold(self, writer: Writer, segments: Sequence[Segment]) -> dict[str, Extent] | None:
+        try:
+            return self._fold(writer, segments)
+        except TableError as error:
+            _logger.info("metrics of run %s are folded later: %s", writer.run.run_id, error)
+            return None
 
     def _fold(self, writer: Writer, segments: Sequence[Segment]) -> dict[str, Extent]:
         run, last = writer.run, segments[-1]
@@ -301,9 +321,10 @@ class MetricLog:
 
 def _split(entry: Entry) -> list[Entry]:
     """An entry, or several if it is too large for an item."""
-    if len(entry.values) < 2 or len(entry.packed(None)) <= LARGEST_ENTRY:
+    count = len(entry.values)
+    if count <= POINTS_THAT_FIT or len(entry.packed(None)) <= LARGEST_ENTRY:
         return [entry]
-    half = len(entry.values) // 2
+    half = count // 2
     return [*_split(_part(entry, slice(half))), *_split(_part(entry, slice(half, None)))]
 
 

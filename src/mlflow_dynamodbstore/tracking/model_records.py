@@ -20,7 +20,7 @@ from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
-from mlflow_dynamodbstore.shared.places import NAME, RunPlace, experiment_id_of
+from mlflow_dynamodbstore.shared.places import NAME, RunPlace, experiment_id_of, volume_of
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, ItemTooLarge
 from mlflow_dynamodbstore.table.table import Table
@@ -41,18 +41,19 @@ _PREFIX: Mapping[str, str] = {"TAG": "t:", "PARAM": "p:"}
 
 
 class LoggedModelPlace(NamedTuple):
-    """Which logged model, and in which experiment."""
+    """Which logged model, and in which volume of which experiment."""
 
     experiment_id: str
     model_id: str
+    volume: int = 0
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id)
+        return experiment_keys.volume_pk(self.experiment_id, self.volume)
 
     @property
     def key(self) -> Key:
-        return logged_model_keys.logged_model_key(self.experiment_id, self.model_id)
+        return logged_model_keys.logged_model_key(self.experiment_id, self.model_id, self.volume)
 
     def text_key(self, kind: TextKind, name: str) -> Key:
         """Where a tag or param lies that has an item of its own."""
@@ -92,7 +93,7 @@ def logged_model_place_of(item: Item) -> LoggedModelPlace:
     """The logged model that an item is, or belongs to."""
     model_id = logged_model_keys.logged_model_id_of(item["SK"])
     assert model_id is not None  # ids are short
-    return LoggedModelPlace(experiment_id_of(item), model_id)
+    return LoggedModelPlace(experiment_id_of(item), model_id, volume_of(item))
 
 
 # --- reading ------------------------------------------------------------------------------------

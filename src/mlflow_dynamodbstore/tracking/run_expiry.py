@@ -43,20 +43,29 @@ def date_children(table: Table, run: RunPlace, ttl: int, rules: Rules) -> None:
     _follow(table, run, ttl, rules)
 
 
-def redate_run(table: Table, run: Item, ttl: int | None, rules: Rules) -> None:
-    """Give what belongs to a run this expiry, or none; history keeps its own."""
+def redate_run(
+    table: Table, run: Item, ttl: int | None, rules: Rules, below: Sequence[Item] | None = None
+) -> None:
+    """Give what belongs to a run this expiry, or none; history keeps its own.
+
+    ``below`` are the items below the run but its history, if they have been read.
+    """
     place = run_place_of(run)
     contents = _published(table, run)
-    ranges: Sequence[Range] = _below(place)
-    derived: list[Item] = []
+    ranges: list[Range] = []
+    others: list[Item] = []
+    if below is None:
+        ranges += run_keys.run_children_without_history(place.run_id)
+    else:
+        others += below
     if contents is not None:
         keys = summaries.derived_keys(place.pk, place.run_id, contents, rules)
-        derived = [summaries.derived_item(key).item for key in keys]
-        if run["state"] == SEALED and not contents.datasets:
-            ranges = run_keys.run_children_without_history(place.run_id)
+        others += [summaries.derived_item(key).item for key in keys]
     if run["state"] != SEALED:
-        ranges = (*ranges, log_keys.run_log(place.run_id))
-    table.redate(place.pk, ranges, ttl, derived)
+        ranges.append(log_keys.run_log(place.run_id))
+    if run["state"] != SEALED or contents is None or contents.datasets:
+        ranges.append(experiment_keys.dataset_links(place.run_id))
+    table.redate(place.pk, ranges, ttl, others)
 
 
 def _published(table: Table, run: Item) -> RunContents | None:

@@ -23,6 +23,8 @@ from mlflow_dynamodbstore.shared.names.claims import (
     empty_if_abandoned,
 )
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
+from mlflow_dynamodbstore.shared.volumes import Volumes
+from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.upkeep.orphan_removal import OrphanRemover
@@ -118,6 +120,7 @@ class Cleanup:
                 return self.report
         self.report.finished = True
         if not self._dry_run:
+            self._tidy_volumes()
             self._table.delete(access_keys.setting_key(POSITION))
         return self.report
 
@@ -179,6 +182,14 @@ class Cleanup:
                     place = claimed(item["name"], item["workspace"])
                     empty_if_abandoned(self._table, place, item)
                     self.report.removed += 1
+
+    def _tidy_volumes(self) -> None:
+        """Note from when to when closed volumes are, and forget those that hold nothing."""
+        volumes = Volumes(self._table)
+        for experiment_id in all_experiments(self._table):
+            if len(volumes.of([experiment_id])) > 1:
+                volumes.measure(experiment_id)
+                self.report.removed += volumes.drop_empty(experiment_id)
 
     # --- the position ---------------------------------------------------------------------------
 

@@ -40,8 +40,8 @@ MOST_SKEW = 5.0
 """The most seconds a clock may be off; AWS refuses signed requests from five minutes on."""
 MANY_ORPHANS = 0.1
 EXAMPLES = 5
-LARGE = 0.5
-VERY_LARGE = 0.9
+LARGE = 0.8  # a volume closes long before, at CLOSED_WHEN_FULL
+VERY_LARGE = 0.95
 PACKED = b"\x01\x78"
 """How a value begins that large_values.py or points.py has packed."""
 
@@ -286,12 +286,12 @@ class Doctor:
         if not largest:
             return Finding("partitions", Level.OK, "there are no experiments")
         share = largest[0][1] / COLLECTION_LIMIT
-        named = ", ".join(f"{number} ({readable(size)})" for number, size in largest)
+        named = ", ".join(f"{volume} ({readable(size)})" for volume, size in largest)
         level = (
             Level.FAILURE if share > VERY_LARGE else Level.WARNING if share > LARGE else Level.OK
         )
         return Finding(
-            "partitions", level, f"largest experiments: {named}; the limit is 10 GB each"
+            "partitions", level, f"largest volumes of experiments: {named}; the limit is 10 GB each"
         )
 
     def _orphans(self, items: int, orphans: int) -> Finding:

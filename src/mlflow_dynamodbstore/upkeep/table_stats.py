@@ -9,11 +9,11 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, describe_item
 from mlflow_dynamodbstore.keys.metric_log import METRIC_LOG, log_item_of
+from mlflow_dynamodbstore.shared.volumes import Volume
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.table.versions import Upgraded
-from mlflow_dynamodbstore.table.wrappers.costs import projected
 from mlflow_dynamodbstore.tracking.log_entries import AT
 from mlflow_dynamodbstore.tracking.records import TERMINAL_STATUSES
 from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB
@@ -65,7 +65,7 @@ class TableStats:
     schema: Schema
     now: float
     by_kind: dict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
-    by_experiment: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    by_volume: dict[Volume, int] = field(default_factory=lambda: defaultdict(int))
     outdated: int = 0
     unended: int = 0
     unended_examples: list[str] = field(default_factory=list)
@@ -87,10 +87,17 @@ class TableStats:
     def unknown(self) -> int:
         return self.by_kind[UNKNOWN].items if UNKNOWN in self.by_kind else 0
 
-    def largest(self, count: int) -> list[tuple[str, int]]:
-        """The largest experiments, with the bytes that count towards the 10 GB limit."""
-        ranked = sorted(self.by_experiment.items(), key=lambda one: -one[1])
+    def largest(self, count: int) -> list[tuple[Volume, int]]:
+        """The largest volumes, with the bytes that count towards the 10 GB limit."""
+        ranked = sorted(self.by_volume.items(), key=lambda one: -one[1])
         return ranked[:count]
+
+    def by_experiment(self) -> dict[str, list[int]]:
+        """The bytes in each volume of each experiment, the largest experiment first."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for volume, size in sorted(self.by_volume.items()):
+            found[volume.experiment_id].append(size)
+        return dict(sorted(found.items(), key=lambda one: -sum(one[1])))
 
     def _add(self, item: Item) -> None:
         kind = describe_item(item).kind
@@ -99,7 +106,8 @@ class TableStats:
         self.by_kind[kind].add(Amount(1, own, local + global_, int(TTL in item)))
         pk = str(item["PK"])
         if pk.startswith("EXP#"):
-            self.by_experiment[str(experiment_keys.experiment_id_of(pk))] += own + local
+            experiment_id = str(experiment_keys.experiment_id_of(pk))
+            self.by_volume[Volume(experiment_id, experiment_keys.volume_of(pk))] += own + local
         if kind == METRIC_LOG:  # it comes before its run: a scan brings a partition in order
             run_id = log_item_of(str(item["SK"])).run_id
             self._last_calls[run_id] = max(item[AT], self._last_calls.get(run_id, 0))
@@ -123,7 +131,7 @@ def stored_sizes(schema: Schema, item: Item) -> tuple[int, int, int]:
     """The bytes that an item takes in the table, in its local and in its global indexes."""
     entries = {True: 0, False: 0}
     for index in schema.indexes:
-        entry = projected(schema, index, item)
+        entry = schema.entry(index, item)
         if entry is not None:
             entries[index.is_local] += item_size(entry) + OVERHEAD
     return item_size(item) + OVERHEAD, entries[True], entries[False]

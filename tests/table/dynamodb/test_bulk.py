@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.table.errors import (
 )
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.table.workers import Workers, replaced_workers
 from tests.table.dynamodb.scripted import Answer, error, scripted
 
 
@@ -190,9 +191,10 @@ def test_requests_travel_side_by_side_up_to_the_bound():
         return Answer({})
 
     with scripted(answer) as script:
-        engine = script.engine(workers=4)
+        engine = script.engine()
         writes = [Patch(Key("p", str(n)), Update(add={"n": 1})) for n in range(16)]
-        assert statuses(engine.apply_many(writes)) == ["applied"] * 16
+        with replaced_workers(Workers(4)):
+            assert statuses(engine.apply_many(writes)) == ["applied"] * 16
         assert most == 4
         engine.close()
 

@@ -67,7 +67,10 @@ def test_an_experiment_whose_name_is_taken_is_refused(source: Theirs, table):
         tracking._hard_delete_experiment(str(n))
     move = imported(source.uri, table)
     (finding,) = move.findings.first
-    assert finding.sentence == "cannot be moved: experiment 7 already has its name, 'gone'"
+    assert finding.sentence == (
+        "cannot be moved: experiment 7 already has its name, 'gone'. "
+        "Import with --prefix or --into-workspace, or rename one of the two."
+    )
     assert move.tallies["runs"].held_back == 1
 
 

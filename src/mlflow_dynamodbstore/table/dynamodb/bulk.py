@@ -9,7 +9,6 @@ from typing import TypeAlias
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_WRITE, Delete, Outcome, Put, Write
 from mlflow_dynamodbstore.table.dynamodb import requests
 from mlflow_dynamodbstore.table.dynamodb.transport import Body
-from mlflow_dynamodbstore.table.dynamodb.workers import Workers
 from mlflow_dynamodbstore.table.errors import (
     AccessDenied,
     CollectionFull,
@@ -24,6 +23,7 @@ from mlflow_dynamodbstore.table.errors import (
 from mlflow_dynamodbstore.table.request_checks import check_distinct, key_of
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.workers import TaskRunner
 
 Positions: TypeAlias = Sequence[int]
 """Positions of writes in the list of all."""
@@ -48,7 +48,7 @@ class BulkWrite:
         self._call = call
         self._outcomes: list[Outcome] = [Outcome("unprocessed")] * len(writes)
 
-    def run(self, workers: Workers) -> list[Outcome]:
+    def run(self, workers: TaskRunner) -> list[Outcome]:
         """Do all writes and return their outcomes.
 
         Raises ``AccessDenied`` or ``TableMissing`` when every write failed with it.

@@ -50,8 +50,8 @@ class Connector:
     """Makes connections to one location."""
 
     location: Location
-    session: Any = None  # a botocore session; None: one from the environment, as usual
-    max_connections: int = 32
+    session: Any  # a botocore session; None: one from the environment, as usual
+    max_connections: int
     transport: Literal["direct", "botocore"] = "direct"
 
     def connect(self) -> Connection:

@@ -30,10 +30,10 @@ from mlflow_dynamodbstore.table.dynamodb import cursors, requests
 from mlflow_dynamodbstore.table.dynamodb.admin import Admin
 from mlflow_dynamodbstore.table.dynamodb.bulk import BulkWrite
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
+from mlflow_dynamodbstore.table.dynamodb.collection_sizes import CollectionSizes
 from mlflow_dynamodbstore.table.dynamodb.connection import Connection, Connector
 from mlflow_dynamodbstore.table.dynamodb.errors import REQUEST_ERRORS, translate
 from mlflow_dynamodbstore.table.dynamodb.transport import Body, ServiceError
-from mlflow_dynamodbstore.table.dynamodb.workers import Workers
 from mlflow_dynamodbstore.table.errors import (
     InvalidRequest,
     ItemTooLarge,
@@ -46,6 +46,7 @@ from mlflow_dynamodbstore.table.location import LOCAL_REGION, Location
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.workers import parallel_requests, process_workers
 
 
 class DynamoDBEngine:
@@ -54,7 +55,8 @@ class DynamoDBEngine:
     - ``region``: of AWS; for another endpoint, the region for which requests are signed.
     - ``endpoint_url``: where requests go, if not to AWS's own address of the region.
     - ``session``: a botocore session with credentials; by default one from the environment.
-    - ``max_connections``: connections kept open. ``workers``: parallel requests of a bulk write.
+    - ``max_connections``: connections kept open; by default enough for the threads of the pool and
+      for as many callers, whose own threads send requests too.
     - ``transport``: see :mod:`~mlflow_dynamodbstore.table.dynamodb.transport`.
 
     When ``observer`` is set, it is called after each request for data with the operation's name and
@@ -70,19 +72,24 @@ class DynamoDBEngine:
         region: str | None = None,
         endpoint_url: str | None = None,
         session: botocore.session.Session | None = None,
-        max_connections: int = 32,
-        workers: int = 8,
+        max_connections: int | None = None,
         transport: Literal["direct", "botocore"] = "direct",
     ) -> None:
         self.schema = schema
         self.observer: Observer | None = None
-        self.capabilities = Capabilities(waits_on_network=True, observable=self, state=self.state)
+        self._collection_sizes = CollectionSizes(schema)
+        self.capabilities = Capabilities(
+            waits_on_network=True,
+            collection_share=self._collection_sizes.share,
+            observable=self,
+            state=self.state,
+        )
         self._location = _location(table_name, region, endpoint_url)
         self._table = table_name
-        self._connector = Connector(self._location, session, max_connections, transport)
+        kept = 2 * parallel_requests() if max_connections is None else max_connections
+        self._connector = Connector(self._location, session, kept, transport)
         self._connection: Connection | None = None
         self._connecting = threading.Lock()
-        self._workers = Workers(workers)
 
     @property
     def uri(self) -> str:
@@ -128,7 +135,7 @@ class DynamoDBEngine:
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
         bulk = BulkWrite(self._table, self.schema, writes, apply=self.apply, call=self._call_write)
-        return bulk.run(self._workers)
+        return bulk.run(process_workers())
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         request = requests.transact(self._table, self.schema, writes, token)
@@ -155,8 +162,7 @@ class DynamoDBEngine:
         )
 
     def close(self) -> None:
-        """Release connections and threads; a later call opens new ones."""
-        self._workers.close()
+        """Release connections; a later call opens new ones."""
         with self._connecting:
             connection, self._connection = self._connection, None
         if connection is not None:
@@ -173,6 +179,8 @@ class DynamoDBEngine:
         observer = self.observer
         if observer is not None:
             request["ReturnConsumedCapacity"] = "INDEXES"
+        if write:
+            self._collection_sizes.ask(request)
         try:
             answer = self._connected().transport.call(operation, request)
         except REQUEST_ERRORS as error:
@@ -182,6 +190,8 @@ class DynamoDBEngine:
             raise failure from error
         if observer is not None:
             observer(operation, answer)
+        if write:
+            self._collection_sizes.note(answer)
         return answer
 
     def _call_write(self, operation: str, request: Body) -> Body:

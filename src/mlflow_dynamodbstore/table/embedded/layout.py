@@ -134,7 +134,23 @@ class Layout:
             "WHERE pk = ? AND sk BETWEEN ? AND ?"
         )
         self.delete = "DELETE FROM items WHERE pk = ? AND sk = ?"
-        self.partition_size = "SELECT total(size) FROM items WHERE pk = ?"
+        # What a partition holds of what it can hold: its items and their entries in local indexes.
+        self.partition_size = (
+            f"SELECT total(size{self._entries_in_local_indexes()}) FROM items WHERE pk = ?"  # noqa: S608
+        )
+
+    def _entries_in_local_indexes(self) -> str:
+        """An expression for the bytes that a row takes in local indexes, to be added."""
+        schema, terms = self.schema, ""
+        for index in schema.indexes:
+            if not index.is_local:
+                continue
+            names = sum(map(text_size, (schema.pk, schema.sk, index.sk)))
+            column = self.columns[index.sk]
+            keys = " + ".join(f"length(CAST({one} AS BLOB))" for one in ("pk", "sk", column))
+            entry = "size" if index.projection == "ALL" else f"{names} + {keys}"
+            terms += f" + CASE WHEN {column} IS NULL THEN 0 ELSE {entry} END"
+        return terms
 
     @staticmethod
     def get_some(count: int) -> str:

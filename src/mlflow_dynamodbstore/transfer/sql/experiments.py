@@ -27,7 +27,12 @@ from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameI
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.transfer.sql.database import Transaction
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import (
+    OTHER_NAME,
+    Entity,
+    EntityKey,
+    EntityStore,
+)
 from mlflow_dynamodbstore.transfer.sql.items import ItemStore, TransferTable
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
@@ -117,7 +122,7 @@ class ExperimentItems(ItemStore):
         taken = self.table.get_many(guards)
         return {
             guards[key].key: f"experiment {entry['experiment_id']} already has its name, "
-            f"{guards[key].values['name']!r}"
+            f"{guards[key].values['name']!r}. {OTHER_NAME}"
             for key, entry in taken.items()
             if entry["experiment_id"] != guards[key].key[0]
         }
@@ -176,6 +181,19 @@ class ExperimentItems(ItemStore):
         if entry_key(replaced) != entry_key(meta):
             writes.append(Delete(entry_key(replaced)))
         return writes
+
+    def differences(self, entity: Entity, existing: Entity) -> Iterator[str]:
+        names = entity.values["name"], existing.values["name"]
+        if names[0] != names[1]:  # another experiment: whatever else differs, differs of course
+            return iter([f"name: {names[0]!r}, not {names[1]!r}"])
+        return super().differences(entity, existing)
+
+    def advice(self, entity: Entity, existing: Entity) -> str:
+        if entity.values["name"] != existing.values["name"]:
+            return "Import with --renumber, which gives experiments new ids."
+        if entity.values["creation_time"] != existing.values["creation_time"]:
+            return OTHER_NAME
+        return "One of the two was changed after an import; make both the same, or keep this one."
 
     # --- the default experiment, which both may have used ---------------------------------------
 

@@ -1,0 +1,1 @@
+"""The app ``dynamodb``: MLflow's own server, with shorter ways through it."""
