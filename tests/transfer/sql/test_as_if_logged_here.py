@@ -56,7 +56,7 @@ def log(store, registry) -> None:
 def shape(item: Item) -> tuple[str, ...]:
     """The kind of an item and the names of its attributes."""
     # What a change of an alias leaves behind is of who changed it here.
-    names = {re.sub("^h:.*", "", name) for name in item} - {"", "outside", "_w"}
+    names = {re.sub("^h:.*", "", name) for name in item} - {"", "outside", "_w", "volume"}
     pieces = str(len(item["SK"].split("#")))
     return (describe_item(item).kind, pieces, *sorted(names))
 
