@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.table.embedded.engine import EmbeddedEngine
 
 SPREAD = int(os.environ.get("STORE_SPREAD", "1"))
 INDEX_LAG = float(os.environ.get("STORE_INDEX_LAG", "0"))
-EmbeddedEngine.__init__.__kwdefaults__.update(spread=SPREAD, index_lag=INDEX_LAG)
+(EmbeddedEngine.__init__.__kwdefaults__ or {}).update(spread=SPREAD, index_lag=INDEX_LAG)
 
 # Before anything imports mlflow, which reads it once. Servers started by tests inherit it.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"

@@ -233,6 +233,26 @@ def test_spread_opens_as_many_as_asked_for_once(tmp_path, time):
     assert {volume_of(store, begin_run(store, n)) for n in range(60)} == {0, 1, 2, 3}
 
 
+def test_an_experiment_that_is_throttled_for_long_gets_more_volumes(tmp_path, time, monkeypatch):
+    """The open ones double, and have time to help before they double again."""
+    store = open_tracking_store(tmp_path, time)
+    heat = {"EXP#0": 5.0}
+    monkeypatch.setattr(store.table, "throttled_seconds", lambda pk: heat.get(pk, 0.0))
+    volumes = store.experiment_lookup.volumes
+    begin_run(store)
+    assert len(volumes.of(["0"])) == 1
+    heat["EXP#0"] = 15.0
+    begin_run(store)
+    assert len(volumes.of(["0"])) == 2
+    heat["EXP#0#1"] = 15.0
+    for n in range(20):
+        begin_run(store, n)
+    assert len(volumes.of(["0"])) == 2
+    time.sleep(300)
+    begin_run(store)
+    assert len(volumes.of(["0"])) == 4
+
+
 def test_an_experiment_with_one_volume_does_not_list_it(tmp_path, time):
     store = open_tracking_store(tmp_path, time)
     run_id = begin_run(store, params=3)
