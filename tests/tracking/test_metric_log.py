@@ -26,6 +26,7 @@ from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking import log_entries, metric_log, sealing
 from mlflow_dynamodbstore.tracking.log_entries import Entry, entries_of
@@ -538,11 +539,34 @@ def test_a_live_run_of_before_is_read_and_folded(store: Any) -> None:
         store.table.put(history_item(place, "m", [point], None))
     latest = Extent((0, 0), points[-1], in_order=True)
     store.table.put(latest_item(place, "m", latest))
+    history = Query(place.pk, run_keys.metric_history(run_id, "m").on())
+    before = list(store.table.items(history))
     check(store, run_id, "m", list(range(5)), 4.0)
     log(store, run_id, 5, m=5.0)
     check(store, run_id, "m", list(range(6)), 5.0)
     end(store, run_id)
     check(store, run_id, "m", list(range(6)), 5.0)
+    log(store, run_id, 6, m=6.0)
+    end(store, run_id)
+    check(store, run_id, "m", list(range(7)), 6.0)
+    assert list(store.table.items(history))[:5] == before, "what was there stays as it was"
+    assert "disordered" not in store.table.get(Key(place.pk, run_keys.run_metric(run_id, "m")))
+
+
+def test_an_ended_run_of_before_takes_metrics(store: Any, uri: str, time: FakeTime) -> None:
+    """It is sealed, and has rows and a summary but never had a log."""
+    run_id = new_run(store)
+    place = store.run_lookup.find_place(run_id)
+    store.table.put(history_item(place, "m", [Point(0, 0, 0.5)], None))
+    store.table.put(latest_item(place, "m", Extent((0, 0), Point(0, 0, 0.5), in_order=True)))
+    end(store, run_id)
+    check(store, run_id, "m", [0], 0.5)
+    log(opened(uri, time), run_id, 1, m=1.5)
+    check(store, run_id, "m", [0, 1], 1.5)
+    time.now += sealing.REST_BEFORE_SEALING + 1
+    store.search_runs([HOME], "", ViewType.ALL, 5)
+    assert own(store, run_id)["state"] == SEALED
+    check(store, run_id, "m", [0, 1], 1.5)
 
 
 # --- crashes and faults ---------------------------------------------------------------------------
