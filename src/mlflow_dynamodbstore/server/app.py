@@ -14,6 +14,8 @@ from mlflow_dynamodbstore.server.bridge import Bridge
 from mlflow_dynamodbstore.server.front import Front
 from mlflow_dynamodbstore.server.lane import Lane
 from mlflow_dynamodbstore.server.native import install_views, matcher, routes_of
+from mlflow_dynamodbstore.server.operator_page import install_page
+from mlflow_dynamodbstore.server.page_counters import counters_of_workers
 from mlflow_dynamodbstore.server.threads import Threads
 
 _logger = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ def create_app() -> Any:
     Under a WSGI server it is MLflow's Flask app with the native routes.
     """
     flask = server_app.flask_app()
+    install_page(flask, counters=counters_of_workers())
     if not server_app.runs_under_uvicorn():
         return with_native_routes(flask)
     return improved(server_app.mlflow_app(), flask)
