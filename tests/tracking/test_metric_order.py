@@ -100,8 +100,8 @@ def test_a_run_that_is_reopened_while_it_is_sealed_stays_in_order(
     for at in itertools.count(1):
         run_id = new_run(writer)
         log(writer, run_id, *range(calls))
-        more = range(calls, calls + 3)
-        with two.engine.interrupted({at: partial(log, writer, run_id, *more)}):
+        more = partial(log, writer, run_id, *range(calls, calls + 3))
+        with two.engine.interrupted({at: more}):
             end(sealer, run_id)
         if two.engine.ended_before:
             assert at > 5

@@ -109,11 +109,12 @@ class IncompleteWrite(TableError):
         self.unwritten: list[Write] = []
         self.uncertain: list[Write] = []
         lists = {"applied": self.written, "uncertain": self.uncertain}
-        cause = None
         for write, outcome in zip(writes, outcomes, strict=True):
             lists.get(outcome.status, self.unwritten).append(write)
-            if outcome.status != "refused":
-                cause = cause or outcome.error
+        # What can never succeed says more than what was throttled beside it.
+        errors = [o.error for o in outcomes if o.status == "failed"]
+        errors += [o.error for o in outcomes if o.status != "refused"]
+        cause = next(filter(None, errors), None)
         super().__init__(
             f"{len(self.written)} operations were written, {len(self.unwritten)} were not, "
             f"{len(self.uncertain)} are uncertain: {cause or 'the table kept throttling them'}"

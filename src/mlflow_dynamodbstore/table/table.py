@@ -212,8 +212,8 @@ class Table:
         ``IncompleteWrite``, which says what was written, when the retries are used up. An item that
         no engine takes is refused before anything is written.
         """
-        refuse_oversized(writes)
-        refuse_oversized(then)
+        refuse_oversized(self.schema, writes)
+        refuse_oversized(self.schema, then)
         if self._local is not None and then:
             outcomes = self._local.apply_in_order(writes, then)
             first = self._finished(writes, outcomes[: len(writes)])

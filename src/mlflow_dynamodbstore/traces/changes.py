@@ -14,6 +14,7 @@ from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.volumes import Volume
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
@@ -108,6 +109,7 @@ class TraceChanges:
 
     def _apply(self, item: Item, made: Change) -> Item:
         """Apply a change to a trace if it is as it was read; returns the trace after it."""
+        refuse_oversized(self.table.schema, [Put(made.after)])
         if made.before or made.parts:
             self.table.write([*made.before, *made.parts])
         place, after = trace_place_of(item), {**made.after, "generation": item["generation"] + 1}

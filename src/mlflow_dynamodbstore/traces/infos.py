@@ -13,7 +13,9 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import validate_trace_na
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
 from mlflow_dynamodbstore.shared.plain_values import duration, moment, texts
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Delete, Put
+from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
@@ -44,6 +46,8 @@ class TraceInfos:
 
     def start_trace(self, trace_info: TraceInfo) -> TraceInfo:
         validate_trace_name(trace_info.tags.get(TraceTagKey.TRACE_NAME))
+        if not trace_info.trace_id:
+            raise invalid("A trace must have an id.")
         experiment = self.trace_experiments.get_active(trace_info.experiment_id)
         trace_id = trace_info.trace_id
         self.context.events.trace_described(experiment_id_of(experiment), trace_info.trace_metadata)
@@ -90,6 +94,7 @@ class TraceInfos:
         """Begin a trace with its info; returns the trace, and whether this call has begun it."""
         ttl = self.trace_experiments.expiry()
         started = _started(place, info, tags, int(self.table.clock()), ttl)
+        refuse_oversized(self.table.schema, [Put(started.after)])
         lookup = _client_request(place, info, ttl)
         if before := [put for put in started.before if put not in lookup]:
             self.table.write(before)

@@ -9,7 +9,7 @@ again; a span that is sent twice counts once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mlflow.entities import Span
@@ -19,6 +19,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -52,11 +53,7 @@ class SpanLog:
         self, location: str, spans: list[Span], tracking_uri: str | None = None
     ) -> list[Span]:
         del tracking_uri  # for other stores
-        by_trace: defaultdict[str, list[Span]] = defaultdict(list)
-        for span in spans:
-            by_trace[span.trace_id].append(span)
-        batches = {trace_id: batch_of(some) for trace_id, some in by_trace.items()}
-        for trace_id, batch in batches.items():
+        for trace_id, batch in _batches(spans).items():
             self._log(location, trace_id, batch)
         return spans
 
@@ -166,3 +163,20 @@ def _with_batch(
         parts=stored.parts,
         obsolete=large_values.removal(item, facts.FACTS),
     )
+
+
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
+"""What MLflow's spans raise when parts of them are missing or of another type."""
+
+
+def _batches(spans: Iterable[Span]) -> dict[str, SpanBatch]:
+    """Spans by their traces; raises for one that cannot be read, before anything is written."""
+    by_trace: defaultdict[str, list[Span]] = defaultdict(list)
+    try:
+        for span in spans:
+            if not span.trace_id:
+                raise invalid("A span must name its trace.")
+            by_trace[span.trace_id].append(span)
+        return {trace_id: batch_of(some) for trace_id, some in by_trace.items()}
+    except _UNREADABLE as error:
+        raise invalid(f"A span cannot be read: {error}.") from error

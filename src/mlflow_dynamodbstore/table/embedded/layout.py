@@ -16,10 +16,10 @@ from functools import cached_property
 from itertools import chain
 from zlib import crc32
 
-from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, MAX_PK_BYTES, MAX_SK_BYTES
+from mlflow_dynamodbstore.table.contract import MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
-from mlflow_dynamodbstore.table.errors import ItemTooLarge, damaged_item
-from mlflow_dynamodbstore.table.request_checks import check_key, check_text
+from mlflow_dynamodbstore.table.errors import damaged_item
+from mlflow_dynamodbstore.table.request_checks import check_key, check_size, check_text
 from mlflow_dynamodbstore.table.schema import Index, Schema
 from mlflow_dynamodbstore.table.sizes import item_size, number_size, text_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
@@ -164,8 +164,7 @@ class Layout:
         Raises ``InvalidRequest`` and ``ItemTooLarge``.
         """
         size = item_size(item)
-        if size > MAX_ITEM_BYTES:
-            raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
+        check_size(self.schema, item, size)
         rest = item.copy()
         pk, sk = rest.pop(self._pk, None), rest.pop(self._sk, None)
         check_key(pk, sk)
