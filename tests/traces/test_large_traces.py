@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 import string
+from copy import deepcopy
 from itertools import count
 
 import pytest
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
+from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Query
 from mlflow_dynamodbstore.table.sizes import size_with_copies
@@ -16,7 +19,8 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.traces.overflow import OVERFLOW
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.stores import ARTIFACTS, uri_on
+from tests.sql import empty_database
+from tests.stores import ARTIFACTS, refused, uri_on
 from tests.traces.making import NOON, feedback, make_info, make_prompt, make_spans, trace_id
 
 ID = trace_id(1)
@@ -243,3 +247,66 @@ def test_nothing_of_a_large_trace_is_left_behind(store, experiment):
     for home in (experiment, elsewhere):
         items = store.table.items(Query(TracePlace(home, ID).pk))
         assert [one["SK"] for one in items if ID in str(one["SK"])] == []
+
+
+def test_what_cannot_fit_is_refused_and_nothing_of_it_written(store, other, experiment):
+    """A preview has no other place than the own item."""
+    large = make_info(ID, experiment, tags=many_tags(), request_preview=noise(250_000))
+
+    def items():
+        return list(store.table.items(Query(TracePlace(experiment, ID).pk)))
+
+    before = items()
+    with refused("INVALID_PARAMETER_VALUE", "more than 409600"):
+        store.start_trace(large)
+    assert items() == before
+    assert store.table.get(trace_keys.trace_locator_key(ID)) is None
+    tags = many_tags(200)
+    store.start_trace(make_info(ID, experiment, tags=tags))
+    before = items()
+    with refused("INVALID_PARAMETER_VALUE", "more than 409600"):
+        other.start_trace(large)
+    assert items() == before
+    assert own_tags(other.get_trace_info(ID)) == tags
+
+
+def test_searches_find_what_mlflows_own_store_finds(tmp_path, store):
+    """Ten traces of different sizes, by tags, metadata and assessments, in several orders."""
+    theirs = SqlAlchemyStore(empty_database(tmp_path), str(tmp_path))
+    homes = {one: one.create_experiment(f"both-{next(NUMBERS)}") for one in (store, theirs)}
+    for n in range(10):
+        trace = trace_id(1_000 + n)
+        tags = {"n": str(n % 3), **many_tags(60 * (n % 4))}
+        metadata = {"m": str(n % 4), "long": noise(3_000)}
+        given = many_assessments(20 * (n % 3), trace)
+        for one, home in homes.items():
+            info = make_info(trace, home, start=NOON + n, tags=tags, metadata=metadata)
+            one.start_trace(info)
+            for assessment in [*given, feedback(trace, "yes", n % 2 == 0)]:
+                one.create_assessment(deepcopy(assessment))
+            one.set_trace_tag(trace, "late", str(n % 5))
+    found = store.table.get(TracePlace(homes[store], trace_id(1_003)).key)
+    assert OVERFLOW in found
+    for filter_string, order in (
+        ("tag.n = '1'", None),
+        ("tag.late != '2' AND metadata.m = '3'", ["timestamp_ms ASC"]),
+        ("tag.`tag-100` LIKE '%a%'", None),
+        ("feedback.yes = 'true' AND tag.n != '0'", None),
+        ("feedback.`judge-019` = '19'", ["tag.late DESC"]),
+        (None, ["tag.n ASC", "metadata.m DESC"]),
+    ):
+        answers = []
+        for one, home in homes.items():
+            infos, _ = one.search_traces(
+                locations=[home], filter_string=filter_string, order_by=order
+            )
+            answers.append([_shown(info) for info in infos])
+        assert answers[0] == answers[1], filter_string
+        assert answers[0]
+
+
+def _shown(info):
+    """What a trace says but for its experiment, and when it was assessed."""
+    tags = {key: value for key, value in info.tags.items() if not key.startswith("mlflow.")}
+    assessed = sorted((one.name, one.value, one.rationale) for one in info.assessments)
+    return info.trace_id, tags, info.trace_metadata["m"], info.trace_metadata["long"], assessed
