@@ -19,7 +19,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test e2e fuzz matrix higher lint format bench bench-full docs build clean distclean
+.PHONY: help serve test e2e fuzz matrix higher lint format bench bench-full bench-http docs build clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,17 +28,17 @@ serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, POR
 	@$(BIN)/python -m mlflow_dynamodbstore.serve --host $(HOST) --port $(PORT) --data "$(DATA)" \
 		--workers $(WORKERS) $(if $(TABLE),--table "$(TABLE)")
 
-test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
+test: $(VENV)/.dev dynoxide dynamodb-local ## run the tests on every engine (TESTS, JOBS)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation in a real browser, and keep pictures of them (IMAGES, WITHOUT)
 	@sh tools/install_chromium.sh
 	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser $(if $(WITHOUT),-k "not $(WITHOUT)")
 
-fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
+fuzz: $(VENV)/.dev dynoxide dynamodb-local ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 STORE_FUZZ=all $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
 
-matrix: $(BIN)/python dynoxide ## run the tests on every release of MLflow that we support (RELEASES, PYTHONS, TESTS)
+matrix: $(BIN)/python dynoxide dynamodb-local ## run the tests on every release of MLflow that we support (RELEASES, PYTHONS, TESTS)
 	$(BIN)/python tools/matrix.py $(if $(RELEASES)$(PYTHONS),--releases $(RELEASES)) \
 		$(if $(PYTHONS),--pythons $(PYTHONS)) \
 		$(if $(filter-out tests,$(TESTS)),--tests $(TESTS)) --jobs $(JOBS)
@@ -62,6 +62,9 @@ bench: $(VENV)/.bench dynoxide ## measure against MLflow's SQL store, in 5 minut
 bench-full: $(VENV)/.bench dynoxide ## the same with PostgreSQL and 50,000 runs, in half an hour (SIZES)
 	$(BIN)/python -m bench --full --docs docs $(if $(SIZES),--sizes $(SIZES))
 
+bench-http: $(VENV)/.bench ## measure servers with wrk: SQLite, PostgreSQL and ours, in 15 minutes (apt install wrk)
+	$(BIN)/python -m bench.http --docs docs
+
 docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
@@ -76,12 +79,12 @@ clean: ## remove caches and built files
 	find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove the environments too (never the data)
-	rm -rf $(VENV) .matrix .dynoxide
+	rm -rf $(VENV) .matrix .dynoxide .dynamodb-local
 
-# A second DynamoDB to test against. Where it cannot be had, the script says so and the tests go on.
-.PHONY: dynoxide
-dynoxide:
-	@if [ -f tools/install_dynoxide.sh ]; then sh tools/install_dynoxide.sh; fi
+# Two more DynamoDBs to test against. Where one cannot be had, its script says so and the tests go on.
+.PHONY: dynoxide dynamodb-local
+dynoxide dynamodb-local:
+	@script=tools/install_$$(echo $@ | tr - _).sh; if [ -f $$script ]; then sh $$script; fi
 
 $(BIN)/python:
 	@echo "Making a Python environment in $(VENV)"

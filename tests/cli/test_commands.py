@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep import backfill, cleanup, doctor
 from tests.engines import moto_server
+from tests.places import run_place
 from tests.upkeep.helpers import items_of, make_run
 
 # --- ttl ----------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def test_doctor_ends_with_a_code_of_its_own_when_something_is_wrong(run, store):
 
 def test_doctor_names_runs_that_nobody_ended(run, store):
     run_id = make_run(store, ended=False)
-    key = run_keys.run_key("0", run_id)
+    key = run_place(run_id).key
     store.table.put({**store.table.get(key), "opened": 1_700_000_000})
     assert _unended(run)["level"] == "ok", "it has logged a metric a moment ago"
     for entry in items_of(store, "LIVE#"):

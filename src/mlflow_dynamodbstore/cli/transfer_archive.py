@@ -216,7 +216,7 @@ def _checked(file: Path, *, json: bool, target: str | None = None) -> Archive:
     """An archive that was read once, and whose items fit into the target if there is one."""
     from mlflow_dynamodbstore.transfer.archive.file import Archive
 
-    archive = Archive(file, with_copies=target is not None and parse(target).kind != "file")
+    archive = Archive(file, with_copies=target is not None)
     with output.bar("checking", quiet=json) as shown:
         archive.check(lambda items: _count(shown, items))
     return archive

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from fastapi import FastAPI
@@ -20,7 +20,7 @@ from mlflow.utils.proto_json_utils import message_to_json
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.routing import Match, Mount
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mlflow_dynamodbstore.mlflow_compat.names import (
     missing_names,
@@ -34,6 +34,7 @@ FASTAPI_APP = "mlflow.server.fastapi_app"
 WORKSPACE_HEADER = b"x-mlflow-workspace"
 ARTIFACTS_ONLY = "_MLFLOW_SERVER_ARTIFACTS_ONLY"
 SGI_NAME = "_MLFLOW_SGI_NAME"
+STATIC_PREFIX = "_MLFLOW_STATIC_PREFIX"
 
 WSGI = Callable[..., Any]
 
@@ -51,6 +52,12 @@ resolve_workspace: Any = private_later(
     unavailable("Answering without MLflow's middleware"),
 )
 """The workspace of a request, given its path and header; raises MLflow's errors."""
+
+
+build_environ: Any = private_later(
+    FASTAPI_APP, "build_environ", unavailable("Passing requests to Flask")
+)
+"""Starlette's, by the name in MLflow's module: importing Starlette's own prints a warning."""
 
 
 def runs_under_uvicorn() -> bool:
@@ -102,6 +109,41 @@ def is_native(app: FastAPI, method: str, path: str) -> bool:
     )
 
 
+def without_waiting_middleware(app: FastAPI) -> ASGIApp | None:
+    """MLflow's app without its middleware for workspaces and timing; None if it has other, too."""
+    kept = [one for one in app.user_middleware if not _is_named(one, PER_REQUEST)]
+    if any(one.cls is BaseHTTPMiddleware for one in kept):  # type: ignore[comparison-overlap]
+        return None
+    all_middleware, app.user_middleware = app.user_middleware, kept
+    try:
+        stack = app.build_middleware_stack()
+    finally:
+        app.user_middleware = all_middleware
+
+    async def without_waiting(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = app  # as the app itself does
+        await stack(scope, receive, send)
+
+    return without_waiting
+
+
+def _is_named(middleware: Any, names: Container[str]) -> bool:
+    return (
+        middleware.cls is BaseHTTPMiddleware
+        and getattr(middleware.kwargs.get("dispatch"), "__name__", "") in names
+    )
+
+
+def gateway_prefix() -> str:
+    """How the paths begin whose answers are timed."""
+    return static_prefix() + "/gateway/"
+
+
+def static_prefix() -> str:
+    """What all paths of the server begin with, without a slash at its end."""
+    return os.environ.get(STATIC_PREFIX, "").rstrip("/")
+
+
 def behind_security(app: FastAPI, inner: ASGIApp, *, permissions: bool = False) -> ASGIApp | None:
     """An app behind the security middleware of MLflow's, without what Flask does itself.
 
@@ -111,11 +153,10 @@ def behind_security(app: FastAPI, inner: ASGIApp, *, permissions: bool = False) 
     wrapped = inner
     for middleware in reversed(app.user_middleware):
         factory: Any = middleware.cls
-        if factory is BaseHTTPMiddleware:
-            name = getattr(middleware.kwargs.get("dispatch"), "__name__", "")
-            if name not in skipped:
-                return None
+        if _is_named(middleware, skipped):
             continue
+        if factory is BaseHTTPMiddleware:
+            return None
         wrapped = factory(wrapped, *middleware.args, **middleware.kwargs)
     return ServerErrorMiddleware(wrapped)
 

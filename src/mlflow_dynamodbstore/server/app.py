@@ -10,8 +10,10 @@ from mlflow.version import VERSION
 from starlette.types import ASGIApp
 
 from mlflow_dynamodbstore.mlflow_compat import server_app
+from mlflow_dynamodbstore.mlflow_compat.prometheus import metrics_folder
 from mlflow_dynamodbstore.server.bridge import Bridge
-from mlflow_dynamodbstore.server.front import Front
+from mlflow_dynamodbstore.server.exposition import expose
+from mlflow_dynamodbstore.server.front import Front, Ways
 from mlflow_dynamodbstore.server.lane import Lane
 from mlflow_dynamodbstore.server.native import install_views, matcher, routes_of
 from mlflow_dynamodbstore.server.threads import Threads
@@ -37,6 +39,8 @@ def with_native_routes(flask: Any) -> Any:
         _logger.warning("MLflow %s lacks %s: its own routes answer.", VERSION, ", ".join(missing))
     elif not server_app.is_for_artifacts_only():
         install_views(flask)
+    if (folder := metrics_folder()) is not None:
+        expose(flask, folder, server_app.static_prefix())
     return flask
 
 
@@ -66,11 +70,12 @@ def improved(
         checked = has_check is not None and has_check(method, path)
         return checked or server_app.is_native(app, method, path)
 
+    shorter = None if has_check is not None else server_app.without_waiting_middleware(app)
     return Front(
-        app,
-        straight,
-        [rule.rule for rule in flask.url_map.iter_rules() if not rule.arguments],
+        Ways(app, straight, shorter),
+        frozenset(rule.rule for rule in flask.url_map.iter_rules() if not rule.arguments),
         lambda scope: lane.find(scope) is not None,
         is_elsewhere,
+        server_app.gateway_prefix(),
         threads,
     )

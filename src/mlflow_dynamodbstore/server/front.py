@@ -3,12 +3,14 @@
 MLflow's app passes every request through its middleware for workspaces, timing and permissions,
 each with tasks and queues of its own, and compares its path with every route. A request to Flask
 needs none of that but its workspace: behind the same security middleware it goes straight to the
-native routes or to the bridge. All other requests go through MLflow's app as it is.
+native routes or to the bridge. A request to another route goes through MLflow's app without the
+middleware that does nothing for it, or through all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlflow.exceptions import MlflowException
@@ -26,65 +28,80 @@ from mlflow_dynamodbstore.mlflow_compat.server_app import (
 from mlflow_dynamodbstore.server.threads import Threads
 
 
+@dataclass(frozen=True)
+class Ways:
+    """The ways through MLflow's app; None is a way that this app does not have.
+
+    ``straight`` leads behind the security middleware to Flask, ``shorter`` through MLflow's app
+    without workspaces and timing, and ``whole`` through all of it.
+    """
+
+    whole: ASGIApp
+    straight: ASGIApp | None
+    shorter: ASGIApp | None
+
+
+@dataclass
 class Front:
     """An ASGI app before MLflow's.
 
-    ``straight`` leads to Flask behind the security middleware, for the ``flask_paths`` without
-    parameters and what ``is_native_route`` knows, unless ``is_elsewhere`` says that MLflow answers
-    a method of a path without Flask.
+    Flask answers the ``flask_paths`` without parameters and what ``is_native_route`` knows, unless
+    ``is_elsewhere`` says that MLflow answers a method of a path without Flask. Answers below
+    ``timed`` are timed.
     """
 
-    def __init__(
-        self,
-        mlflow_app: ASGIApp,
-        straight: ASGIApp | None,
-        flask_paths: Collection[str],
-        is_native_route: Callable[[Scope], bool],
-        is_elsewhere: Callable[[str, str], bool],
-        threads: Threads,
-    ) -> None:
-        self._mlflow_app = mlflow_app
-        self._straight = straight
-        self._flask_paths = frozenset(flask_paths)
-        self._is_native_route = is_native_route
-        self._is_elsewhere = is_elsewhere
-        self._threads = threads
-        self._known: dict[tuple[str, str], bool] = {}
+    ways: Ways
+    flask_paths: Collection[str]
+    is_native_route: Callable[[Scope], bool]
+    is_elsewhere: Callable[[str, str], bool]
+    timed: str
+    threads: Threads
+    _known: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        straight = self._straight
-        if straight is None or scope["type"] != "http" or not self._goes_straight(scope):
-            await self._mlflow_app(scope, receive, send)
+        if scope["type"] != "http" or scope.get("root_path"):
+            await self.ways.whole(scope, receive, send)
             return
         asked = next((v for name, v in scope["headers"] if name == WORKSPACE_HEADER), None)
-        if asked is None and not has_workspaces():
-            await straight(scope, receive, send)
-            return
+        way = self._way(scope, with_workspaces=asked is not None or has_workspaces())
+        if way is self.ways.straight and (asked is not None or has_workspaces()):
+            await self._in_workspace(asked, way, scope, receive, send)
+        else:
+            await way(scope, receive, send)
+
+    def _way(self, scope: Scope, *, with_workspaces: bool) -> ASGIApp:
+        if self.ways.straight is not None and self._is_for_flask(scope):
+            return self.ways.straight
+        if self.ways.shorter is None or with_workspaces or scope["path"].startswith(self.timed):
+            return self.ways.whole
+        return self.ways.shorter
+
+    async def _in_workspace(
+        self, asked: bytes | None, way: ASGIApp, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         try:
             workspace = await self._workspace(scope["path"], asked)
         except MlflowException:
-            await self._mlflow_app(scope, receive, send)  # it answers with the same error
+            await self.ways.whole(scope, receive, send)  # it answers with the same error
             return
         set_server_request_workspace(workspace)
         try:
-            await straight(scope, receive, send)
+            await way(scope, receive, send)
         finally:
             clear_server_request_workspace()
 
-    def _goes_straight(self, scope: Scope) -> bool:
+    def _is_for_flask(self, scope: Scope) -> bool:
         path = scope["path"]
-        if scope.get("root_path"):
-            return False
-        if path not in self._flask_paths:
-            return self._is_native_route(scope)
+        if path not in self.flask_paths:
+            return self.is_native_route(scope)
         asked = scope["method"], path
         elsewhere = self._known.get(asked)
         if elsewhere is None:
-            elsewhere = self._known[asked] = self._is_elsewhere(*asked)
+            elsewhere = self._known[asked] = self.is_elsewhere(*asked)
         return not elsewhere
 
     async def _workspace(self, path: str, header: bytes | None) -> str | None:
         """The name of a request's workspace; raises MLflow's errors."""
         asked = None if header is None else header.decode("latin-1")
-        found: Any = await self._threads.run(lambda: resolve_workspace(path, asked))
+        found: Any = await self.threads.run(lambda: resolve_workspace(path, asked))
         return None if found is None else found.name

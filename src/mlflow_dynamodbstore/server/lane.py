@@ -1,10 +1,4 @@
-"""The fast lane: native routes answered without Flask, on the event loop where that is faster.
-
-A file answers most calls in less time than a hop to a thread takes. So a call to a file is made on
-the loop, as long as the calls of its route are short; while they are not (a slow disk, a file that
-other processes write to, long answers), they are made in threads, but for one in a while that is
-measured on the loop. Calls to DynamoDB wait for the network and are always made in threads.
-"""
+"""The fast lane: native routes answered without Flask, on the event loop where that is faster."""
 
 from __future__ import annotations
 
@@ -21,31 +15,12 @@ from mlflow_dynamodbstore.server.native import Route
 from mlflow_dynamodbstore.server.requests import read_body, with_body
 from mlflow_dynamodbstore.server.threads import Threads
 from mlflow_dynamodbstore.server.unusual import Request, Unusual
+from mlflow_dynamodbstore.shared.loop_pace import LoopPace, is_file
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
-SHORT_SECONDS = 0.005
-NEWEST_WEIGHT = 0.1
-MEASURED_EACH = 50  # calls, while a route is too slow for the loop
 JSON = (b"content-type", b"application/json")
 NOT_FOR_THE_LANE = frozenset({b"origin", b"authorization"})
 """Headers to which Flask's hooks answer."""
-
-
-@dataclass
-class Pace:
-    """How long the calls of one route take."""
-
-    seconds: float = 0.0
-    calls: int = 0
-
-    def is_short(self) -> bool:
-        """Whether the next call is made on the loop."""
-        self.calls += 1
-        return self.seconds < SHORT_SECONDS or self.calls % MEASURED_EACH == 0
-
-    def took(self, seconds: float) -> None:
-        """Note how long a call on the loop took."""
-        self.seconds += NEWEST_WEIGHT * (seconds - self.seconds)
 
 
 @dataclass
@@ -61,7 +36,7 @@ class Lane:
     threads: Threads
     _exact: dict[tuple[str, str], Route] = field(default_factory=dict)
     _with_argument: dict[tuple[str, str], Route] = field(default_factory=dict)
-    _paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
+    _paces: defaultdict[str, LoopPace] = field(default_factory=lambda: defaultdict(LoopPace))
 
     def __post_init__(self) -> None:
         for route in self.routes:
@@ -120,7 +95,4 @@ class Lane:
 
 def is_local(store: Any) -> bool:
     """Whether a store keeps its table in a file."""
-    return (
-        isinstance(store, DynamoDBTrackingStore)
-        and store.runs.table.engine.capabilities.local is not None
-    )
+    return isinstance(store, DynamoDBTrackingStore) and is_file(store.table)

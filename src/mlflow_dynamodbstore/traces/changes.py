@@ -109,7 +109,7 @@ class TraceChanges:
 
     def _apply(self, item: Item, made: Change) -> Item:
         """Apply a change to a trace if it is as it was read; returns the trace after it."""
-        refuse_oversized([Put(made.after)])
+        refuse_oversized(self.table.schema, [Put(made.after)])
         if made.before or made.parts:
             self.table.write([*made.before, *made.parts])
         place, after = trace_place_of(item), {**made.after, "generation": item["generation"] + 1}

@@ -94,7 +94,7 @@ class TraceInfos:
         """Begin a trace with its info; returns the trace, and whether this call has begun it."""
         ttl = self.trace_experiments.expiry()
         started = _started(place, info, tags, int(self.table.clock()), ttl)
-        refuse_oversized([Put(started.after)])
+        refuse_oversized(self.table.schema, [Put(started.after)])
         lookup = _client_request(place, info, ttl)
         if before := [put for put in started.before if put not in lookup]:
             self.table.write(before)

@@ -23,7 +23,7 @@ from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
 from mlflow_dynamodbstore.traces.time_indexes import OLD_TIME_INDEX, TIME_INDEX
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large, volume_of
-from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
+from mlflow_dynamodbstore.transfer.sql.trace_rows import COUNTED, TEXTS, USAGE, fact_of
 
 TRACES_AT_ONCE = 20
 _ASSESSED = {
@@ -149,6 +149,7 @@ def _attributes(values: dict[str, Any]) -> Item:
         "session": values["session_id"],
         "usage": usage or None,
         **{text: values[text] for text in TEXTS},
+        **{count: values[count] or None for count in COUNTED},
     }
     return {
         "request_time": values["timestamp_ms"],
@@ -193,6 +194,7 @@ def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
         "session_id": trace.session,
         **{text: item.get(text) for text in TEXTS},
         **{column: usage.get(column) for column in USAGE},
+        **{count: item.get(count, 0) for count in COUNTED},
         "tags": trace.tags,
         "metadata": named[items.METADATA],
         "assessments": {
