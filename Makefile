@@ -19,7 +19,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test e2e fuzz matrix higher lint format bench bench-full docs build clean distclean
+.PHONY: help serve test e2e fuzz matrix higher lint format bench bench-full bench-http docs build clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench: $(VENV)/.bench dynoxide ## measure against MLflow's SQL store, in 5 minut
 
 bench-full: $(VENV)/.bench dynoxide ## the same with PostgreSQL and 50,000 runs, in half an hour (SIZES)
 	$(BIN)/python -m bench --full --docs docs $(if $(SIZES),--sizes $(SIZES))
+
+bench-http: $(VENV)/.bench ## measure servers with wrk: SQLite, PostgreSQL and ours, in 15 minutes (apt install wrk)
+	$(BIN)/python -m bench.http --docs docs
 
 docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -12,7 +12,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from bench import auth, contract, page, registry, report, through_http, traces, tracking
+from bench import auth, contract, page, registry, report, traces, tracking
+from bench.numbers import shown
 from bench.stores import DYNAMODB, all_benches
 
 QUICK_SIZES = (500, 2_000)
@@ -23,7 +24,7 @@ Say = Callable[[str], None]
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="PostgreSQL too, up to 50,000 runs, a minute of HTTP.")
+@click.option("--full", is_flag=True, help="PostgreSQL too, and up to 50,000 runs.")
 @click.option("--sizes", help="Runs in the growing experiment, for example 500,2000.")
 @click.option("--seconds", default=0.25, show_default=True, help="Time for each table operation.")
 @click.option(
@@ -62,9 +63,6 @@ def main(
     results.checked = auth.run(console.print)
     for one in results.checked:
         console.print(one)
-    results.served = through_http.run(60 if full else 20, console.print)
-    for served in results.served:
-        console.print(served)
     out.mkdir(parents=True, exist_ok=True)
     as_json = out / "results.json"
     as_json.write_text(json.dumps({"machine": report.machine(), **asdict(results)}, indent=2))
@@ -107,7 +105,7 @@ def times(measured: page.Measured) -> Table:
     for name in [*names, "faster", "far", "req / chain / RCU / WCU"]:
         table.add_column(name, justify="right")
     for title, costs in measured.items():
-        cells = [f"{cost.milliseconds:.3g}" for cost in costs.values()]
+        cells = [shown(cost.milliseconds) for cost in costs.values()]
         cost = costs.get(DYNAMODB)
         units = far = ""
         if cost:

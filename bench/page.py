@@ -10,10 +10,10 @@ from bench import plots, report
 from bench.auth import ADDED_GOAL_MS, Checked
 from bench.contract import Figure
 from bench.delay import MILLISECONDS
+from bench.numbers import shown
 from bench.populations import MOST_COPIED_WHOLE
 from bench.stores import DYNAMODB, EMBEDDED, SQLITE
 from bench.targets import TARGETS, Target, Units, dollars
-from bench.through_http import CLIENTS, WORKERS, Served
 from bench.tracking import Cost
 
 Measured = Mapping[str, Mapping[str, Cost]]
@@ -30,7 +30,6 @@ class Results:
     operations: Measured = field(default_factory=dict)
     growth: Mapping[int, Measured] = field(default_factory=dict)
     checked: Sequence[Checked] = ()
-    served: Sequence[Served] = ()
 
 
 def write(folder: Path, results: Results) -> list[Path]:
@@ -51,11 +50,17 @@ def page(results: Results) -> str:
         *_operations(results.operations),
         *_growth(results.growth),
         *_checked(results.checked),
-        *_served(results.served),
+        THROUGH_HTTP,
         "## The table's own operations",
         report.markdown(results.contract).strip(),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+THROUGH_HTTP = (
+    "## Through HTTP\n\nThe same through a server, with `wrk`, is on "
+    "[a page of its own](benchmarks-http.md)."
+)
 
 
 def _how(results: Results) -> str:
@@ -105,7 +110,7 @@ def _operations(measured: Measured) -> Iterator[str]:
 def _time_row(title: str, costs: Mapping[str, Cost]) -> list[str]:
     target = TARGETS.get(title)
     demands = [f"{target.faster_first:g}x", f"{target.faster_goal:g}x"] if target else ["", ""]
-    times = [f"{cost.milliseconds:.3g}" for cost in costs.values()]
+    times = [shown(cost.milliseconds) for cost in costs.values()]
     return [title, *times, f"{faster(costs):.1f}x", *demands]
 
 
@@ -134,7 +139,7 @@ def _growth(growth: Mapping[int, Measured]) -> Iterator[str]:
     for title, costs in growth[sizes[0]].items():
         for name in costs:
             found = [growth[size][title][name] for size in sizes]
-            rows.append([title, name, *(f"{cost.milliseconds:.3g}" for cost in found)])
+            rows.append([title, name, *(shown(cost.milliseconds) for cost in found)])
             if name == DYNAMODB:
                 units = [f"{cost.requests:g} / {cost.read_units:g}" for cost in found]
                 rows.append([title, "requests / read units", *units])
@@ -161,29 +166,6 @@ def _checked(checked: Sequence[Checked]) -> Iterator[str]:
         for one in checked
     ]
     yield _table(["request", "without, ms", "with, ms", "added, ms", "added requests"], rows)
-
-
-def _served(served: Sequence[Served]) -> Iterator[str]:
-    if not served:
-        return
-    yield "## Through HTTP"
-    yield (
-        f"`mlflow server` with {WORKERS} workers, and {CLIENTS} processes that log runs as fast as "
-        "it answers: create with 10 tags, 20 params, ten times 10 metrics, end, read back. Server "
-        "and clients share the machine."
-    )
-    rows = [
-        [
-            one.name,
-            f"{one.calls:,}",
-            f"{one.per_second:,.0f}",
-            f"{one.p50_ms:.1f}",
-            f"{one.p99_ms:.1f}",
-            str(len(one.errors)),
-        ]
-        for one in served
-    ]
-    yield _table(["store", "calls", "calls/s", "p50, ms", "p99, ms", "errors"], rows)
 
 
 def _time_plot(measured: Measured) -> str:

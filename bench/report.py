@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.contract import Figure
+from bench.numbers import shown
 
 
 def show(console: Console, figures: Sequence[Figure]) -> None:
@@ -62,7 +63,7 @@ def rows(figures: Sequence[Figure]) -> Iterator[tuple[str, list[str]]]:
 
 
 def cell(figure: Figure) -> str:
-    return f"{figure.per_second:,.0f} ({figure.median_ms:.3g} ms)"
+    return f"{figure.per_second:,.0f} ({shown(figure.median_ms)} ms)"
 
 
 def machine() -> str:

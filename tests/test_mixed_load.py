@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.mixed_load import MB, Sample, complaints
+from tools.mixed_load import MB, THREADS, Sample, complaints, run
 
 TOOL = Path(__file__).parents[1] / "tools" / "mixed_load.py"
 
@@ -43,3 +43,9 @@ def test_a_short_run_shows_no_growth():
     last = json.loads(ended.stdout.splitlines()[-1])
     assert (ended.returncode, last["wrong"]) == (0, []), ended.stderr
     assert last["calls"] > 0
+
+
+def test_a_rate_bounds_how_much_is_done(tmp_path):
+    done, wrong = run(tmp_path / "mlflow.ddb", seconds=3, interval=0.2, rate=8)
+    assert wrong == []
+    assert 0 < done[-1].calls <= 8 * 3 + THREADS

@@ -84,7 +84,7 @@ def test_it_says_what_expires_and_how_to_keep_it(started, tmp_path):
 def test_it_becomes_the_mlflow_of_the_same_environment_and_passes_options_on(started, tmp_path):
     path, argv, _ = started("--data", str(tmp_path), "--", "--static-prefix", "/mlflow")
     assert path == sys.executable
-    assert argv[1:4] == ["-m", "mlflow", "server"]
+    assert argv[1:6] == ["-m", "mlflow", "server", "--app-name", "dynamodb"]
     assert argv[-2:] == ["--static-prefix", "/mlflow"]
 
 
@@ -112,3 +112,21 @@ def test_a_folder_that_no_uri_can_name_is_refused_and_not_created(tmp_path):
 def test_the_address_of_an_ipv6_host_can_be_opened_in_a_browser():
     server = serve.Server("::1", 5000, 2, "dynamodb:///mlflow.ddb", "artifacts")
     assert server.url == "http://[::1]:5000"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("--port", "99999"), 2, "99999 is not in the range 1<=x<=65535"),
+        (("--host", "nowhere.invalid"), 1, "cannot listen on nowhere.invalid"),
+        (("--table", "sqlite:///x.db"), 1, "'sqlite:///x.db' is not a table URI"),
+        (("--table", "dynamodb://mlflow"), 1, "write dynamodb://us-east-1/mlflow"),
+        (("--nope",), 2, "No such option"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_starts(arguments, code, sentence, tmp_path):
+    options = ["--port", str(free_port()), "--data", str(tmp_path / "new"), *arguments]
+    done = CliRunner().invoke(serve.main, options)
+    assert done.exit_code == code, (done.output, done.exception)
+    assert sentence in done.stderr
+    assert not (tmp_path / "new").exists()

@@ -6,6 +6,8 @@ and the size of the write-ahead log are noted. At the end the last third of the 
 with the third before: what has grown is printed, and ends the program with code 1.
 
     python tools/mixed_load.py --minutes 60
+
+With ``--rate 50`` at most 50 things are done in a second, so that the machine stays usable.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ class Sample(NamedTuple):
 class Load:
     """Clients of one table."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, rate: float | None = None):
+        self.pause = THREADS / rate if rate else 0.0
         uri = f"dynamodb:///{path}?synchronous=NORMAL"
         self.table = Table(open_engine(uri))
         self.tracking = DynamoDBTrackingStore(uri, "s3://bucket/root", table=self.table)
@@ -82,6 +85,7 @@ class Load:
                 self.stop.set()
             with self._counting:
                 self.calls += 1
+            self.stop.wait(self.pause)
 
     def _run(self, rng: random.Random) -> None:
         now = int(time.time() * 1000)
@@ -169,9 +173,11 @@ def complaints(samples: Sequence[Sample]) -> list[str]:
     return found
 
 
-def run(path: Path, seconds: float, interval: float) -> tuple[list[Sample], list[str]]:
+def run(
+    path: Path, seconds: float, interval: float, rate: float | None = None
+) -> tuple[list[Sample], list[str]]:
     """Use a new table for some time; returns the samples, and what is wrong."""
-    load = Load(path)
+    load = Load(path, rate)
     began = time.monotonic()
     threads = [threading.Thread(target=load.client, args=(n,)) for n in range(THREADS)]
     for thread in threads:
@@ -191,10 +197,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between samples")
+    parser.add_argument("--rate", type=float, help="the most things to do in a second")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "mlflow.ddb")
-        samples, wrong = run(path, given.minutes * 60, given.interval)
+        samples, wrong = run(path, given.minutes * 60, given.interval, given.rate)
         size = path.stat().st_size
     shown = samples[:: max(1, len(samples) // 12)]
     for one in shown:

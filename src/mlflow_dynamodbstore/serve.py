@@ -36,7 +36,7 @@ class Server:
     def command(self) -> list[str]:
         """The ``mlflow server`` command, run by this Python."""
         return [
-            *(sys.executable, "-m", "mlflow", "server"),
+            *(sys.executable, "-m", "mlflow", "server", "--app-name", "dynamodb"),
             *("--backend-store-uri", self.table),
             *("--registry-store-uri", self.table),
             # Clients send artifacts through the server, so they need no access to the folder.
@@ -101,6 +101,15 @@ def embedded_table(data: Path) -> str:
     return f"dynamodb:///{data / 'mlflow.ddb'}"
 
 
+def check_table_uri(uri: str | None) -> None:
+    """Refuse the URI of another store, which MLflow would serve without this package."""
+    try:
+        if uri is not None:
+            parse(uri)
+    except TableError as error:
+        raise click.ClickException(f"--table: {error}") from error
+
+
 def check_port_is_free(host: str, port: int) -> None:
     """Refuse a port in use now; MLflow's workers would only fail long after the banner."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -108,6 +117,10 @@ def check_port_is_free(host: str, port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
+        except socket.gaierror as error:
+            raise click.ClickException(
+                f"cannot listen on {host} ({error.strerror}); check --host"
+            ) from error
         except OSError as error:
             raise click.ClickException(
                 f"cannot listen on {host}:{port} ({error.strerror}); "
@@ -117,7 +130,13 @@ def check_port_is_free(host: str, port: int) -> None:
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=5000, show_default=True, help="Port to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=5000,
+    show_default=True,
+    help="Port to listen on.",
+)
 @click.option("--workers", default=2, show_default=True, help="Number of server processes.")
 @click.option(
     "--data",
@@ -142,6 +161,7 @@ def main(
 
     Options after -- are passed to `mlflow server`.
     """
+    check_table_uri(table)
     check_port_is_free(host, port)
     folder = data.resolve()
     server = Server(

@@ -271,8 +271,7 @@ def _expect(name: str, alias: str, current: Alias | None, expected: int | None) 
     if expected is not None and expected != actual:
         is_at = f"is at revision {actual}" if current else "does not exist (revision 0)"
         raise AliasChanged(
-            f"alias {alias!r} of {name!r} {is_at}, not at {expected}: look at it again, then "
-            "decide",
+            f"alias {alias!r} of {name!r} {is_at}, not at {expected}: somebody else has changed it",
             actual,
         )
 

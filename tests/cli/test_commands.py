@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep import backfill, cleanup, doctor
 from tests.engines import moto_server
+from tests.places import run_place
 from tests.upkeep.helpers import items_of, make_run
 
 # --- ttl ----------------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ def test_ttl_cleanup_previews_and_cleans(run, store):
     assert "nothing was changed" in run("ttl", "cleanup", "--dry-run").stdout
     assert store.table.get(key) is not None
     said = run("ttl", "cleanup", "--segments", "3").stdout
-    assert "1 orphans dated, for the storage to delete, 0 removed" in " ".join(said.split())
+    assert "1 orphans marked as expired, 0 removed" in " ".join(said.split())
     assert store.table.get(key) is None
     assert run.json("ttl", "cleanup", "--restart")["orphans"] == 0
 
@@ -195,7 +196,7 @@ def test_doctor_ends_with_a_code_of_its_own_when_something_is_wrong(run, store):
 
 def test_doctor_names_runs_that_nobody_ended(run, store):
     run_id = make_run(store, ended=False)
-    key = run_keys.run_key("0", run_id)
+    key = run_place(run_id).key
     store.table.put({**store.table.get(key), "opened": 1_700_000_000})
     assert _unended(run)["level"] == "ok", "it has logged a metric a moment ago"
     for entry in items_of(store, "LIVE#"):
@@ -264,8 +265,10 @@ def test_the_template_and_the_policies_are_printed(anywhere):
     named = ("--name", "mlflow", "--region", "eu-west-1")
     template = json.loads(anywhere(*named, "deploy", "--template").stdout)
     assert template["Resources"]["Table"]["Properties"]["TableName"] == "mlflow"
-    policy = json.loads(anywhere(*named, "iam-policy", "writer", "--account", "123").stdout)
-    assert "arn:aws:dynamodb:eu-west-1:123:table/mlflow" in policy["Statement"][0]["Resource"]
+    account = "123456789012"
+    policy = json.loads(anywhere(*named, "iam-policy", "writer", "--account", account).stdout)
+    resources = policy["Statement"][0]["Resource"]
+    assert f"arn:aws:dynamodb:eu-west-1:{account}:table/mlflow" in resources
 
 
 # --- traces -------------------------------------------------------------------------------------
@@ -299,5 +302,5 @@ def test_tag_patterns_are_listed_added_removed_and_backfilled(run, store):
     run("tag", "remove", "*", code=USAGE)
     assert run.json("tag", "backfill") == {"experiments": 1, "in_all": 1, "changed": 0}
     run("tag", "remove", "mlflow.*")
-    assert "No tag is repeated" in run("tag", "list").stdout
+    assert "No tag is copied" in run("tag", "list").stdout
     run("config", "set", "denormalized_tags", "mlflow.*", code=USAGE)

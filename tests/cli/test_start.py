@@ -121,6 +121,23 @@ def test_no_help_text_is_cut(program, path):
         assert "..." not in said.replace("[ARGS]...", "")
 
 
+def commands(group: click.Group, path: tuple[str, ...] = ()):
+    for name, below in group.commands.items():
+        if isinstance(below, click.Group):
+            yield from commands(below, (*path, name))
+        else:
+            yield (*path, name), below
+
+
+@pytest.mark.parametrize("path", [path for path, _ in commands(cli.main)], ids=" ".join)
+def test_the_list_of_options_has_options_only_and_each_says_what_it_does(path):
+    said = CliRunner().invoke(cli.main, [*path, "--help"], terminal_width=100).output
+    listed = said.partition("\nOptions:\n")[2].partition("\n\n")[0].splitlines()
+    assert listed
+    assert not [line for line in listed if not line.startswith(("  -", "      "))]
+    assert "RANGE" not in said
+
+
 def test_the_limits_of_options_are_those_of_the_code():
     from mlflow.entities.workspace import WorkspaceDeletionMode
 

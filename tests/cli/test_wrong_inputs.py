@@ -6,6 +6,7 @@ import shlex
 import sqlite3
 from pathlib import Path
 
+import boto3
 import pytest
 from click.testing import CliRunner
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
@@ -22,6 +23,11 @@ WRONG = [
     ("stats --name mlflow", 2, "--name mlflow needs --region us-east-1"),
     ("stats --uri here.ddb", 2, "is not a table URI; write dynamodb://us-east-1/mlflow"),
     ("stats --uri dynamodb://us-east-1", 2, "the URI names no table"),
+    ("stats --uri dynamodb://mlflow", 2, "write dynamodb://us-east-1/mlflow"),
+    ("stats --uri dynamodb:///here.ddb?sync=OFF", 2, "the URI of a file takes synchronous"),
+    ("stats --uri dynamodb://user:pw@us-east-1/mlflow", 2, "must not hold credentials"),
+    ("stats --uri dynamodb://us-east-1/x", 2, "'x' is not a table name"),
+    ("stats --name mlflow --endpoint-url localhost:8000", 2, "must look like http://localhost:80"),
     ("stats --uri dynamodb:///typo.ddb", 3, "there is no table at "),
     ("stats --uri dynamodb:///notes.txt", 3, "is not a table file"),
     ("stats --uri dynamodb://us-esat-1/mlflow", 2, "did you mean us-east-1?"),
@@ -33,6 +39,7 @@ WRONG = [
     (f"{HERE} statz", 2, "there is no command 'statz'; did you mean `stats`?"),
     (f"{HERE} cleanup", 2, "did you mean `ttl cleanup`?"),
     (f"{HERE} frobnicate", 2, "the commands are: alias, compare, config"),
+    (f"{HERE} help", 2, "did you mean `--help`?"),
     (f"{HERE} --json stats", 2, "--json comes after the command"),
     (f"{HERE} doctor --quik", 2, "--quick"),
     (f"{HERE} stats extra", 2, "unexpected extra argument"),
@@ -45,6 +52,13 @@ WRONG = [
     (f"{HERE} config get nope", 2, "'nope' is not a setting; these are: denormalized_tags"),
     (f"{HERE} config set xray_region Ohio", 2, "'Ohio' is not an AWS region"),
     (f"{HERE} fts add runs.name", 2, "give run.name, run.tags.<key>"),
+    (f"{HERE} ttl set --keep-forever --trace-retention-days 5", 2, "without other policies"),
+    (f"{HERE} ttl cleanup --grace soon", 2, "'soon' is not a valid number"),
+    (f"{HERE} config set denormalized_tags 5", 2, "use `tag add` and `tag remove`"),
+    (f"{HERE} fts add run.tags.", 2, "run.tags.<key>, experiment.name or registered_model.name"),
+    (f"{HERE} fts remove run.name", 2, "`fts list` shows the indexed texts"),
+    (f"{HERE} tag add ''", 2, "an empty pattern matches nothing"),
+    (f"{HERE} gateway rotate-key --new-passphrase ''", 2, "the new passphrase is empty"),
     (f"{HERE} fts backfill run.name", 2, "run `fts add run.name` first"),
     (f"{HERE} tag remove nope", 2, "`tag list` shows the patterns"),
     (f"{HERE} trace cache", 2, "set its region with `config set xray_region us-east-1`"),
@@ -54,6 +68,11 @@ WRONG = [
     (f"{HERE} explain --path nope", 2, "nope cannot answer this search; ByTime"),
     (f"{HERE} alias show nomodel", 3, "Registered Model with name=nomodel not found"),
     (f"{HERE} alias show iris nope", 3, "the model 'iris' has no alias 'nope': it has no aliases"),
+    (f"{HERE} alias split iris nope 1 --weight 5", 3, "the model 'iris' has no alias 'nope'"),
+    (f"{HERE} alias history iris nope", 3, "there is no recorded change of alias 'nope'"),
+    (f"{HERE} alias show iris --workspace nope", 3, "Registered Model with name=iris not found"),
+    (f"{HERE} run datasets nope", 3, "Run with id=nope not found"),
+    (f"{HERE} explain --order-by 'metrics.loss UP'", 2, "Invalid ordering key"),
     (f"{HERE} alias set iris champion 99", 3, "version=99"),
     (f"{HERE} alias set iris champion one", 2, "must be an integer"),
     (f"{HERE} alias split iris champion 1 --weight 120", 2, "0<=x<=99"),
@@ -74,10 +93,14 @@ WRONG = [
     (f"{HERE} import other.db", 2, "write sqlite:///other.db"),
     (f"{HERE} import mlruns", 2, "`mlflow migrate-filestore`"),
     (f"{HERE} import http://localhost:5000", 2, "name the database behind it"),
+    (f"{HERE} import mysql://host/db", 2, "install its driver"),
+    (f"{HERE} export other.db", 2, "write sqlite:///other.db"),
     (f"{HERE} export dynamodb:///x.ddb", 2, "`copy` moves a whole table"),
     (f"{HERE} export sqlite:///full.db", 1, "holds other data: its experiment 1 is 'theirs'"),
     (f"{HERE} export sqlite:///nowhere/x.db", 1, "unable to open database file"),
     # AWS
+    ("destroy --name mlflow --region us-east-1 --yes", 4, "`aws sts get-caller-identity`"),
+    ("iam-policy writer --name mlflow --region us-east-1 --account me", 2, "12 digits"),
     (f"{HERE} deploy", 2, "a file needs no stack"),
     (f"{HERE} iam-policy reader", 2, "a file has no IAM policy"),
     (
@@ -111,6 +134,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _without_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it remembers the keys of other tests
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -21,6 +21,13 @@ _TIME = 1_700_000_000_000
 
 _PARTITIONS = (
     Pattern("PK", "EXP#<experiment_id>", "Experiment partition", experiments.experiment_pk, ("7",)),
+    Pattern(
+        "PK",
+        "EXP#<experiment_id>#<volume>",
+        "Further volume of an experiment",
+        experiments.volume_pk,
+        ("7", 2),
+    ),
     Pattern("PK", "RM#[<workspace>#]<model_name>", "Model partition", registry.model_pk, ("iris",)),
     Pattern(
         "PK",
@@ -249,6 +256,14 @@ _ACCESS = (
     Pattern("SK", "SEQ#<name>", "Counter", access.sequence_key, ("experiment",)),
     Pattern("SK", "KEY#<kind>", "Check of a key", access.key_check_key, ("webhook",)),
     Pattern("SK", "WS#<name>", "Entry of a workspace", access.workspace_entry_key, ("team",)),
+    Pattern(
+        "SK",
+        "NUM#<sequence>#<source>#<old>",
+        "New number",
+        access.new_number_key,
+        ("experiment", "9f2c", "7"),
+    ),
+    Pattern("SK", "SURVEY#<part>", "Survey", access.survey_key, ("contents",)),
     Pattern("SK", "FILL#STATE", "Origin of the table", lambda: access.FILL_STATE),
     Pattern(
         "SK",

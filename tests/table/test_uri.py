@@ -73,6 +73,7 @@ WRONG = {
     "dynamodb:///": "names no file",
     "dynamodb:///folder/": "names no file",
     "dynamodb://us-east-1": "names no table; write dynamodb://us-east-1/mlflow",
+    "dynamodb://mlflow": "names no table; write dynamodb://us-east-1/mlflow",
     "dynamodb://us-east-1/": "names no table; write dynamodb://us-east-1/mlflow",
     "dynamodb://localhost:8000": "names no table; write dynamodb://localhost:8000/mlflow",
     "dynamodb://us-east/mlflow": (

@@ -11,9 +11,9 @@ from mlflow.entities.assessment import FeedbackValue
 from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.traces.items import early_links, is_located
+from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.traces.items import early_links, is_located, located_place
 from mlflow_dynamodbstore.traces.records import record
 from tests.interleaving import (
     Operation,
@@ -23,6 +23,7 @@ from tests.interleaving import (
     interleaved,
     two_stores,
 )
+from tests.places import partitions
 from tests.traces.making import feedback, make_info, make_prompt, make_span, make_spans, trace_id
 
 HERE, THERE = "1", "2"
@@ -96,16 +97,19 @@ def state_of(store: Any, trace: str) -> object:
     locator = store.table.get(trace_keys.trace_locator_key(trace))
     lying = {}
     for home in HERE, THERE:
-        place = TracePlace(home, trace)
-        children = Query(place.pk, trace_keys.trace_children(trace).on())
-        found = [store.table.get(place.key), *store.table.items(children)]
-        lying[home] = [item for item in found if item is not None]
+        for pk in partitions(store.table, home):
+            children = Query(pk, trace_keys.trace_children(trace).on())
+            found = [
+                store.table.get(Key(pk, trace_keys.trace(trace))),
+                *store.table.items(children),
+            ]
+            lying[pk] = [item for item in found if item is not None]
     if locator is None:
-        return {home: [item["SK"] for item in found] for home, found in lying.items()}
+        return [item["SK"] for found in lying.values() for item in found]
     if not is_located(locator):
         return early_links(locator)
-    home = locator["experiment_id"]
-    own, *below = lying.pop(home)
+    place = located_place(locator, trace)
+    own, *below = lying.pop(place.pk)
     expiries = {item.get("ttl") for item in [own, locator, *below]}
     shown = record(store.table, own)
     info = _without(shown.to_info().to_dict(), trace)
@@ -113,8 +117,8 @@ def state_of(store: Any, trace: str) -> object:
         for name in "create_time", "last_update_time":
             assessment.pop(name, None)
     return {
-        "home": home,
-        "left elsewhere": [item["SK"] for item in lying.popitem()[1]],
+        "home": place.experiment_id,
+        "left elsewhere": [item["SK"] for found in lying.values() for item in found],
         "expiries": expiries,
         "tags": info.pop("tags"),
         "assessments": {one["assessment_id"]: one for one in info.pop("assessments", [])},

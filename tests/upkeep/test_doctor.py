@@ -103,16 +103,16 @@ def test_a_late_answer_says_nothing_of_the_clock(store, time, monkeypatch, answe
 
 
 @pytest.mark.parametrize(
-    ("share", "level"), [(0.4, Level.OK), (0.6, Level.WARNING), (0.95, Level.FAILURE)]
+    ("share", "level"), [(0.6, Level.OK), (0.85, Level.WARNING), (0.97, Level.FAILURE)]
 )
 def test_the_largest_experiments_are_held_against_the_limit(store, monkeypatch, share, level):
-    """From half of it on that is a warning, from nine tenths a failure."""
+    """A volume closes at six tenths: far beyond it, something is wrong."""
     stats = TableStats(store.table.schema, 0.0)
     stats.add(everything_in(store.table))
     ((_, size),) = stats.largest(1)
     monkeypatch.setattr(doctor_module, "COLLECTION_LIMIT", size / share)
     found = findings(store.table)["partitions"]
-    assert (found.level, "largest experiments: 0 (" in found.text) == (level, True)
+    assert (found.level, "largest volumes of experiments: 0 (" in found.text) == (level, True)
 
 
 def test_items_of_an_older_form_are_counted(store):

@@ -37,7 +37,9 @@ class AnswerCache:
     ):
         self._seconds = seconds
         self._clock = clock
-        self._answers: BoundedCache[Question, tuple[float, object]] = BoundedCache(size)
+        self._answers: BoundedCache[Question, tuple[float, object]] = BoundedCache(
+            size, name="permissions"
+        )
         self._generation = 0
         self._lock = Lock()
 

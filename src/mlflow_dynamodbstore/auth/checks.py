@@ -6,6 +6,9 @@ from typing import NoReturn
 
 from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 
+MOST_BYTES = 100_000
+"""A name or a description has at most so many bytes: three of them fit into an item of 400 KB."""
+
 
 def is_text(value: object) -> bool:
     """Whether a value can be part of a key: a string that is not empty and encodes as UTF-8."""
@@ -19,9 +22,17 @@ def is_text(value: object) -> bool:
 
 
 def check_text(value: str, what: str) -> None:
-    """Refuse a value that cannot be part of a key."""
+    """Refuse a value that cannot be a name."""
     if not is_text(value):
         raise invalid(f"{what} must be a text that is not empty.")
+    check_length(value, what)
+
+
+def check_length(value: str, what: str) -> None:
+    """Refuse a text that is too long to be stored with others in one item."""
+    size = len(value.encode())
+    if size > MOST_BYTES:
+        raise invalid(f"{what} has {size} bytes, and {MOST_BYTES} is the most.")
 
 
 def is_number(value: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from boto3.dynamodb.conditions import Attr
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.auth.checks import check_text, no_such_role
+from mlflow_dynamodbstore.auth.checks import no_such_role
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.items import (
     GRANTS_OF_A_ROLE,
@@ -39,8 +39,14 @@ class GrantWriter:
     def add_grant(
         self, role: RoleRecord, resource_type: str, pattern: str, permission: str
     ) -> Item:
-        """Write a new grant. Raises ``GrantExistsError``."""
-        check_text(pattern, "resource_pattern")
+        """Write a new grant. Raises ``GrantExistsError``; a number is drawn only if it must."""
+        if self.reader.find_grant(role, resource_type, pattern) is not None:
+            raise GrantExistsError
+        return self._write_grant(role, resource_type, pattern, permission)
+
+    def _write_grant(
+        self, role: RoleRecord, resource_type: str, pattern: str, permission: str
+    ) -> Item:
         number = self._next_grant_number(role)
         grant = grant_item(role, number, resource_type, pattern, permission)
         # A grant of another role at this key belonged to a deleted user of this name: replace it.
@@ -82,7 +88,7 @@ class GrantWriter:
             known = self.reader.find_grant(role, resource_type, pattern)
             if known is None:
                 try:
-                    self.add_grant(role, resource_type, pattern, permission)
+                    self._write_grant(role, resource_type, pattern, permission)
                 except GrantExistsError as error:
                     raise Outdated from error
             elif self.set_permission(known, permission) is None:

@@ -38,7 +38,9 @@ class Passwords:
         self._on_wrong = on_wrong
         self._secret = secrets.token_bytes(32)
         self._nobodys = generate_password_hash(secrets.token_hex())
-        self._verified: BoundedCache[tuple[str, bytes], str] = BoundedCache(VERIFIED)
+        self._verified: BoundedCache[tuple[str, bytes], str] = BoundedCache(
+            VERIFIED, name="passwords"
+        )
         self._failures: BoundedCache[str, tuple[int, float]] = BoundedCache(NAMES)
         self._counting = Lock()
 

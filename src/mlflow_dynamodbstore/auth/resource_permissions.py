@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from mlflow_dynamodbstore.auth.checks import refuse_missing
+from mlflow_dynamodbstore.auth.checks import check_text, refuse_missing
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
 from mlflow_dynamodbstore.auth.own_roles import OwnRoles
@@ -123,9 +123,11 @@ class ResourcePermissions:
     def create(self, kind: ResourceType, ids: Sequence[str], username: str, permission: str) -> Any:
         validate_permission_for_resource_type(permission, kind.name)
         user = self.reader.existing_user(username)
+        pattern = kind.pattern(*ids)
+        check_text(pattern, "resource_pattern")
         role = self.own_roles.own_role(user, self.context.workspace())
         try:
-            grant = self.grants.add_grant(role, kind.name, kind.pattern(*ids), permission)
+            grant = self.grants.add_grant(role, kind.name, pattern, permission)
         except GrantExistsError as error:
             raise already_exists(self._message(kind.exists, kind, ids, username)) from error
         return kind.entity(grant, user.id)

@@ -30,15 +30,17 @@ class RoleAssignments:
         no_such_user = f"User with id={user_id} not found"
         user = self.reader.find_user_by_id(user_id) or refuse_missing(no_such_user)
         role = self.reader.existing_role(role_id)
+        exists = f"User role assignment (user_id={user_id}, role_id={role_id}) already exists"
+        held = self.table.get(assignment_keys(role.id, user.id, user.username)[0])
+        if held is not None and held["user_id"] == user.id:
+            raise already_exists(exists)
         try:
             self.table.transact(
                 [*self.assignment_writes(user, role), Check(grant_keys.role_key(role.id), PRESENT)]
             )
         except TransactionCancelled as cancelled:
             if cancelled.refused(0):
-                raise already_exists(
-                    f"User role assignment (user_id={user_id}, role_id={role_id}) already exists"
-                ) from cancelled
+                raise already_exists(exists) from cancelled
             if cancelled.refused(2):
                 refuse_missing(no_such_user)
             if cancelled.refused(3):

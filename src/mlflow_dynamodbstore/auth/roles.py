@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from boto3.dynamodb.conditions import Attr
+from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.auth.checks import check_text, refuse_missing
+from mlflow_dynamodbstore.auth.checks import check_length, check_text, refuse_missing
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantWriter
 from mlflow_dynamodbstore.auth.items import assignment_keys
@@ -36,15 +37,16 @@ class Roles:
     def create_role(self, name: str, workspace: str, description: str | None = None) -> Role:
         _check_name(name)
         check_text(workspace, "Workspace")
+        _check_description(description)
+        if self.table.get(grant_keys.role_name_guard(name, workspace)) is not None:
+            raise _exists(name, workspace)
         role = RoleRecord(self.context.next_number("role"), name, workspace, description)
         try:
             self.write_new_role(role)
         except TransactionCancelled as cancelled:
             if not cancelled.refused(0):
                 raise
-            raise already_exists(
-                f"Role (name={name}, workspace={workspace}) already exists."
-            ) from cancelled
+            raise _exists(name, workspace) from cancelled
         return role.to_entity([])
 
     def get_role(self, role_id: int) -> Role:
@@ -67,6 +69,7 @@ class Roles:
     ) -> Role:
         if name is not None:
             _check_name(name)
+        _check_description(description)
         role = self.reader.existing_role(role_id)
         changes = {
             key: value
@@ -133,6 +136,15 @@ def _name_guard(name: str, role: RoleRecord) -> Put:
     """The write that takes a name for a role; refused if another role has it."""
     guard = grant_keys.role_name_guard(name, role.workspace)
     return Put({"PK": guard.pk, "SK": guard.sk, "role_id": role.id}, condition=ABSENT)
+
+
+def _exists(name: str, workspace: str) -> MlflowException:
+    return already_exists(f"Role (name={name}, workspace={workspace}) already exists.")
+
+
+def _check_description(description: str | None) -> None:
+    if description is not None:
+        check_length(description, "Role description")
 
 
 def _check_name(name: str) -> None:

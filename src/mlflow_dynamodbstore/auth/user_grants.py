@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlflow_dynamodbstore.auth.checks import refuse_missing
+from mlflow_dynamodbstore.auth.checks import check_text, refuse_missing
 from mlflow_dynamodbstore.auth.context import AuthContext
 from mlflow_dynamodbstore.auth.grant_writer import GrantExistsError, GrantWriter
 from mlflow_dynamodbstore.auth.own_roles import OwnRoles
@@ -33,6 +33,7 @@ class UserGrants:
     ) -> None:
         validate_resource_pattern(resource_pattern, resource_type)
         validate_permission_for_resource_type(permission, resource_type)
+        check_text(resource_pattern, "resource_pattern")
         self.grants.put_grant(self._own_role(username), resource_type, resource_pattern, permission)
 
     def grant_user_resource_permission(
@@ -41,6 +42,7 @@ class UserGrants:
         _refuse_workspaces(resource_type)
         validate_resource_pattern(resource_pattern, resource_type)
         validate_permission_for_resource_type(permission, resource_type)
+        check_text(resource_pattern, "resource_pattern")
         role = self._own_role(username)
         try:
             self.grants.add_grant(role, resource_type, resource_pattern, permission)

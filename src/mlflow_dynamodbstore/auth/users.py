@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from boto3.dynamodb.conditions import Attr
+from mlflow.exceptions import MlflowException
 from werkzeug.security import generate_password_hash
 
 from mlflow_dynamodbstore.auth.checks import is_text, no_such_user
@@ -65,6 +66,8 @@ class Users:
         validate_username(username)
         check_username(username)
         validate_password(password)
+        if self.reader.find_user(username) is not None:
+            raise _exists(username)
         user = UserRecord(
             self.context.next_number("user"),
             username,
@@ -78,7 +81,7 @@ class Users:
         except TransactionCancelled as cancelled:
             if not cancelled.refused(0):
                 raise
-            raise already_exists(f"User (username={username}) already exists.") from cancelled
+            raise _exists(username) from cancelled
         return user.to_entity()
 
     def has_user(self, username: str, *, use_primary: bool = False) -> bool:
@@ -150,3 +153,7 @@ class Users:
         found = self.table.get_many(keys)
         users = [UserRecord.read(found[key]) for key in keys if key in found]
         return sorted(users, key=lambda user: user.id)
+
+
+def _exists(username: str) -> MlflowException:
+    return already_exists(f"User (username={username}) already exists.")

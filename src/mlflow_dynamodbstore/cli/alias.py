@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import Group, yes_option
+from mlflow_dynamodbstore.cli.common import Group, WholeNumber, yes_option
 from mlflow_dynamodbstore.cli.exits import NO_TABLE, Failure
 from mlflow_dynamodbstore.cli.limits import DEFAULT_WORKSPACE, MAX_ALIAS_WEIGHT
 from mlflow_dynamodbstore.cli.output import escape
@@ -34,7 +34,7 @@ workspace_option: Callable[[F], F] = click.option(
 
 @click.group(cls=Group)
 def alias() -> None:
-    """Aliases of registered models: versions, split traffic, history and rollback."""
+    """Manage aliases of registered models: set, split traffic, show history, roll back."""
 
 
 @alias.command(loads=LOADS)
@@ -74,6 +74,9 @@ def find(options: TableOptions, name: str, workspace: str, json: bool) -> None:
     if json:
         output.as_json(facts)
         return
+    if not facts:
+        output.say(f"No model has the alias {escape(name)}.")
+        return
     rows = [
         [escape(one["model"]), *(_shown(one[field]) for field in _COLUMNS[:3])] for one in facts
     ]
@@ -102,7 +105,7 @@ def set_(
 @click.argument("version")
 @click.option(
     "--weight",
-    type=click.IntRange(0, MAX_ALIAS_WEIGHT),
+    type=WholeNumber(0, MAX_ALIAS_WEIGHT),
     required=True,
     help="Percent of requests that get it.",
 )
@@ -119,6 +122,7 @@ def split(
 ) -> None:
     """Give a second version of an alias to a share of requests."""
     registry = _registry(options, workspace)
+    _existing(model, name, registry.list_registered_model_aliases(model))
     target = registry.split_registered_model_alias(model, name, version, weight)
     _tell(model, name, target, json=json)
 
@@ -128,7 +132,7 @@ def split(
 @click.argument("name", metavar="[ALIAS]", required=False)
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=50,
     show_default=True,
     help="How many changes to list.",
@@ -140,6 +144,10 @@ def history(
 ) -> None:
     """List the changes of an alias, or of all aliases of a model, newest first."""
     changes = _registry(options, workspace).list_registered_model_alias_changes(model, name)[:limit]
+    if name is not None and not changes:
+        raise Failure(
+            f"there is no recorded change of alias {name!r} of the model {model!r}", NO_TABLE
+        )
     if json:
         output.as_json([_change_facts(change) for change in changes])
         return

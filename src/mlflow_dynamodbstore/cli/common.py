@@ -26,6 +26,18 @@ UNCHANGED = "Stopped. Nothing was changed."
 RESUMES = "Stopped. What is done is kept; run the same command again to continue."
 
 
+class WholeNumber(click.IntRange):
+    """A whole number within bounds; help and errors call it a number."""
+
+    name = "number"
+
+
+class Number(click.FloatRange):
+    """A number within bounds; help and errors call it a number."""
+
+    name = "number"
+
+
 class Command(click.Command):
     """A command that takes ``--json`` and the table's options, and fails with a code.
 
@@ -60,8 +72,9 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the options of the command, and below them those that name the table."""
-        own = [p for p in self.get_params(ctx) if not (p.name or "").startswith(_PREFIX)]
-        table = [p for p in self.get_params(ctx) if (p.name or "").startswith(_PREFIX)]
+        options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        own = [p for p in options if not (p.name or "").startswith(_PREFIX)]
+        table = [p for p in options if (p.name or "").startswith(_PREFIX)]
         for title, listed in (("Options", own), ("Table", table)):
             records = [record for p in listed if (record := p.get_help_record(ctx)) is not None]
             if records:
@@ -114,6 +127,8 @@ def _no_such_command(ctx: click.Context, group: click.Group, wanted: str) -> str
     """What to write instead of a command that does not exist."""
     import difflib
 
+    if wanted == "help":
+        return "there is no command 'help'; did you mean `--help`?"
     near = difflib.get_close_matches(wanted, group.list_commands(ctx), cutoff=0.7)
     elsewhere = [
         f"{name} {wanted}"

@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention, say
 
 @click.group(cls=Group)
 def config() -> None:
-    """Settings of the table."""
+    """Show and change the settings of the table."""
 
 
 @config.command("list")

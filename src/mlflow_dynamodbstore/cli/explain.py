@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import MLFLOW, Command
+from mlflow_dynamodbstore.cli.common import MLFLOW, Command, WholeNumber
 from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 
@@ -32,7 +32,7 @@ VIEWS = {"active": "ACTIVE_ONLY", "deleted": "DELETED_ONLY", "all": "ALL"}
 )
 @click.option(
     "--max-results",
-    type=click.IntRange(1, 50_000),
+    type=WholeNumber(1, 50_000),
     default=100,
     show_default=True,
     help="Runs on a page.",

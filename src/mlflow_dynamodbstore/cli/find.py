@@ -1,4 +1,4 @@
-"""``find``: traces and runs of the whole table, by ids that others gave them."""
+"""``find``: traces by a client's request id, and runs by a dataset's digest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOADS = "mlflow_dynamodbstore.upkeep.lookups"
 
 @click.group(cls=Group)
 def find() -> None:
-    """Traces and runs of the whole table, by ids that others gave them."""
+    """Find traces by a client's request id, and runs by a dataset's digest, in all experiments."""
 
 
 @find.command(loads=LOADS)
@@ -77,6 +77,9 @@ def _show(
 ) -> None:
     if json:
         output.as_json([one._asdict() for one in found])
+        return
+    if not found:
+        output.say(f"{output.escape(title)}: none.")
         return
     rows = [[str(cell) for cell in one] for one in found]
     output.grid(title, [name.replace("_", " ") for name in columns], rows)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def fts() -> None:
-    """Texts that are indexed for full-text search."""
+    """Choose the texts that are indexed for full-text search."""
 
 
 @fts.command("list", loads=MLFLOW)

@@ -11,7 +11,7 @@ from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_opti
 
 @click.group(cls=Group)
 def gateway() -> None:
-    """The AI gateway."""
+    """Change the passphrase of the secrets of the AI gateway."""
 
 
 @gateway.command(

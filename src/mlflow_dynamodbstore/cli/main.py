@@ -8,6 +8,7 @@ from mlflow_dynamodbstore import __version__
 from mlflow_dynamodbstore.cli import (
     alias,
     config,
+    experiment,
     explain,
     find,
     fts,
@@ -67,6 +68,7 @@ for command in (
     ttl.ttl,
     config.config,
     fts.fts,
+    experiment.experiment,
     explain.explain,
     run.run,
     find.find,

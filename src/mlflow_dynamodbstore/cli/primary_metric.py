@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def primary_metric() -> None:
-    """The metric that has its own index; `config set primary_metric` chooses it."""
+    """Give one metric its own index; `config set primary_metric` chooses it."""
 
 
 @primary_metric.command(loads=MLFLOW)
@@ -47,8 +47,8 @@ def show(options: TableOptions, json: bool) -> None:
 def backfill(options: TableOptions, json: bool) -> None:
     """Order the index by the wanted metric, and let searches use it.
 
-    It first waits a minute or two, until every process knows. After Ctrl-C, run the same command
-    again to resume.
+    It first waits a minute or two, until every process knows the new metric. After Ctrl-C, run the
+    same command again to resume.
     """
     from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def run() -> None:
-    """What a run has read and produced."""
+    """List what a run has read and produced."""
 
 
 @run.command(loads=MLFLOW)

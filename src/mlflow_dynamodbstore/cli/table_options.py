@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 
-_HINT = (
-    "name a table: --name mlflow --region us-east-1, or --uri dynamodb:///mlflow.ddb, "
-    "or set MLFLOW_TRACKING_URI"
-)
+_NAME_IT = "name a table: --name mlflow --region us-east-1, or --uri dynamodb:///mlflow.ddb"
+_HINT = f"{_NAME_IT}, or set MLFLOW_TRACKING_URI"
 
 TABLE_OPTIONS = (
     ("--name", "name", "TABLE", "Name of a DynamoDB table."),
@@ -56,7 +54,8 @@ class TableOptions:
             if self.tracking_uri.startswith(SCHEME):
                 return self.tracking_uri
             raise Failure(
-                f"MLFLOW_TRACKING_URI is {self.tracking_uri}, not a table URI; {_HINT}", USAGE
+                f"MLFLOW_TRACKING_URI is {self.tracking_uri}, which is not a table URI; {_NAME_IT}",
+                USAGE,
             )
         raise Failure(_HINT, USAGE)
 

@@ -1,4 +1,4 @@
-"""``tag``: the tags of experiments that are repeated on the experiments' own items."""
+"""``tag``: the tags of experiments that are copied to the experiments' own items."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def tag() -> None:
-    """Tags of experiments that are repeated on the experiments' own items."""
+    """Choose the tags that are copied to the experiments' own items."""
 
 
 @tag.command("list", loads=MLFLOW)
 @pass_table_options
 def list_(options: TableOptions, json: bool) -> None:
-    """List the patterns of tags that are repeated."""
+    """List the patterns of tags that are copied."""
     from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
 
     _show(TagIndex(options.table()), json=json)
@@ -34,7 +34,7 @@ def list_(options: TableOptions, json: bool) -> None:
 @click.argument("pattern")
 @pass_table_options
 def add(options: TableOptions, pattern: str, json: bool) -> None:
-    """Repeat tags that match a pattern from now on; `tag backfill` repeats existing ones."""
+    """Copy tags that match a pattern from now on; `tag backfill` copies existing ones."""
     from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
 
     index = TagIndex(options.table(may_create=True))
@@ -46,7 +46,7 @@ def add(options: TableOptions, pattern: str, json: bool) -> None:
 @click.argument("pattern")
 @pass_table_options
 def remove(options: TableOptions, pattern: str, json: bool) -> None:
-    """Stop repeating tags that match a pattern; their own items stay."""
+    """Stop copying tags that match a pattern; their own items stay."""
     from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
 
     index = TagIndex(options.table())
@@ -57,7 +57,7 @@ def remove(options: TableOptions, pattern: str, json: bool) -> None:
 @tag.command(loads=MLFLOW, stopped=RESUMES)
 @pass_table_options
 def backfill(options: TableOptions, json: bool) -> None:
-    """Make the items of all experiments match the patterns."""
+    """Copy or remove tags on the items of all experiments until they match the patterns."""
     from mlflow_dynamodbstore.upkeep.tag_index import TagIndex
 
     with output.bar("rewriting experiments", quiet=json) as shown:
@@ -81,4 +81,4 @@ def _show(index: TagIndex, *, json: bool) -> None:
             "Tags on experiments' own items", ("pattern",), [(escape(p),) for p in patterns]
         )
     else:
-        output.say("No tag is repeated: listing experiments reads the tags of each one.")
+        output.say("No tag is copied: listing experiments reads the tags of each one.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group
+from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group, WholeNumber
 from mlflow_dynamodbstore.cli.limits import TRACE_RETENTION, XRAY_DAYS
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def trace() -> None:
-    """Traces."""
+    """Fetch the spans of traces from AWS X-Ray."""
 
 
 @trace.command(loads=MLFLOW, stopped=RESUMES)
 @click.option("--experiment-id", multiple=True, help="Experiment; can be repeated. [default: all]")
 @click.option(
     "--days",
-    type=click.IntRange(1, XRAY_DAYS),
+    type=WholeNumber(1, XRAY_DAYS),
     default=XRAY_DAYS,
     show_default=True,
     help="How many days to go back.",

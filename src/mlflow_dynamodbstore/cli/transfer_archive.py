@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import RESUMES, Command
+from mlflow_dynamodbstore.cli.common import RESUMES, Command, WholeNumber
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.cli.transfer_report import End, Report
 from mlflow_dynamodbstore.table.errors import AccessDenied, Damaged, TableMissing, Unavailable
@@ -37,13 +37,13 @@ PATIENCE = 300.0
 """How many seconds a throttled table is retried: a new table takes a while to scale up."""
 
 segments_option: Callable[[F], F] = click.option(
-    "--segments", type=click.IntRange(1, 64), help="Segments of the table to read at once."
+    "--segments", type=WholeNumber(1, 64), help="Segments of the table to read at once."
 )
 verify_option: Callable[[F], F] = click.option(
     "--verify", is_flag=True, help="Afterwards read both sides again and compare them."
 )
 dry_run_option: Callable[[F], F] = click.option(
-    "--dry-run", is_flag=True, help="Only estimate how much it is and what it costs."
+    "--dry-run", is_flag=True, help="Only estimate the amount of data and what it costs."
 )
 
 

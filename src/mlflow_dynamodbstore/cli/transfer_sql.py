@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json as json_module
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from mlflow_dynamodbstore.shared.policies import Policies
     from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.transfer.sql.move import Findings, Move, Verification
+    from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +42,8 @@ _EXPIRING = {
     "what was deleted": SOFT_DELETED_RETENTION,
 }
 LOADS = "mlflow_dynamodbstore.transfer.sql.transfer"
+MAP_FILE = "import-map.json"
+_NUMBERED = ("experiments", "users", "roles")
 SHOWN = 10
 """How many findings are printed; ``--json`` has more."""
 
@@ -61,6 +66,7 @@ class Job:
     transfer: Transfer
     quiet: bool
     expiry: Mapping[str, int] = field(default_factory=dict)
+    new_ids: NewIds | None = None
     outcome: dict[str, Any] = field(default_factory=dict)
 
 
@@ -73,6 +79,22 @@ class Job:
     default=None,
     help="Keep imported data for good, or let it expire by the table's retention.",
 )
+@click.option(
+    "--renumber", is_flag=True, help="Give experiments new ids, to import into a table in use."
+)
+@click.option(
+    "--into-workspace", metavar="NAME", help="Import everything into this workspace; renumbers."
+)
+@click.option(
+    "--prefix", metavar="TEXT", help="Begin names of experiments and models so; renumbers."
+)
+@click.option(
+    "--map",
+    "map_file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"Where new ids are written, and read for grants.  [default: {MAP_FILE}]",
+)
 @pass_table_options
 @click.pass_context
 def import_database(
@@ -82,6 +104,10 @@ def import_database(
     verify: bool,
     dry_run: bool,
     keep_forever: bool | None,
+    renumber: bool,
+    into_workspace: str | None,
+    prefix: str | None,
+    map_file: Path | None,
     json: bool,
 ) -> None:
     """Import MLflow's own database into the table, with its ids and times.
@@ -93,6 +119,9 @@ def import_database(
     MLflow keeps data until it is deleted; a table lets traces, histories of metrics and deleted
     runs expire. --keep-forever switches that off for the table, as `ttl set --keep-forever` does.
     Without either option the command asks on a terminal, and elsewhere warns.
+
+    To import a second database into a table in use, add --renumber: its experiments get new ids,
+    everything in them follows, and FILE tells which id became which.
     """
     from mlflow_dynamodbstore.shared.policies import Policies
     from mlflow_dynamodbstore.transfer.sql.database import Database
@@ -101,11 +130,16 @@ def import_database(
     with output.spinner("opening the database"):
         database = Database.to_read(source)
     table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
-    transfer = Transfer.from_database(database, table)
+    new_ids = None
+    changes = None
+    if renumber or into_workspace or prefix:
+        new_ids = NewIds(map_file or Path(MAP_FILE), database.address, str(options.location))
+        changes = _changes(new_ids, into_workspace, prefix, has_tracking=database.has_tracking)
+    transfer = Transfer.from_database(database, table, changes)
     policies = Policies(table)
     if not dry_run and _keeps_forever(policies, keep_forever, json=json):
         _keep_forever(options, policies, json=json)
-    job = Job("Import", transfer, json, _expiry(policies))
+    job = Job("Import", transfer, json, _expiry(policies), new_ids)
     _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
@@ -134,6 +168,53 @@ def export_database(
             f"{transfer.database.address} holds other data: {why}. Export to an empty database"
         )
     _run(ctx, Job("Export", transfer, json), verify=verify, dry_run=dry_run)
+
+
+@dataclass(frozen=True)
+class NewIds:
+    """The file that tells which ids became which."""
+
+    path: Path
+    source: str
+    table: str
+
+    def read(self, kind: str) -> dict[str, str]:
+        """The new ids of a kind, from an earlier import into this table."""
+        if not self.path.exists():
+            return {}
+        try:
+            noted = json_module.loads(self.path.read_text())
+        except ValueError as error:
+            raise Failure(f"{self.path} is not a map of an import: {error}") from error
+        if not isinstance(noted, dict) or noted.get("table") != self.table:
+            raise Failure(
+                f"{self.path} is not a map of an import into {self.table}; name another file "
+                "with --map"
+            )
+        return dict(noted.get(kind) or {})
+
+    def write(self, numbers: Mapping[str, Mapping[str, str]]) -> None:
+        """Write the new ids; those of kinds that this source does not have stay."""
+        kept = {kind: found for kind in _NUMBERED if (found := self.read(kind))}
+        noted = {"source": self.source, "table": self.table, **kept, **numbers}
+        self.path.write_text(json_module.dumps(noted, indent=2) + "\n")
+
+
+def _changes(
+    new_ids: NewIds, workspace: str | None, prefix: str | None, *, has_tracking: bool
+) -> Changes:
+    from mlflow.store.workspace.abstract_store import WorkspaceNameValidator
+
+    from mlflow_dynamodbstore.mlflow_compat.validation import validate_model_name
+    from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
+
+    if prefix is not None:
+        validate_model_name(prefix)
+    if workspace is not None:
+        WorkspaceNameValidator.validate(workspace)
+    # A database of users alone has no experiments: its grants name those of another one.
+    known = new_ids.read("experiments")
+    return Changes(prefix or "", workspace, None if has_tracking else known)
 
 
 def _keeps_forever(policies: Policies, wanted: bool | None, *, json: bool) -> bool:
@@ -188,15 +269,17 @@ def _count(job: Job) -> bool:
         counts = job.transfer.count(lambda kind: output.note(shown, kind))
     job.outcome["found"] = counts
     if not job.quiet:
-        output.grid(f"{job.title}: dry run", ("kind", "found"), counts.items(), ("found",))
+        found = [(kind, count) for kind, count in counts.items() if count]
+        output.grid(f"{job.title}: dry run", ("kind", "found"), found, ("found",))
     return True
 
 
 def _move(job: Job, *, verify: bool) -> bool:
     with output.bar(job.title.lower(), quiet=job.quiet) as shown:
         totals = job.transfer.count()
-        move = job.transfer.move(lambda kind, done: _note(shown, kind, done, totals[kind]))
+        move = job.transfer.move(lambda kind, done: _note(shown, kind, done, totals[kind]), totals)
     _show_move(move, job)
+    _show_new_ids(job)
     if not verify:
         return not move.findings.total
     with output.bar("verifying", quiet=job.quiet) as shown:
@@ -218,15 +301,20 @@ def _show_move(move: Move, job: Job) -> None:
     tallies = {kind: asdict(tally) for kind, tally in move.tallies.items()}
     job.outcome["moved"] = tallies
     job.outcome["findings"] = _as_json(move.findings)
+    job.outcome["held_back"] = {one: dict(kinds) for one, kinds in move.held_back.items()}
     if job.quiet:
         return
     always = ("found", "written", "same")
     names = dict.fromkeys(name for tally in tallies.values() for name in tally)
     columns = [n for n in names if n in always or any(tally[n] for tally in tallies.values())]
-    rows = [(kind, *(tally[name] for name in columns)) for kind, tally in tallies.items()]
+    rows = [
+        (kind, *(tally[name] for name in columns))
+        for kind, tally in tallies.items()
+        if tally["found"]
+    ]
     shown = [name.replace("_", " ") for name in columns]
     output.grid(job.title, ("kind", *shown), rows, shown)
-    _show_findings(move.findings)
+    _show_findings(move.findings, move.held_back)
 
 
 def _show_verification(verification: Verification, move: Move, job: Job) -> None:
@@ -237,11 +325,22 @@ def _show_verification(verification: Verification, move: Move, job: Job) -> None
     rows = [
         (kind, t.compared, t.same, t.different, t.missing)
         for kind, t in verification.tallies.items()
+        if t.compared
     ]
     columns = ("kind", "compared", "same", "different", "missing")
     output.grid("Verification", columns, rows, columns[1:])
     if not move.findings.total:
         _show_findings(verification.findings)
+
+
+def _show_new_ids(job: Job) -> None:
+    if job.new_ids is None or job.transfer.renumbering is None:
+        return
+    numbers = job.transfer.renumbering.numbers()
+    job.new_ids.write(numbers)
+    job.outcome["new_ids"] = numbers
+    if not job.quiet:
+        output.say(f"New ids: {escape(str(job.new_ids.path))}")
 
 
 def _show_not_moved(job: Job) -> None:
@@ -265,9 +364,17 @@ def _show_expiry(job: Job) -> None:
         output.say(f"Days until imported data expires: {days}. `ttl set` changes that.")
 
 
-def _show_findings(findings: Findings) -> None:
+def _show_findings(
+    findings: Findings, held_back: Mapping[str, Mapping[str, int]] | None = None
+) -> None:
     for finding in findings.first[:SHOWN]:
-        output.say(f"[yellow]{finding.kind}[/] {escape(finding.name)} {escape(finding.sentence)}")
+        title = f" {finding.title!r}" if finding.title else ""
+        output.say(
+            f"[yellow]{finding.kind}[/] {escape(finding.name + title)} {escape(finding.sentence)}"
+        )
+        if finding.title and (held := (held_back or {}).get(finding.name)):
+            counted = ", ".join(f"{count:,} {kind}" for kind, count in held.items())
+            output.say(f"  Held back with it: {counted}.")
     if findings.total > SHOWN:
         output.say(f"… and {findings.total - SHOWN:,} more")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group
+from mlflow_dynamodbstore.cli.common import MLFLOW, RESUMES, Group, Number, WholeNumber
 from mlflow_dynamodbstore.cli.limits import (
     GRACE_SECONDS,
     METRIC_HISTORY_RETENTION,
@@ -48,7 +48,7 @@ DAYS = Days()
 
 @click.group(cls=Group)
 def ttl() -> None:
-    """Retention policies, and the cleanup of orphans."""
+    """Set retention policies, and clean up orphans."""
 
 
 @ttl.command()
@@ -78,7 +78,11 @@ def show(options: TableOptions, json: bool) -> None:
     help="Days that the history of metrics is kept; 0: forever.",
 )
 @click.option("--keep-forever", is_flag=True, help="Let nothing expire: all three are 0.")
-@click.option("--no-wait", is_flag=True, help="Prolong traces before every server knows.")
+@click.option(
+    "--no-wait",
+    is_flag=True,
+    help="Prolong traces at once, not when every server knows.",
+)
 @pass_table_options
 def set_(
     options: TableOptions, /, keep_forever: bool, no_wait: bool, json: bool, **days: int | None
@@ -86,9 +90,9 @@ def set_(
     """Change retention policies.
 
     A change applies to what is deleted or written from now on; servers see it within half a
-    minute. A longer --trace-retention-days also prolongs existing traces, a shorter one leaves
-    them alone. This begins when every server knows, so that no trace is missed. After Ctrl-C, run
-    the same command again to finish.
+    minute. A longer --trace-retention-days also prolongs existing traces; a shorter one leaves
+    them alone. Prolonging starts when every server knows the new policy, so that no trace is
+    missed. After Ctrl-C, run the same command again to finish.
     """
     chosen = {name: value for name, value in days.items() if value is not None}
     if keep_forever and chosen:
@@ -113,13 +117,11 @@ def set_(
 
 @ttl.command(loads=MLFLOW, stopped=RESUMES)
 @click.option("--dry-run", is_flag=True, help="Only count orphans.")
-@click.option("--restart", is_flag=True, help="Start over, not where the last cleanup stopped.")
-@click.option(
-    "--segments", type=click.IntRange(1, 64), help="Segments of the table to read at once."
-)
+@click.option("--restart", is_flag=True, help="Start over instead of resuming the last cleanup.")
+@click.option("--segments", type=WholeNumber(1, 64), help="Segments of the table to read at once.")
 @click.option(
     "--grace",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=GRACE_SECONDS,
     show_default=True,
     help="Seconds between the two checks of what may be an unfinished write.",
@@ -133,11 +135,11 @@ def cleanup(
     grace: float,
     json: bool,
 ) -> None:
-    """Find orphans, items that belong to nothing, and date or remove them.
+    """Find orphans, items that belong to nothing, and remove them.
 
-    Most get an expiry of now: nobody sees them any more, and the storage deletes them at no cost.
-    Search entries and names are deleted at once. Safe while servers run. After Ctrl-C, run the
-    same command again to resume.
+    Most orphans are marked as expired: no answer contains them any more, and the storage deletes
+    them at no cost. Search entries and names are deleted at once. Safe while servers run. After
+    Ctrl-C, run the same command again to resume.
     """
     from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 
@@ -188,8 +190,8 @@ def _report(report: Report, *, dry_run: bool, json: bool) -> None:
         )
     else:
         output.say(
-            f"{report.read:,} items read, [bold]{report.dated:,}[/] orphans dated, for the "
-            f"storage to delete, [bold]{report.removed:,}[/] removed."
+            f"{report.read:,} items read, [bold]{report.dated:,}[/] orphans marked as expired, "
+            f"[bold]{report.removed:,}[/] removed."
         )
 
 

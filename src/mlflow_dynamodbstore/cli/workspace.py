@@ -22,7 +22,7 @@ LOADS = "mlflow_dynamodbstore.workspaces.store"
 
 @click.group(cls=Group)
 def workspace() -> None:
-    """Workspaces."""
+    """List, create and delete workspaces."""
 
 
 @workspace.command("list", loads=LOADS)
@@ -74,7 +74,8 @@ def create(
     type=click.Choice(WORKSPACE_DELETION_MODES),
     default="restrict",
     show_default=True,
-    help="Refuse unless it is empty, delete its contents, or move them to the default workspace.",
+    help="cascade: delete its contents; restrict: refuse unless it is empty; set_default: move its "
+    "contents to the default workspace.",
 )
 @yes_option
 @pass_table_options

@@ -66,16 +66,20 @@ class Stack:
         """Whether the stack exists."""
         return self._status() is not None
 
-    def deploy(self, parameters: Mapping[str, str] | None = None) -> Iterator[Event]:
-        """Create the stack, or update it; parameters that are not given keep their values."""
+    def deploy(
+        self, parameters: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> Iterator[Event]:
+        """Create the stack, or update it; parameters that are not given keep their values.
+
+        ``body`` is another template than that of the table alone.
+        """
         seen = self._seen()
         known = self.parameters()
         values = {**(known or {}), **(parameters or {})}
         image = values.get(IMAGE, "")
-        request: dict[str, Any] = {
-            "TemplateBody": json.dumps(template(self._table, cleanup_image=image))
-        }
-        if image:
+        made = template(self._table, cleanup_image=image) if body is None else body
+        request: dict[str, Any] = {"TemplateBody": json.dumps(made)}
+        if image or body is not None:
             request["Capabilities"] = ["CAPABILITY_IAM"]
             request["Parameters"] = [
                 {"ParameterKey": name, "ParameterValue": value}
@@ -170,7 +174,7 @@ class Stack:
         except ClientError as error:
             raise _translated(error) from error
         except NoCredentialsError as error:
-            raise AccessDenied(str(error)) from error
+            raise AccessDenied(f"{error}; check them with `aws sts get-caller-identity`") from error
         except BotoCoreError as error:
             raise Unavailable(str(error)) from error
         return answer

@@ -31,6 +31,8 @@ USER_META = "U#META"
 USER_FAILURES = "U#FAILED"
 FILL_STATE = "FILL#STATE"
 """In CONFIG: what the table is or was filled from, and how far that has come."""
+SURVEYS = children("SURVEY")
+"""In CONFIG: what was last counted in the table, how that grew, and what ``doctor`` found."""
 EXPERIMENT_NAMES = children("EXPNAME")
 MODEL_NAMES = children("RMNAME")
 USER_EXPERIMENT_PERMISSIONS = children("U#PERM")
@@ -152,6 +154,37 @@ def key_check_key(kind: str) -> Key:
 def sequence_key(name: str) -> Key:
     """A counter that numbers such as experiment ids are drawn from."""
     return Key(CONFIG_PK, join("SEQ", bounded(name, KEY)))
+
+
+def new_number_key(sequence: str, source: str, old: str) -> Key:
+    """The number that an entity of an imported database got here; ``source`` is a digest."""
+    return Key(
+        CONFIG_PK, join("NUM", bounded(sequence, KEY), bounded(source, ID), bounded(old, ID))
+    )
+
+
+def new_numbers(sequence: str, source: str) -> Range:
+    """The numbers that the entities of an imported database got here."""
+    return children(_new_numbers_sk(sequence, source))
+
+
+def _new_numbers_sk(sequence: str, source: str) -> str:
+    return join("NUM", bounded(sequence, KEY), bounded(source, ID))
+
+
+def old_number_of(sk: str) -> str:
+    """The number that an entity had in the database it was imported from."""
+    return str(key_text(pieces_of(sk, "NUM")[2]))
+
+
+def survey_key(part: str) -> Key:
+    """A part of :data:`SURVEYS`."""
+    return Key(CONFIG_PK, join("SURVEY", bounded(part, KEY)))
+
+
+def survey_part_of(sk: str) -> str:
+    """Which part of :data:`SURVEYS` an item is."""
+    return str(key_text(pieces_of(sk, "SURVEY")[0]))
 
 
 def fill_state_key() -> Key:

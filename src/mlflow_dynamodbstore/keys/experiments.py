@@ -28,17 +28,33 @@ LISTED_EXPERIMENTS = children("E")
 
 @lru_cache(maxsize=4096)
 def experiment_pk(experiment_id: str) -> str:
-    """The partition of an experiment and of everything in it.
-
-    Only this function knows where an experiment lies, so that a large one can later be spread.
-    """
+    """The partition of an experiment: its first volume."""
     return join("EXP", bounded(experiment_id, ID))
 
 
 @lru_cache(maxsize=4096)
+def volume_pk(experiment_id: str, volume: int) -> str:
+    """The partition of a volume of an experiment."""
+    first = experiment_pk(experiment_id)
+    return join(first, str(volume)) if volume else first
+
+
+@lru_cache(maxsize=4096)
 def experiment_id_of(pk: str) -> str | None:
-    """The experiment whose partition this is."""
+    """The experiment whose partition, or volume, this is."""
     return key_text(pieces_of(pk, "EXP")[0])
+
+
+@lru_cache(maxsize=4096)
+def volume_of(pk: str) -> int:
+    """The number of the volume that a partition is."""
+    pieces = pieces_of(pk, "EXP")
+    return int(pieces[1]) if len(pieces) > 1 else 0
+
+
+def first_volume(pk: str) -> str:
+    """The partition with an experiment's own item, given any of its volumes."""
+    return join(*pk.split("#", 2)[:2])
 
 
 def experiment_key(experiment_id: str) -> Key:

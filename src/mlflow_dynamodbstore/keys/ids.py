@@ -10,6 +10,9 @@ bits  meaning
 40    the experiment id, or random bits
 ====  ==========================================================================================
 
+When something lies in another volume of its experiment than the first, the upper 12 of the 40 bits
+are the number of the volume, and the experiment id must fit the other 28.
+
 MLflow asks for a run by its id alone, and the run's item lies in its experiment's partition. With
 the experiment in the id, one consistent read finds the run without an index, which would lag.
 """
@@ -21,15 +24,27 @@ import re
 import secrets
 import threading
 import time
+from typing import NamedTuple
 
 _SEQUENCE_BITS = 33
 _LOW_SEQUENCE_BITS = 21  # the rest of the sequence fills the 12 bits beside the version
 _EXPERIMENT_BITS = 40
+_SMALL_EXPERIMENT_BITS = 28
 _TIME_BITS = 48
 
 _HEX_ID = re.compile("[0-9a-f]{32}")
 _EXPERIMENT_ID = re.compile("0|[1-9][0-9]{0,12}")
 _MODEL_PREFIX = "m-"
+
+MOST_VOLUMES = 1 << _EXPERIMENT_BITS - _SMALL_EXPERIMENT_BITS
+"""The volumes that an id can tell apart."""
+
+
+class Home(NamedTuple):
+    """An experiment and one of its volumes."""
+
+    experiment_id: str
+    volume: int
 
 
 class _Sequence:
@@ -79,16 +94,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_source.renew)
 
 
-def new_id(experiment_id: str | None = None, now_ms: int | None = None) -> str:
+def new_id(experiment_id: str | None = None, now_ms: int | None = None, volume: int = 0) -> str:
     """A new id, greater than all that this process has made by its clock.
 
     ``now_ms`` sets the time in it. It names the experiment when that is a plain decimal number
-    below 2**40; otherwise :func:`experiment_of` gives None.
+    below 2**40 (2**28 in another volume than the first); otherwise :func:`homes_of` gives none.
     """
     if now_ms is not None and not 0 <= now_ms < (1 << _TIME_BITS) - 1:
         raise ValueError(f"not a time that an id can hold: {now_ms}")
     ms, sequence = _source.clocked.now() if now_ms is None else _source.given.at(now_ms)
-    number = _number_of(experiment_id)
+    number = _number_of(experiment_id, volume)
     last = secrets.randbits(_EXPERIMENT_BITS) if number is None else number
     value = ms << 80 | 0x7 << 76 | 0b10 << 62
     value |= sequence >> _LOW_SEQUENCE_BITS << 64
@@ -97,17 +112,30 @@ def new_id(experiment_id: str | None = None, now_ms: int | None = None) -> str:
     return f"{value | last:032x}"
 
 
-def new_model_id(experiment_id: str | None = None, now_ms: int | None = None) -> str:
+def new_model_id(
+    experiment_id: str | None = None, now_ms: int | None = None, volume: int = 0
+) -> str:
     """A new id of a logged model: ``m-`` and an id."""
-    return _MODEL_PREFIX + new_id(experiment_id, now_ms)
+    return _MODEL_PREFIX + new_id(experiment_id, now_ms, volume)
+
+
+def homes_of(text: str) -> list[Home]:
+    """Where a run or logged model may lie by its id; nothing if that does not say.
+
+    This is a free guess: an id from elsewhere may happen to be a UUIDv7. Callers therefore read
+    the item there and, when it is not there, ask index GSI1 for the id.
+    """
+    named = experiment_of(text)
+    if named is None:
+        return []
+    number = int(named)
+    volume, small = divmod(number, 1 << _SMALL_EXPERIMENT_BITS)
+    # A large number is a volume and an experiment, or an experiment with a large id.
+    return [Home(str(small), volume), Home(named, 0)] if volume else [Home(named, 0)]
 
 
 def experiment_of(text: str) -> str | None:
-    """The experiment that a run's or logged model's id names, or None.
-
-    This is a free guess: an id from elsewhere may happen to be a UUIDv7. Callers therefore read
-    the item in that experiment and, when it is not there, ask index GSI1 for the id.
-    """
+    """The experiment named by the id of something in the first volume, or None."""
     text = text.removeprefix(_MODEL_PREFIX)
     if not is_hex_id(text):
         return None
@@ -132,9 +160,13 @@ def is_hex_id(text: str) -> bool:
     return _HEX_ID.fullmatch(text) is not None
 
 
-def _number_of(experiment_id: str | None) -> int | None:
-    """The experiment id as a number that fits an id, or None."""
+def _number_of(experiment_id: str | None, volume: int) -> int | None:
+    """The experiment id and the volume as a number that fits an id, or None."""
     if experiment_id is None or _EXPERIMENT_ID.fullmatch(experiment_id) is None:
         return None
     number = int(experiment_id)
-    return number if number < 1 << _EXPERIMENT_BITS else None
+    if not volume:
+        return number if number < 1 << _EXPERIMENT_BITS else None
+    if number >= 1 << _SMALL_EXPERIMENT_BITS or volume >= MOST_VOLUMES:
+        return None
+    return volume << _SMALL_EXPERIMENT_BITS | number

@@ -24,7 +24,12 @@ from mlflow_dynamodbstore.keys import (
 from mlflow_dynamodbstore.keys.access import USER_META, workspace_of
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE, join, key_text
 from mlflow_dynamodbstore.keys.encoding import is_cut
-from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, experiment_key
+from mlflow_dynamodbstore.keys.experiments import (
+    EXPERIMENT_META,
+    experiment_key,
+    first_volume,
+    volume_pk,
+)
 from mlflow_dynamodbstore.keys.grants import ROLE_META
 from mlflow_dynamodbstore.keys.ranks import MODEL_NAME
 from mlflow_dynamodbstore.keys.registry import MODEL_META, model_key, model_version
@@ -103,6 +108,8 @@ _CONFIG_KINDS: Mapping[str, str] = {
     "WS": "Entry of a workspace",
     "UID": "Entry of a user",
     "KEY": "Check of a key",
+    "NUM": "New number",
+    "SURVEY": "Survey",
     "FILL": "Origin of the table",
 }
 _WORKSPACE_KINDS: Mapping[str, str] = {
@@ -147,7 +154,7 @@ def _in_experiment(pk: str, words: list[str], item: Item) -> ItemDescription | N
     kind = words[0]
     if (describe := _MORE_IN_EXPERIMENT.get(kind)) is not None:
         return describe(pk, words, item)
-    meta = Key(pk, EXPERIMENT_META)
+    meta = Key(first_volume(pk), EXPERIMENT_META)
     if kind == "E":
         if words[1] == "META":
             return ItemDescription("Experiment")
@@ -157,21 +164,21 @@ def _in_experiment(pk: str, words: list[str], item: Item) -> ItemDescription | N
     if kind == "DCTX":
         return ItemDescription("Use of a dataset", (meta, Key(pk, join("D", words[1]))))
     if kind == "DLINK":
-        return ItemDescription("Dataset link", *_owners(meta, "R", words[1]))
+        return ItemDescription("Dataset link", *_owners(pk, meta, "R", words[1]))
     if kind == "TSA":
-        return ItemDescription("Session assessed", *_owners(meta, "T", words[1]))
+        return ItemDescription("Session assessed", *_owners(pk, meta, "T", words[1]))
     if kind in _SEARCH_ENTRIES:
-        return _search_entry(meta, words)
+        return _search_entry(pk, meta, words)
     if kind not in _WITH_CHILDREN:
         return None
     own, kinds = _WITH_CHILDREN[kind]
     if len(words) == 2:
         return ItemDescription(own, (meta,), key_text(words[1]))
     child = kinds.get(words[2])
-    return None if child is None else ItemDescription(child, *_owners(meta, kind, words[1]))
+    return None if child is None else ItemDescription(child, *_owners(pk, meta, kind, words[1]))
 
 
-def _search_entry(meta: Key, words: list[str]) -> ItemDescription:
+def _search_entry(pk: str, meta: Key, words: list[str]) -> ItemDescription:
     text_field = None
     if words[0] == "RANK":
         kind, run_piece = "Metric rank" if words[1] == "m" else "Param rank", words[-1]
@@ -179,13 +186,13 @@ def _search_entry(meta: Key, words: list[str]) -> ItemDescription:
         kind, run_piece, text_field = "Full-text entry", words[4], key_text(words[3])
     else:
         kind, run_piece, text_field = "Full-text entry, reversed", words[2], key_text(words[1])
-    owners, owner_id = _owners(meta, "R", run_piece)
+    owners, owner_id = _owners(pk, meta, "R", run_piece)
     return ItemDescription(kind, owners, owner_id, run=owners[-1], text_field=text_field)
 
 
-def _owners(meta: Key, kind: str, piece: str) -> tuple[tuple[Key, ...], str | None]:
-    """The owners of what belongs to a run, trace or logged model, and the id of that."""
-    return (meta, Key(meta.pk, join(kind, piece))), key_text(piece)
+def _owners(pk: str, meta: Key, kind: str, piece: str) -> tuple[tuple[Key, ...], str | None]:
+    """The owners of what belongs to a run, trace or logged model in a volume, and its id."""
+    return (meta, Key(pk, join(kind, piece))), key_text(piece)
 
 
 # --- models, workspaces, users, the table itself ------------------------------------------------
@@ -262,8 +269,9 @@ def _of_trace(pk: str, words: list[str], item: Item) -> ItemDescription | None:
         return None
     if "experiment_id" not in item:
         return ItemDescription("Links to a trace to come")
-    meta = experiment_key(str(item["experiment_id"]))
-    return ItemDescription("Trace locator", *_owners(meta, "T", pk.partition("#")[2]))
+    experiment_id, volume = str(item["experiment_id"]), item.get("volume", 0)
+    home, meta = volume_pk(experiment_id, volume), experiment_key(experiment_id)
+    return ItemDescription("Trace locator", *_owners(home, meta, "T", pk.partition("#")[2]))
 
 
 def _assessment_of_run(_pk: str, words: list[str], _item: Item) -> ItemDescription:

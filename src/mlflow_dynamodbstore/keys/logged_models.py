@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.keys.base import (
     pieces_of,
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, int_of, ordered_int
-from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.keys.experiments import volume_pk
 from mlflow_dynamodbstore.table.values import Key
 
 
@@ -34,9 +34,9 @@ def logged_model(model_id: str) -> str:
     return join("LM", bounded(model_id, ID))
 
 
-def logged_model_key(experiment_id: str, model_id: str) -> Key:
+def logged_model_key(experiment_id: str, model_id: str, volume: int = 0) -> Key:
     """The whole key of a logged model's own item."""
-    return Key(experiment_pk(experiment_id), logged_model(model_id))
+    return Key(volume_pk(experiment_id, volume), logged_model(model_id))
 
 
 def logged_model_tag(model_id: str, key: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mlflow_dynamodbstore.keys.base import ID, WORD, Range, children, join, key_text, pieces_of
 from mlflow_dynamodbstore.keys.encoding import bounded
-from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META
+from mlflow_dynamodbstore.keys.experiments import EXPERIMENT_META, first_volume
 from mlflow_dynamodbstore.keys.section_types import ItemDescription, KeySection
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -69,7 +69,7 @@ def log_item_of(sk: str) -> LogItem:
 
 
 def _describe(pk: str, words: list[str], _item: Item) -> ItemDescription:
-    owners = (Key(pk, EXPERIMENT_META), Key(pk, join("R", words[1])))
+    owners = (Key(first_volume(pk), EXPERIMENT_META), Key(pk, join("R", words[1])))
     return ItemDescription(METRIC_LOG, owners, key_text(words[1]))
 
 

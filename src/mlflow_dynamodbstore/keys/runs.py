@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.keys.base import (
     pieces_of,
 )
 from mlflow_dynamodbstore.keys.encoding import bounded, int_of, ordered_int
-from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.keys.experiments import volume_pk
 from mlflow_dynamodbstore.table.values import Key
 
 RUNS = children("R")
@@ -52,9 +52,9 @@ def run(run_id: str) -> str:
     return join("R", bounded(run_id, ID))
 
 
-def run_key(experiment_id: str, run_id: str) -> Key:
+def run_key(experiment_id: str, run_id: str, volume: int = 0) -> Key:
     """The whole key of a run's own item."""
-    return Key(experiment_pk(experiment_id), run(run_id))
+    return Key(volume_pk(experiment_id, volume), run(run_id))
 
 
 @lru_cache(maxsize=16384)  # a training loop writes to the same few keys

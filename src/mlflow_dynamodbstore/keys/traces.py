@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlflow_dynamodbstore.keys.base import ID, KEY, Range, children, join, key_text, pieces_of
 from mlflow_dynamodbstore.keys.encoding import bounded
-from mlflow_dynamodbstore.keys.experiments import experiment_pk
+from mlflow_dynamodbstore.keys.experiments import volume_pk
 from mlflow_dynamodbstore.table.values import Key
 
 TRACES = children("T")
@@ -22,9 +22,9 @@ def trace(trace_id: str) -> str:
     return join("T", bounded(trace_id, ID))
 
 
-def trace_key(experiment_id: str, trace_id: str) -> Key:
+def trace_key(experiment_id: str, trace_id: str, volume: int = 0) -> Key:
     """The whole key of a trace's own item."""
-    return Key(experiment_pk(experiment_id), trace(trace_id))
+    return Key(volume_pk(experiment_id, volume), trace(trace_id))
 
 
 def trace_tag(trace_id: str, key: str) -> str:

@@ -142,8 +142,8 @@ class Aliases:
             target = model.target_of(alias)
             if target.version == number:
                 raise invalid(
-                    f"Alias {alias} leads to version {number} already; "
-                    "its second version must be another one."
+                    f"Alias {alias} already points at version {number}; "
+                    "the second version must be another one."
                 )
             return Target(target.version, number, weight)
 

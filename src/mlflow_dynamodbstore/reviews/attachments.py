@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from mlflow_dynamodbstore.keys import reviews as review_keys
+from mlflow_dynamodbstore.keys.experiments import experiment_pk
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Delete, Query
@@ -20,7 +21,7 @@ class QueueAttachments:
 
     def of_trace(self, place: TracePlace) -> list[Key]:
         """The keys of a trace's items in the queues of its experiment, also expired ones."""
-        return self.find(place.pk, place.trace_id)
+        return self.find(experiment_pk(place.experiment_id), place.trace_id)
 
     def find(self, pk: str, item_id: str) -> list[Key]:
         """The keys of the items with this id in the queues of an experiment, also expired ones."""
@@ -34,7 +35,8 @@ class QueueAttachments:
         Called before the traces are deleted, so that an interrupted deletion can be repeated.
         Afterwards nothing would remove a deleted trace from its queues.
         """
-        for pk, in_experiment in groupby(places, key=lambda place: place.pk):
+        for experiment_id, in_experiment in groupby(places, key=lambda one: one.experiment_id):
+            pk = experiment_pk(experiment_id)
             any_queue = Query(pk, review_keys.REVIEW_QUEUES.on(), keys_only=True, limit=1)
             if next(self.table.items(any_queue), None) is not None:
                 found = self.table.map(self.of_trace, list(in_experiment))

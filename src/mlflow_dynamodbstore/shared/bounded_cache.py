@@ -13,6 +13,8 @@ from math import inf
 from threading import Lock
 from typing import Generic, TypeVar
 
+from mlflow_dynamodbstore.table.counters import COUNTERS, HITS, MISSES
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -20,14 +22,19 @@ USUAL_SIZE = 10_000
 
 
 class BoundedCache(Generic[K, V]):
-    """The values put most recently: at most ``size``, each at most ``seconds`` old."""
+    """The values put most recently: at most ``size``, each at most ``seconds`` old.
+
+    The hits and misses of a cache that has a ``name`` are counted under it.
+    """
 
     def __init__(
         self,
         size: int = USUAL_SIZE,
         seconds: float = inf,
         clock: Callable[[], float] = time.monotonic,
+        name: str | None = None,
     ):
+        self._name = name
         self._size = size
         self._seconds = seconds
         self._clock = clock
@@ -40,9 +47,12 @@ class BoundedCache(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """The value; None when it is too old or was never put."""
         entry = self._entries.get(key)
-        if entry is None or self._clock() - entry[0] > self._seconds:
-            return None
-        return entry[1]
+        found = None
+        if entry is not None and self._clock() - entry[0] <= self._seconds:
+            found = entry[1]
+        if self._name is not None:
+            COUNTERS.add(MISSES if found is None else HITS, operation=self._name)
+        return found
 
     def put(self, key: K, value: V) -> None:
         """Keep a value; a full cache drops the one put longest ago."""

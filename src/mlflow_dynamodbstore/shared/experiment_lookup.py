@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.refusals import invalid, not_found
+from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 
@@ -41,8 +42,11 @@ class ExperimentLookup:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.table = context.table
-        self._workspace_of: BoundedCache[str, str] = BoundedCache(seconds=WORKSPACE_SECONDS)
-        self._active: BoundedCache[str, ExperimentFacts] = BoundedCache()
+        self.volumes = Volumes(context.table)
+        self._workspace_of: BoundedCache[str, str] = BoundedCache(
+            seconds=WORKSPACE_SECONDS, name="workspaces of experiments"
+        )
+        self._active: BoundedCache[str, ExperimentFacts] = BoundedCache(name="experiments")
 
     def get(
         self, experiment_id: str | int | None, stages: frozenset[str] | set[str] = ANY_STAGE
@@ -80,6 +84,7 @@ class ExperimentLookup:
 
     def note(self, meta: Item) -> None:
         """Remember an experiment, so that a run can begin in it without reading it first."""
+        self.volumes.note(meta)
         facts = ExperimentFacts.of(meta)
         if meta["lifecycle"] == LifecycleStage.ACTIVE:
             self._active.put(facts.experiment_id, facts)
@@ -114,8 +119,7 @@ class ExperimentLookup:
         """The items of a range of LSI1, in all experiments of the active workspace."""
         where = lifecycle.on("lsi1sk")
         queries = [
-            Query(experiment_keys.experiment_pk(experiment_id), where=where, index="LSI1")
-            for experiment_id in self.ids()
+            Query(volume.pk, where=where, index="LSI1") for volume in self.volumes.of(self.ids())
         ]
         for found in self.table.map(lambda query: list(self.table.items(query)), queries):
             yield from found

@@ -29,7 +29,8 @@ from mlflow_dynamodbstore.shared.bad_arguments import fault_of
 from mlflow_dynamodbstore.shared.declared_arguments import checks_of, settled
 from mlflow_dynamodbstore.shared.plain_values import WrongTypeError
 from mlflow_dynamodbstore.table import errors as table_errors
-from mlflow_dynamodbstore.table.contract import IncompleteWrite
+from mlflow_dynamodbstore.table.contract import IncompleteWrite, is_full
+from mlflow_dynamodbstore.table.counters import COUNTERS
 
 _logger = logging.getLogger(__name__)
 
@@ -42,7 +43,6 @@ _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
     (table_errors.Unavailable, TEMPORARILY_UNAVAILABLE),
     (IncompleteWrite, TEMPORARILY_UNAVAILABLE),
     (table_errors.TransactionCancelled, TEMPORARILY_UNAVAILABLE),
-    (table_errors.CollectionFull, RESOURCE_LIMIT_EXCEEDED),
     (table_errors.ItemTooLarge, INVALID_PARAMETER_VALUE),
     (table_errors.InvalidRequest, INVALID_PARAMETER_VALUE),
     (table_errors.BadTableURI, INVALID_PARAMETER_VALUE),
@@ -54,6 +54,11 @@ _CODES: tuple[tuple[type[table_errors.TableError], int], ...] = (
 )
 
 
+_FULL = (
+    "What this would be added to cannot grow any more: its partition holds the 10 GB that DynamoDB "
+    "allows, and is full. Begin a new run or trace, which gets room elsewhere. To make room here, "
+    "delete runs or traces, or let them expire sooner with `mlflow-dynamodbstore ttl`."
+)
 _TRANSIENT = (table_errors.Throttled, table_errors.Unavailable)
 _REFUSALS = {
     table_errors.RefusalCode.ITEM_TOO_LARGE: table_errors.ItemTooLarge,
@@ -63,6 +68,8 @@ _REFUSALS = {
 
 def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
     """The exception MLflow's client, server and tests expect for a storage error."""
+    if is_full(error):
+        return MlflowException(_FULL, error_code=RESOURCE_LIMIT_EXCEEDED)
     error = _permanent_cause(error) or error
     for kind, code in _CODES:
         if isinstance(error, kind):
@@ -104,16 +111,18 @@ def translated(function: Callable[P, R]) -> Callable[P, R]:
 def guarded(method: Callable[..., R]) -> Callable[..., R]:
     """A part's bound method as a store offers it: with checked arguments and MLflow's errors."""
     checks = checks_of(method)
+    operation = method.__name__
 
     @functools.wraps(method)
     def wrapper(*args: Any, **kwargs: Any) -> R:
-        try:
-            args, kwargs = settled(checks, args, kwargs)
-            return method(*args, **kwargs)
-        except (MlflowException, NotImplementedError):
-            raise
-        except Exception as error:
-            raise _translation(error, method, args, kwargs) from error
+        with COUNTERS.call(operation):
+            try:
+                args, kwargs = settled(checks, args, kwargs)
+                return method(*args, **kwargs)
+            except (MlflowException, NotImplementedError):
+                raise
+            except Exception as error:
+                raise _translation(error, method, args, kwargs) from error
 
     return wrapper
 
@@ -136,7 +145,7 @@ def _translation(
     if fault:
         return MlflowException(fault, INVALID_PARAMETER_VALUE)
     name = function.__qualname__
-    _logger.error("%s failed in a way that nobody foresaw", name, exc_info=error)
+    _logger.error("%s failed unexpectedly", name, exc_info=error)
     return MlflowException(f"{name} failed: {type(error).__name__}", error_code=INTERNAL_ERROR)
 
 

@@ -8,6 +8,7 @@ from threading import Lock
 from mlflow_dynamodbstore.shared.mlflow_errors import translated
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.wrappers.counting import counted
 
 _tables: dict[tuple[int, str], Table] = {}
 _lock = Lock()
@@ -23,5 +24,5 @@ def open_table(uri: str) -> Table:
     with _lock:
         table = _tables.get(key)
         if table is None:
-            table = _tables[key] = Table(open_engine(uri))
+            table = _tables[key] = Table(counted(open_engine(uri)))
         return table

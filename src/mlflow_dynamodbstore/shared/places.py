@@ -18,22 +18,23 @@ NAME = "key"
 
 
 class RunPlace(NamedTuple):
-    """Which run, and in which experiment."""
+    """Which run, and in which volume of which experiment."""
 
     experiment_id: str
     run_id: str
+    volume: int = 0
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id)
+        return experiment_keys.volume_pk(self.experiment_id, self.volume)
 
     @property
     def key(self) -> Key:
-        return run_keys.run_key(self.experiment_id, self.run_id)
+        return run_keys.run_key(self.experiment_id, self.run_id, self.volume)
 
     def child(self, sk: str, name: str, attributes: dict[str, Value]) -> Item:
         """An item of this run with a name that a user chose; adds its key to ``attributes``."""
-        attributes["PK"], attributes["SK"] = experiment_keys.experiment_pk(self.experiment_id), sk
+        attributes["PK"], attributes["SK"] = self.pk, sk
         if CUT in sk:
             attributes[NAME] = name
         return attributes
@@ -50,14 +51,15 @@ class TracePlace(NamedTuple):
 
     experiment_id: str
     trace_id: str
+    volume: int = 0
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id)
+        return experiment_keys.volume_pk(self.experiment_id, self.volume)
 
     @property
     def key(self) -> Key:
-        return trace_keys.trace_key(self.experiment_id, self.trace_id)
+        return trace_keys.trace_key(self.experiment_id, self.trace_id, self.volume)
 
     @property
     def spans(self) -> Key:
@@ -87,13 +89,13 @@ class TracePlace(NamedTuple):
 
 def run_place_of(item: Item) -> RunPlace:
     """The run that an item of an experiment's partition belongs to."""
-    return RunPlace(experiment_id_of(item), run_id_of(item))
+    return RunPlace(experiment_id_of(item), run_id_of(item), volume_of(item))
 
 
 def trace_place_of(item: Item) -> TracePlace:
     """Where a trace's own item lies."""
     trace_id = trace_keys.trace_id_of(str(item["SK"])) or str(item["trace_id"])
-    return TracePlace(experiment_id_of(item), trace_id)
+    return TracePlace(experiment_id_of(item), trace_id, volume_of(item))
 
 
 def experiment_id_of(item: Item) -> str:
@@ -101,6 +103,11 @@ def experiment_id_of(item: Item) -> str:
     experiment_id = experiment_keys.experiment_id_of(str(item["PK"]))
     assert experiment_id is not None  # ids are short
     return experiment_id
+
+
+def volume_of(item: Item) -> int:
+    """The number of the volume in which an item of an experiment lies."""
+    return experiment_keys.volume_of(str(item["PK"]))
 
 
 def run_id_of(item: Item) -> str:

@@ -9,11 +9,10 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import indexes as index_keys
-from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of, run_place_of
+from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
 from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
@@ -38,7 +37,7 @@ class RunLookup:
     def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
-        self._facts: BoundedCache[str, RunFacts] = BoundedCache(seconds=FACTS_SECONDS)
+        self._facts: BoundedCache[str, RunFacts] = BoundedCache(seconds=FACTS_SECONDS, name="runs")
 
     def get(self, run_id: str) -> Item:
         """A run's own item, whatever its lifecycle stage."""
@@ -59,23 +58,24 @@ class RunLookup:
         Our own ids name their experiment; those of imported runs are looked up in GSI1.
         """
         facts = self._facts.get(run_id)
-        guess = facts.place.experiment_id if facts else ids.experiment_of(run_id)
-        item = None if guess is None else self._find_in(guess, run_id)
-        if item is None and (experiment_id := self._experiment_of(run_id)) not in (None, guess):
-            item = self._find_in(str(experiment_id), run_id)
+        guesses = places_by_id(run_id) if facts is None else [facts.place]
+        item = next(filter(None, map(self._find_at, guesses)), None)
+        if item is None and (place := self._indexed_place(run_id)) not in (None, *guesses):
+            assert place is not None
+            item = self._find_at(place)
         if item is not None:
             self.note(item)
         return item
 
-    def _find_in(self, experiment_id: str, run_id: str) -> Item | None:
-        if not self.experiment_lookup.is_in_workspace(experiment_id):
+    def _find_at(self, place: RunPlace) -> Item | None:
+        if not self.experiment_lookup.is_in_workspace(place.experiment_id):
             return None
-        return self.table.get(run_keys.run_key(experiment_id, run_id))
+        return self.table.get(place.key)
 
-    def _experiment_of(self, run_id: str) -> str | None:
-        """The experiment that GSI1 names for a run."""
+    def _indexed_place(self, run_id: str) -> RunPlace | None:
+        """The place that GSI1 names for a run."""
         page = self.table.query(Query(index_keys.run_locator(run_id), index="GSI1", limit=1))
-        return experiment_id_of(page.items[0]) if page.items else None
+        return run_place_of(page.items[0]) if page.items else None
 
     def facts(self, run_id: str) -> RunFacts:
         """What never changes about a run; read at most once a minute."""
@@ -86,11 +86,17 @@ class RunLookup:
 
     def find_place(self, run_id: str) -> RunPlace | None:
         """Where a run lies, or None when the active workspace has no such run."""
-        facts = self._facts.get(run_id)
-        if facts is not None and self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
-            return facts.place
+        if (known := self.known_place(run_id)) is not None:
+            return known
         item = self.find(run_id)
         return None if item is None else run_place_of(item)
+
+    def known_place(self, run_id: str) -> RunPlace | None:
+        """Where a run of the active workspace lies, if it was read in the last minute."""
+        facts = self._facts.get(run_id)
+        if facts is None or not self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
+            return None
+        return facts.place
 
     def note(self, item: Item) -> None:
         """Remember where a run lies."""
@@ -100,6 +106,11 @@ class RunLookup:
     def forget(self, run_id: str) -> None:
         """Forget where a run lay."""
         self._facts.forget(run_id)
+
+
+def places_by_id(run_id: str) -> list[RunPlace]:
+    """Where a run may lie by its id; nothing for an id that does not say."""
+    return [RunPlace(home.experiment_id, run_id, home.volume) for home in ids.homes_of(run_id)]
 
 
 def check_run_is_active(run_id: str, item: Item) -> None:

@@ -16,7 +16,13 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Union
 
 from boto3.dynamodb.conditions import ConditionBase
 
-from mlflow_dynamodbstore.table.errors import TableError
+from mlflow_dynamodbstore.table.errors import (
+    CollectionFull,
+    ItemTooLarge,
+    RefusalCode,
+    TableError,
+    TransactionCancelled,
+)
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -115,6 +121,26 @@ class IncompleteWrite(TableError):
             f"{len(self.uncertain)} are uncertain: {cause or 'the table kept throttling them'}"
         )
         self.__cause__ = cause
+
+
+def is_full(error: Exception) -> bool:
+    """Whether a write failed because its partition cannot grow any more."""
+    if isinstance(error, IncompleteWrite):
+        return isinstance(error.__cause__, CollectionFull)
+    if isinstance(error, TransactionCancelled):
+        reasons = [reason for reason in error.reasons if reason is not None]
+        return any(reason.code is RefusalCode.COLLECTION_FULL for reason in reasons)
+    return isinstance(error, CollectionFull)
+
+
+def is_too_large(error: Exception) -> bool:
+    """Whether a write failed because an item with its copies in indexes would pass 400 KB."""
+    if isinstance(error, IncompleteWrite):
+        return isinstance(error.__cause__, ItemTooLarge)
+    if isinstance(error, TransactionCancelled):
+        reasons = [reason for reason in error.reasons if reason is not None]
+        return any(reason.code is RefusalCode.ITEM_TOO_LARGE for reason in reasons)
+    return isinstance(error, ItemTooLarge)
 
 
 @dataclass(slots=True)  # not frozen: see above
@@ -293,6 +319,9 @@ class Capabilities:
     """
 
     waits_on_network: bool = False  # several reads at once are faster
+    spread: int = 1  # how many volumes every experiment has from the start
+    collection_share: Callable[[str], float | None] | None = None
+    """How full a partition was by the last write to it, of what it can hold; None if unknown."""
     local: LocalEngine | None = None
     redate: Redate | None = None
     observable: Observable | None = None

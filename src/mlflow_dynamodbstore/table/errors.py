@@ -80,6 +80,11 @@ class TransactionCancelled(TableError):
         return None if reason is None else reason.old
 
     @property
+    def too_large(self) -> bool:
+        """Whether an operation would have made its item larger than 400 KB."""
+        return any(r is not None and r.code is RefusalCode.ITEM_TOO_LARGE for r in self.reasons)
+
+    @property
     def any_refused(self) -> bool:
         """Whether the condition of any operation did not hold."""
         return any(self.refused(n) for n in range(len(self.reasons)))

@@ -105,7 +105,7 @@ def _file(path: str, query: str) -> Location:
 
 def _endpoint(authority: str, table: str, query: str) -> Location:
     host, port = _split_port(authority)
-    if not (port or host == "localhost" or "." in host or host.startswith("[")):
+    if not _is_host(authority):
         raise BadTableURI(
             f"{authority!r} is neither an AWS region nor host:port; "
             f"write {SCHEME}us-east-1/{table} or {SCHEME}localhost:8000/{table}"
@@ -132,7 +132,10 @@ def _region_of(host: str) -> str:
 def _table_name(authority: str, path: str) -> str:
     name = path.removeprefix("/").removesuffix("/")
     if not name:
-        raise BadTableURI(f"the URI names no table; write {SCHEME}{authority}/mlflow")
+        whole = f"{authority}/mlflow"
+        if not (_REGION.fullmatch(authority) or _is_host(authority)):
+            whole = f"us-east-1/{authority}"  # probably the table's name
+        raise BadTableURI(f"the URI names no table; write {SCHEME}{whole}")
     if "/" in name:
         raise BadTableURI(
             f"{path!r} is a path, not the name of a table; write {SCHEME}{authority}/mlflow, "
@@ -144,6 +147,11 @@ def _table_name(authority: str, path: str) -> str:
             f"write {SCHEME}{authority}/mlflow"
         )
     return name
+
+
+def _is_host(authority: str) -> bool:
+    host, port = _split_port(authority)
+    return bool(port) or host == "localhost" or "." in host or host.startswith("[")
 
 
 def _split_port(authority: str) -> tuple[str, str]:
@@ -194,6 +202,7 @@ OPTIONS: dict[str, dict[str, Option]] = {
         "synchronous": Option("FULL|NORMAL", str, "FULL or NORMAL", "NORMAL"),
         "index_lag": Option(r"\d+(\.\d*)?|\.\d+", float, "a number of seconds", "2"),
         "collection_limit": Option(r"0*[1-9]\d*", int, "a number of bytes above 0", "1000000"),
+        "spread": Option(r"0*[1-9]\d{0,2}", int, "a number of volumes from 1 to 999", "3"),
     },
 }
 _EXAMPLES = {

@@ -12,12 +12,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
+from mlflow_dynamodbstore.table.counters import COUNTERS, THROTTLES
+
 FIRST_PACE = 0.002
 LONGEST_PACE = 0.5
 FULL_SPEED_BELOW = 0.0005
 SLOWER, FASTER = 1.1, 0.95
 HALF_LIFE = 0.25
 MOST_PARTITIONS = 10_000
+FEW_PARTITIONS = 8
+"""Throttled partitions up to which they, and not the whole table, are too hot."""
 
 
 class Pacing:
@@ -26,7 +30,8 @@ class Pacing:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._paces: dict[str, tuple[float, float]] = {}  # and when each was right
+        # Each with when it was right, and when it began.
+        self._paces: dict[str, tuple[float, float, float]] = {}
 
     def pace(self, partitions: Iterable[str]) -> float:
         """The longest time that a request to these partitions should wait."""
@@ -38,11 +43,14 @@ class Pacing:
 
     def throttled(self, partitions: Iterable[str]) -> None:
         """Note that requests to these partitions were throttled."""
+        COUNTERS.add(THROTTLES)
         now = self._monotonic()
         with self._lock:
             for partition in partitions:
-                longer = max(FIRST_PACE, self._now(partition, now) * SLOWER)
-                self._paces[partition] = (min(LONGEST_PACE, longer), now)
+                pace = self._now(partition, now)
+                began = self._paces[partition][2] if pace else now
+                longer = max(FIRST_PACE, pace * SLOWER)
+                self._paces[partition] = (min(LONGEST_PACE, longer), now, began)
             if len(self._paces) > MOST_PARTITIONS:
                 self._forget(now)
 
@@ -54,12 +62,27 @@ class Pacing:
         with self._lock:
             for partition in partitions:
                 if partition in self._paces:
-                    self._paces[partition] = (self._now(partition, now) * FASTER, now)
+                    began = self._paces[partition][2]
+                    self._paces[partition] = (self._now(partition, now) * FASTER, now, began)
                     if not self._now(partition, now):
                         del self._paces[partition]
 
+    def throttled_seconds(self, partition: str) -> float:
+        """For how long requests to a partition have been throttled; 0 if they are not.
+
+        If many partitions are, the table is throttled, not this one: 0 as well.
+        """
+        if partition not in self._paces:
+            return 0.0
+        now = self._monotonic()
+        with self._lock:
+            slow = sum(1 for name in self._paces if self._now(name, now))
+            if slow > FEW_PARTITIONS or not self._now(partition, now):
+                return 0.0
+            return now - self._paces[partition][2]
+
     def _now(self, partition: str, now: float) -> float:
-        pace, at = self._paces.get(partition, (0.0, now))
+        pace, at, _ = self._paces.get(partition, (0.0, now, now))
         pace *= 0.5 ** ((now - at) / HALF_LIFE)
         return pace if pace >= FULL_SPEED_BELOW else 0.0
 

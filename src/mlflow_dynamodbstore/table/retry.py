@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
+from mlflow_dynamodbstore.table.counters import COUNTERS, RETRIES
 from mlflow_dynamodbstore.table.pacing import Pacing
 
 
@@ -41,4 +42,5 @@ class Retry:
             attempt += 1
             if attempt > 1 and self.monotonic() >= give_up:
                 return
+            COUNTERS.add(RETRIES)
             longest = min(self.longest_pause, self.first_pause * 2.0 ** min(attempt - 1, 20))

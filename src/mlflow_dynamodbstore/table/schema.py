@@ -64,6 +64,19 @@ class Schema:
         pk, sk = item.get(index.pk or self.pk), item.get(index.sk)
         return (pk, sk) if isinstance(pk, str) and isinstance(sk, str) else None
 
+    def entry(self, index: Index, item: Item | None) -> Item | None:
+        """The entry that an item has in an index, or None when it has none."""
+        if item is None or self.index_key(index, item) is None:
+            return None
+        if index.projection == "ALL":
+            return item
+        names = (self.pk, self.sk, index.pk or self.pk, index.sk)
+        return {name: item[name] for name in dict.fromkeys(names)}
+
+    @cached_property
+    def local_indexes(self) -> tuple[Index, ...]:
+        return tuple(index for index in self.indexes if index.is_local)
+
 
 MLFLOW_TABLE = Schema(
     kind="mlflow",

@@ -13,6 +13,7 @@ from typing import Any
 
 from mlflow_dynamodbstore.table.binary import FLOAT_BYTES
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item
 
 MAX_DIGITS = 38
@@ -46,6 +47,18 @@ def item_size(item: Item) -> int:
     except (TypeError, ValueError) as error:
         raise InvalidRequest(f"attribute {name!r} cannot be stored: {error}") from error
     return total
+
+
+def size_with_copies(schema: Schema, item: Item) -> int:
+    """The bytes that an item takes in its partition: its own, and its entries in local indexes."""
+    size = item_size(item)
+    return size + size_of_copies(schema, item, size)
+
+
+def size_of_copies(schema: Schema, item: Item, size: int) -> int:
+    """The bytes that an item of so many bytes takes in local indexes."""
+    entries = (schema.entry(index, item) for index in schema.local_indexes)
+    return sum(size if entry is item else item_size(entry) for entry in entries if entry)
 
 
 def text_size(text: str) -> int:

@@ -172,6 +172,15 @@ class Table:
         """
         return tuple(self.map(_call, calls))
 
+    def collection_share(self, partition: str) -> float | None:
+        """How full a partition was when it was last written to, from 0 to 1; None if unknown."""
+        share = self.engine.capabilities.collection_share
+        return None if share is None else share(partition)
+
+    def throttled_seconds(self, partition: str) -> float:
+        """For how long requests to a partition, and few others, have been throttled."""
+        return self.retry.pacing.throttled_seconds(partition)
+
     # --- writing one item -----------------------------------------------------------------------
 
     def put(
@@ -236,10 +245,21 @@ class Table:
             redate(partition, ranges, ttl)
             self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in others])
             return
+        bare = self.read_for_redating(partition, ranges) or []
+        self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in (*bare, *others)])
+
+    def read_for_redating(
+        self, partition: str, ranges: Sequence[tuple[str, str]]
+    ) -> list[Item] | None:
+        """The items in some ranges without their ``ttl``, for :meth:`redate` to write.
+
+        None where :meth:`redate` need not read the items in its ranges.
+        """
+        if self.engine.capabilities.redate is not None:
+            return None
         queries = [Query(partition, KeyCondition(self._sk).between(*one)) for one in ranges]
         found = self.map(lambda query: list(self.items(query)), queries)
-        bare = [{n: v for n, v in item.items() if n != TTL} for some in found for item in some]
-        self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in (*bare, *others)])
+        return [{n: v for n, v in item.items() if n != TTL} for some in found for item in some]
 
     def transact(self, writes: Sequence[TransactWrite]) -> None:
         """Do up to 100 writes and checks on different keys, all or none.

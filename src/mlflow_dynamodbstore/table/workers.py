@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias
 
@@ -93,6 +94,7 @@ class _Job:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self._tasks = iter(tasks)
+        self._context = copy_context()  # what a task sends counts for the caller's operation
         self._left = len(tasks)
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -109,7 +111,7 @@ class _Job:
             error = None
             try:
                 if self._error is None:  # after an error no other task starts
-                    task()
+                    self._context.copy().run(task)
             except BaseException as raised:  # noqa: BLE001 - raised in the caller's thread
                 error = raised
             with self._lock:

@@ -148,20 +148,21 @@ class TraceArchival:
         """The traces of each group of plans in turn, the oldest first."""
         seen: set[str] = set()
         for plans in groups:
-            streams = [self._candidates_of(plan) for plan in plans]
+            streams = [stream for plan in plans for stream in self._candidates_of(plan)]
             for trace in merge(*streams, key=lambda t: (t.request_time, t.place.trace_id)):
                 if trace.place.trace_id not in seen:
                     seen.add(trace.place.trace_id)
                     yield trace
 
-    def _candidates_of(self, plan: ArchivalPlan) -> Iterator[TraceRecord]:
-        wanted = TraceFilter.in_period(until=plan.until)
-        found = self.trace_search.matching_traces([plan.experiment_id], wanted, _OLDEST_FIRST)
-        return (trace for trace in found if _is_archivable(trace.item))
+    def _candidates_of(self, plan: ArchivalPlan) -> Iterator[Iterator[TraceRecord]]:
+        """The traces that a plan archives, a stream for each volume."""
+        wanted, searched = TraceFilter.in_period(until=plan.until), [plan.experiment_id]
+        for found in self.trace_search.matching_by_volume(searched, wanted, _OLDEST_FIRST):
+            yield (trace for trace in found if _is_archivable(trace.item))
 
     def _archive(self, trace: TraceRecord, root: str) -> bool:
         """Write the spans of a trace to the archive, then remove them here."""
-        experiment_id, trace_id = trace.place
+        experiment_id, trace_id = trace.place.experiment_id, trace.place.trace_id
         try:
             spans = [
                 Span.from_dict(translate_loaded_span(json.loads(span.content)))

@@ -11,8 +11,10 @@ from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.shared.volumes import Volume
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
@@ -107,6 +109,7 @@ class TraceChanges:
 
     def _apply(self, item: Item, made: Change) -> Item:
         """Apply a change to a trace if it is as it was read; returns the trace after it."""
+        refuse_oversized(self.table.schema, [Put(made.after)])
         if made.before or made.parts:
             self.table.write([*made.before, *made.parts])
         place, after = trace_place_of(item), {**made.after, "generation": item["generation"] + 1}
@@ -114,10 +117,14 @@ class TraceChanges:
         if made.together:
             patch_with(self.table, Patch(place.key, update, unchanged), made.together)
             self.trace_lookup.forget_item(place.trace_id)  # others may have set tags since
-            return after
-        whole = self.table.update(place.key, update, condition=unchanged, returns="new")
-        assert whole is not None
-        return self.trace_lookup.note(whole)
+        else:
+            whole = self.table.update(place.key, update, condition=unchanged, returns="new")
+            assert whole is not None
+            after = self.trace_lookup.note(whole)
+        if after["request_time"] != item["request_time"]:
+            volume = Volume(place.experiment_id, place.volume)
+            self.trace_lookup.experiment_lookup.volumes.widen(volume, after["request_time"])
+        return after
 
     def _discard(self, made: Change | None) -> None:
         """Remove what was written before a change that is not made."""

@@ -91,7 +91,7 @@ class TraceCreation:
                 if found is None:  # the trace is there, without a locator
                     return Located(place, False, {}, since)
                 if items.is_located(found):
-                    at = TracePlace(str(found["experiment_id"]), place.trace_id)
+                    at = items.located_place(found, place.trace_id)
                     return Located(at, False, items.early_links(found), since)
                 early = found
                 raise Outdated from cancelled
@@ -136,18 +136,20 @@ class TraceCreation:
             return found, False
         item, begun = self.begin(located, make)
         # A call that deletes or moves the trace that lay here may change the locator afterwards.
-        if self.trace_lookup.ensure_locator(place, ttl_of(item)) != place.experiment_id:
+        if self.trace_lookup.ensure_locator(place, ttl_of(item)) != place:
             with suppress(ConditionFailed):
                 self.table.delete(place.key, condition=items.is_unchanged(item))
             self.trace_lookup.forget(place.trace_id)
             raise TraceNotFound(place.trace_id)
         return item, begun
 
-    def move(self, item: Item, experiment_id: str) -> Item:
-        """Move a trace with all its items to another experiment; returns its new own item."""
+    def move(self, item: Item, new: TracePlace) -> Item:
+        """Move a trace with all its items to another experiment; returns its new own item.
+
+        A trace of that experiment stays in the volume in which it lies.
+        """
         old = trace_place_of(item)
-        new = TracePlace(experiment_id, old.trace_id)
-        if old == new:
+        if old.experiment_id == new.experiment_id:
             return item
         copied: set[Key] = set()
 

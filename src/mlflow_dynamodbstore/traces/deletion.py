@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -12,7 +13,6 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from mlflow.tracing.constant import TraceTagKey
 from mlflow.tracing.otel.otel_archival import TRACE_ARCHIVAL_FILENAME
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
@@ -73,15 +73,21 @@ class TraceDeletion:
         return deleted
 
     def _existing(self, experiment_id: str, trace_ids: list[str]) -> Iterable[Item]:
-        keys = (trace_keys.trace_key(experiment_id, one) for one in trace_ids)
+        volumes = self.experiment_lookup.volumes.of([experiment_id])
+        keys = (Key(volume.pk, trace_keys.trace(one)) for one in trace_ids for volume in volumes)
         return self.table.get_many(keys).values()
 
     def _oldest(self, experiment_id: str, until: int | None) -> Iterator[Item]:
         """Traces up to a time, the oldest first."""
         index = self.trace_time_indexes.of([experiment_id])[experiment_id]
         where = index_keys.traces_by_time(None, until).on(self.table.schema.by_name[index].sk)
-        pk = experiment_keys.experiment_pk(experiment_id)
-        return self.table.items(Query(pk, where, index=index, limit=AT_ONCE * 5))
+        return heapq.merge(
+            *(
+                self.table.items(Query(volume.pk, where, index=index, limit=AT_ONCE * 5))
+                for volume in self.experiment_lookup.volumes.of([experiment_id])
+            ),
+            key=lambda item: str(item[self.table.schema.by_name[index].sk]),
+        )
 
     def _remove(self, traces: list[Item]) -> None:
         """Remove traces: own items first, so that no half trace is found, and locators last."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from mlflow.entities.lifecycle_stage import LifecycleStage
 from mlflow.utils.mlflow_tags import MLFLOW_ARTIFACT_LOCATION
 from mlflow.utils.uri import append_to_uri_path
@@ -9,9 +12,11 @@ from mlflow.utils.uri import append_to_uri_path
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
-from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, experiment_id_of
+from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, TracePlace, experiment_id_of
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.values import Item
+
+T = TypeVar("T")
 
 EXPERIMENT_SECONDS = 5.0
 TRACES_FOLDER = "traces"
@@ -23,7 +28,9 @@ class TraceExperiments:
     def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
         self.context = context
         self.experiment_lookup = experiment_lookup
-        self._active: BoundedCache[str, Item] = BoundedCache(seconds=EXPERIMENT_SECONDS)
+        self._active: BoundedCache[str, Item] = BoundedCache(
+            seconds=EXPERIMENT_SECONDS, name="experiments of traces"
+        )
 
     def get_active(self, experiment_id: str | int | None) -> Item:
         """An experiment that is active, or was a few seconds ago; raises MLflow's errors."""
@@ -47,6 +54,16 @@ class TraceExperiments:
     def forget(self, experiment_id: str) -> None:
         """Forget an experiment that is no longer active."""
         self._active.forget(experiment_id)
+
+    def place(self, experiment: Item, trace_id: str, begin: Callable[[TracePlace], T]) -> T:
+        """The result of beginning a trace, or of adding to one, where a new one is to lie.
+
+        Callers that begin a trace at once choose the same volume.
+        """
+        home = experiment_id_of(experiment)
+        return self.experiment_lookup.volumes.place(
+            home, trace_id, lambda volume: begin(TracePlace(home, trace_id, volume))
+        )
 
     def expiry(self) -> int | None:
         """When a trace that begins now expires."""

@@ -13,7 +13,9 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import validate_trace_na
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
 from mlflow_dynamodbstore.shared.plain_values import duration, moment, texts
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Delete, Put
+from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import assessment_records, items, merging
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
@@ -44,15 +46,24 @@ class TraceInfos:
 
     def start_trace(self, trace_info: TraceInfo) -> TraceInfo:
         validate_trace_name(trace_info.tags.get(TraceTagKey.TRACE_NAME))
+        if not trace_info.trace_id:
+            raise invalid("A trace must have an id.")
         experiment = self.trace_experiments.get_active(trace_info.experiment_id)
-        place = TracePlace(experiment_id_of(experiment), trace_info.trace_id)
-        self.context.events.trace_described(place.experiment_id, trace_info.trace_metadata)
-        tags = {**texts(trace_info.tags, "a tag"), **artifact_tag(experiment, place.trace_id)}
+        trace_id = trace_info.trace_id
+        self.context.events.trace_described(experiment_id_of(experiment), trace_info.trace_metadata)
+        tags = {**texts(trace_info.tags, "a tag"), **artifact_tag(experiment, trace_id)}
         tags.pop(TraceTagKey.TRACE_NAME, None)
+        item = self.trace_experiments.place(
+            experiment, trace_id, lambda place: self._start_at(place, trace_info, tags)
+        )
+        return record(self.table, item).to_info()
+
+    def _start_at(self, place: TracePlace, trace_info: TraceInfo, tags: dict[str, str]) -> Item:
+        """Start a trace at a place, or where it already lies in its experiment."""
 
         def restart(item: Item) -> Item:
             merging.check_takes_info(item)
-            item = self.trace_creation.move(item, place.experiment_id)
+            item = self.trace_creation.move(item, place)
             # Not followed: if another process moves it back, it is moved here again.
             return self.trace_changes.change(
                 item, lambda found: _restarted(found, trace_info, tags), follow=False
@@ -63,10 +74,9 @@ class TraceInfos:
             return item if begun and trace_place_of(item) == place else restart(item)
 
         begun = self._find_begun(place, trace_info)
-        item = self.trace_lookup.try_cached(
+        return self.trace_lookup.try_cached(
             begun, restart, lambda: retried_when_moved(place.trace_id, start)
         )
-        return record(self.table, item).to_info()
 
     def _find_begun(self, place: TracePlace, info: TraceInfo) -> Item | None:
         """A trace that its spans have begun, if it is cached or likely to be there.
@@ -84,6 +94,7 @@ class TraceInfos:
         """Begin a trace with its info; returns the trace, and whether this call has begun it."""
         ttl = self.trace_experiments.expiry()
         started = _started(place, info, tags, int(self.table.clock()), ttl)
+        refuse_oversized(self.table.schema, [Put(started.after)])
         lookup = _client_request(place, info, ttl)
         if before := [put for put in started.before if put not in lookup]:
             self.table.write(before)
@@ -122,22 +133,40 @@ class TraceInfos:
     ) -> TraceInfoV2:
         name = validate_trace_name(tags.get(TraceTagKey.TRACE_NAME))
         experiment = self.trace_experiments.get_active(experiment_id)
-        place = TracePlace(experiment_id_of(experiment), generate_request_id_v2())
-        self.context.events.trace_described(place.experiment_id, request_metadata)
+        self.context.events.trace_described(experiment_id_of(experiment), request_metadata)
+        plain = {key: value for key, value in tags.items() if key != TraceTagKey.TRACE_NAME}
+
+        def begin(place: TracePlace) -> Item:
+            return self._start_v2(
+                place,
+                moment(timestamp_ms, "timestamp_ms"),
+                name,
+                request_metadata,
+                {**plain, **artifact_tag(experiment, place.trace_id)},
+            )
+
+        item = self.trace_experiments.place(experiment, generate_request_id_v2(), begin)
+        return TraceInfoV2.from_v3(record(self.table, item).to_info())
+
+    def _start_v2(
+        self,
+        place: TracePlace,
+        began: int,
+        name: str | None,
+        metadata: dict[str, str],
+        tags: dict[str, str],
+    ) -> Item:
         ttl = self.trace_experiments.expiry()
         item = items.new_trace(place, int(self.table.clock()), ttl)
-        began = moment(timestamp_ms, "timestamp_ms")
         item.update(request_time=began, state=TraceState.IN_PROGRESS.value)
         if name is not None:
             item["name"] = name
-        item = merging.with_metadata(item, request_metadata)
-        plain = {key: value for key, value in tags.items() if key != TraceTagKey.TRACE_NAME}
-        plain.update(artifact_tag(experiment, place.trace_id))
-        written = items.tag_writes(place, plain, ttl)
+        item = merging.with_metadata(item, metadata)
+        written = items.tag_writes(place, tags, ttl)
         item = items.indexed({**item, **written.attributes})
         self.table.write(written.items)
         self.trace_creation.write_locator(place, ttl, [Put(item)])
-        return TraceInfoV2.from_v3(record(self.table, self.trace_lookup.note(item)).to_info())
+        return self.trace_lookup.note(item)
 
     def deprecated_end_trace_v2(
         self,

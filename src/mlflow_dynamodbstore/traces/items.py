@@ -71,11 +71,21 @@ def new_trace(place: TracePlace, created: int, ttl: int | None) -> Item:
 
 
 def locator(place: TracePlace, ttl: int | None, links: Item | None = None) -> Item:
-    """The item that says in which experiment a trace lies, with the links that came before it."""
+    """The item that says where a trace lies, with the links that came before it."""
     key = trace_keys.trace_locator_key(place.trace_id)
-    return item_at(key, {"experiment_id": place.experiment_id, **(links or {})}, ttl)
+    at: Item = {"experiment_id": place.experiment_id}
+    if place.volume:
+        at[VOLUME] = place.volume
+    return item_at(key, {**at, **(links or {})}, ttl)
 
 
+def located_place(locator: Item, trace_id: str) -> TracePlace:
+    """The place that the locator of a trace names."""
+    return TracePlace(str(locator["experiment_id"]), trace_id, locator.get(VOLUME, 0))
+
+
+VOLUME = "volume"
+"""Attribute of a locator: the volume of the experiment; absent for the first."""
 NOT_LOCATED = Attr("experiment_id").not_exists()
 """There is no locator; there may be links to a trace that is still to come."""
 
@@ -92,7 +102,9 @@ def early_links(locator: Item | None) -> Item:
 
 def locates(place: TracePlace) -> ConditionBase:
     """The locator names this place, or is gone."""
-    return Attr("experiment_id").eq(place.experiment_id) | ABSENT
+    volume = Attr(VOLUME)
+    same_volume = volume.eq(place.volume) if place.volume else volume.not_exists()
+    return (Attr("experiment_id").eq(place.experiment_id) & same_volume) | ABSENT
 
 
 def indexed(item: Item) -> Item:

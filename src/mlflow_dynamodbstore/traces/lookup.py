@@ -33,8 +33,8 @@ class TraceLookup:
     def __init__(self, context: Context, experiment_lookup: ExperimentLookup) -> None:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
-        self._experiment_ids: BoundedCache[str, str] = BoundedCache()
-        self._items: BoundedCache[str, Item] = BoundedCache(ITEMS_KEPT)
+        self._places: BoundedCache[str, TracePlace] = BoundedCache()
+        self._items: BoundedCache[str, Item] = BoundedCache(ITEMS_KEPT, name="traces")
 
     def get(self, trace_id: str) -> Item:
         """A trace's own item; raises when the active workspace has no such trace."""
@@ -65,14 +65,14 @@ class TraceLookup:
 
     def find_place(self, trace_id: str) -> TracePlace | None:
         """Where a trace lies or lay, or None when the active workspace has no such trace."""
-        known = self._experiment_ids.get(trace_id)
-        if known is not None and self.experiment_lookup.is_in_workspace(known):
-            return TracePlace(known, trace_id)
+        known = self._places.get(trace_id)
+        if known is not None and self.experiment_lookup.is_in_workspace(known.experiment_id):
+            return known
         locator = self.find_locator(trace_id)
         if locator is None:
             return None
-        place = TracePlace(str(locator["experiment_id"]), trace_id)
-        self._experiment_ids.put(trace_id, place.experiment_id)
+        place = items.located_place(locator, trace_id)
+        self._places.put(trace_id, place)
         return place
 
     def find_locator(self, trace_id: str) -> Item | None:
@@ -89,14 +89,14 @@ class TraceLookup:
         It takes two more for traces that have moved.
         """
         wanted = list(dict.fromkeys(trace_ids))
-        known = {k: v for k in wanted if (v := self._experiment_ids.get(k)) is not None}
+        known = {k: v for k in wanted if (v := self._places.get(k)) is not None}
         known.update(self.locate(one for one in wanted if one not in known))
-        found = self._items_in(known)
+        found = self._items_at(known)
         if gone := [one for one in known if one not in found]:
             for one in gone:
                 self.forget(one)
             now = self.locate(gone)
-            found.update(self._items_in({k: v for k, v in now.items() if v != known[k]}))
+            found.update(self._items_at({k: v for k, v in now.items() if v != known[k]}))
         return found
 
     def find_in_order(
@@ -111,38 +111,38 @@ class TraceLookup:
         allowed = {str(number) for number in parse_experiment_ids([*experiment_ids])}
         return [item for item in known if trace_place_of(item).experiment_id in allowed]
 
-    def locate(self, trace_ids: Iterable[str]) -> dict[str, str]:
-        """The experiments that the locators of traces name, by trace id."""
+    def locate(self, trace_ids: Iterable[str]) -> dict[str, TracePlace]:
+        """The places that the locators of traces name, by trace id."""
         locators = {trace_keys.trace_locator_key(trace_id): trace_id for trace_id in trace_ids}
         located = {
-            locators[key]: str(found["experiment_id"])
+            locators[key]: items.located_place(found, locators[key])
             for key, found in self.table.get_many(locators).items()
             if items.is_located(found)
         }
-        for trace_id, experiment_id in located.items():
-            self._experiment_ids.put(trace_id, experiment_id)
+        for trace_id, place in located.items():
+            self._places.put(trace_id, place)
         return located
 
-    def _items_in(self, experiment_ids: Mapping[str, str]) -> dict[str, Item]:
-        """The own items of traces, given the experiment of each; by trace id."""
+    def _items_at(self, places: Mapping[str, TracePlace]) -> dict[str, Item]:
+        """The own items of traces, given the place of each; by trace id."""
         trace_ids = {
-            TracePlace(experiment_id, trace_id).key: trace_id
-            for trace_id, experiment_id in experiment_ids.items()
-            if self.experiment_lookup.is_in_workspace(experiment_id)
+            place.key: trace_id
+            for trace_id, place in places.items()
+            if self.experiment_lookup.is_in_workspace(place.experiment_id)
         }
         return {trace_ids[key]: item for key, item in self.table.get_many(trace_ids).items()}
 
-    def ensure_locator(self, place: TracePlace, ttl: int | None) -> str:
-        """Make sure that a trace has a locator; returns the experiment that it names."""
+    def ensure_locator(self, place: TracePlace, ttl: int | None) -> TracePlace:
+        """Make sure that a trace has a locator; returns the place that it names."""
 
-        def attempt() -> str:
+        def attempt() -> TracePlace:
             found = self.table.get(trace_keys.trace_locator_key(place.trace_id))
             if found is not None and items.is_located(found):
-                return str(found["experiment_id"])
+                return items.located_place(found, place.trace_id)
             locator = items.locator(place, ttl, items.early_links(found))
             unchanged = ABSENT if found is None else items.has_same(found, items.EDITS)
             self.table.put(locator, condition=unchanged)
-            return place.experiment_id
+            return place
 
         return optimistically(f"Trace with ID '{place.trace_id}'", attempt)
 
@@ -151,7 +151,7 @@ class TraceLookup:
     def note(self, item: Item) -> Item:
         """Remember a trace, so that the next call need not read it first; returns it."""
         place = trace_place_of(item)
-        self._experiment_ids.put(place.trace_id, place.experiment_id)
+        self._places.put(place.trace_id, place)
         facts = item.get(FACTS) or b""
         if (
             isinstance(facts, dict)
@@ -165,7 +165,7 @@ class TraceLookup:
 
     def forget(self, trace_id: str) -> None:
         """Forget a trace and where it lies."""
-        self._experiment_ids.forget(trace_id)
+        self._places.forget(trace_id)
         self._items.forget(trace_id)
 
     def forget_item(self, trace_id: str) -> None:

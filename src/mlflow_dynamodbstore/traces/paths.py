@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Position
+from mlflow_dynamodbstore.shared.volumes import Volume
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -48,7 +48,7 @@ class PathTooExpensive(Exception):
 
 @dataclass
 class ExperimentTraces:
-    """The traces of one experiment, read for one answer.
+    """The traces in one volume of an experiment, read for one answer.
 
     ``needed`` is how many traces the answer needs, None for all. ``read`` and ``matched`` count the
     traces so far; the size of the next page follows from them. ``time_index`` is the index that
@@ -56,7 +56,7 @@ class ExperimentTraces:
     """
 
     table: Table
-    experiment_id: str
+    volume: Volume
     needed: int | None = None
     time_index: str = TIME_INDEX
     has_lookups: bool = False
@@ -65,7 +65,7 @@ class ExperimentTraces:
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id)
+        return self.volume.pk
 
     def pages(self, within: Range, index: str, *, descending: bool) -> Iterator[list[Item]]:
         """The traces of a range, page by page; a page is about as large as the answer needs."""
@@ -161,7 +161,7 @@ class ById(Path):
 
     def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
         del after
-        wanted = [trace_keys.trace_key(traces.experiment_id, one) for one in self.trace_ids]
+        wanted = [Key(traces.pk, trace_keys.trace(one)) for one in self.trace_ids]
         found = traces.table.get_many(wanted)
         yield [found[key] for key in dict.fromkeys(wanted) if key in found]
 

@@ -91,9 +91,10 @@ class TraceRetention:
 
     def _all_traces(self, experiment_id: str) -> Iterator[Item]:
         index = self.trace_time_indexes.of([experiment_id])[experiment_id]
-        traces = ExperimentTraces(self.table, experiment_id)
-        for page in traces.pages(index_keys.traces_by_time(), index, descending=True):
-            yield from page
+        for volume in self.experiment_lookup.volumes.of([experiment_id]):
+            traces = ExperimentTraces(self.table, volume)
+            for page in traces.pages(index_keys.traces_by_time(), index, descending=True):
+                yield from page
 
     def _prolong(self, item: Item, days: int) -> None:
         """Prolong a trace; its other items first, so that none expires before it.
@@ -132,7 +133,7 @@ class TraceRetention:
     def _find_anywhere(self, trace_id: str) -> Item | None:
         """A trace where its locator says, in any workspace."""
         found = self.trace_lookup.locate([trace_id]).get(trace_id)
-        return None if found is None else self.table.get(trace_keys.trace_key(found, trace_id))
+        return None if found is None else self.table.get(found.key)
 
     def _upgrade(self, item: Item) -> None:
         """Write a trace that was read in an older version in the newest."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from mlflow.entities import TraceInfo
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking import SEARCH_TRACES_DEFAULT_MAX_RESULTS
 from mlflow.utils.search_utils import SearchTraceUtils
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
     TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
 )
-from mlflow_dynamodbstore.mlflow_compat.validation import resolve_experiment_ids_and_locations
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    parse_experiment_ids,
+    resolve_experiment_ids_and_locations,
+)
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
@@ -24,9 +27,8 @@ from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
-    merged,
+    VolumeStreams,
     page,
-    read_first_row,
     sort_groups,
     validate_max_results,
 )
@@ -89,11 +91,11 @@ class TraceSearch:
         )
         return [trace.to_info() for trace in found], token
 
-    def searched_experiments(self, named: Iterable[str | int] | None) -> list[str]:
+    def searched_experiments(self, named: Iterable[str] | None) -> list[str]:
         """The experiments of the active workspace to search: those named, or all."""
         if named is None:
             return self.experiment_lookup.ids()
-        ids = dict.fromkeys(str(int(one)) for one in named)
+        ids = dict.fromkeys(map(str, parse_experiment_ids([*named])))
         return [one for one in ids if self.experiment_lookup.is_in_workspace(one)]
 
     def _search(
@@ -105,39 +107,44 @@ class TraceSearch:
         size: int,
     ) -> tuple[list[TraceRecord], str | None]:
         sessions = self.assessed_sessions(experiment_ids, wanted)
-        count = len(experiment_ids)
+        volumes = self.experiment_lookup.volumes.of(experiment_ids)
+        count = len(volumes)
         # One more shows whether there is another page, one more whether the last shares its time.
         needed = size + 2 if count == 1 else max(16, 2 * size // max(1, count))
         with_lookups = self._with_lookups(experiment_ids, wanted)
-        streams = [
-            _stream(
-                ExperimentTraces(
-                    self.table, experiment_id, needed, index, experiment_id in with_lookups
-                ),
-                wanted,
-                sessions,
-                ordering,
-                after,
-                size,
+        indexes = self.trace_time_indexes.of(experiment_ids)
+        streams: VolumeStreams[TraceRecord] = VolumeStreams(ordering, TIME, after)
+        for volume in volumes:
+            traces = ExperimentTraces(
+                self.table,
+                volume,
+                needed,
+                indexes[volume.experiment_id],
+                volume.experiment_id in with_lookups,
             )
-            for experiment_id, index in self.trace_time_indexes.of(experiment_ids).items()
-        ]
-        if len(streams) > 1:
-            streams = self.table.map(read_first_row, streams)
-        rows = merged(streams, ordering) if streams else iter(())
-        return page(rows, ordering, after, size)
+            stream = _stream(traces, wanted, sessions, ordering, after, size)
+            streams.add(stream, self.experiment_lookup.volumes.state(volume).traces)
+        return page(streams.merged(self.table), ordering, after, size)
 
     def matching_traces(
         self, experiment_ids: Sequence[str], wanted: TraceFilter, ordering: Ordering = NEWEST_FIRST
     ) -> Iterator[TraceRecord]:
-        """All traces that match, experiment by experiment, page by page."""
+        """All traces that match, volume by volume, page by page."""
+        return chain.from_iterable(self.matching_by_volume(experiment_ids, wanted, ordering))
+
+    def matching_by_volume(
+        self, experiment_ids: Sequence[str], wanted: TraceFilter, ordering: Ordering
+    ) -> Iterator[Iterator[TraceRecord]]:
+        """For each volume, all its traces that match, page by page."""
         sessions = self.assessed_sessions(experiment_ids, wanted)
         with_lookups = self._with_lookups(experiment_ids, wanted)
-        for experiment_id, index in self.trace_time_indexes.of(experiment_ids).items():
-            complete = experiment_id in with_lookups
-            traces = ExperimentTraces(self.table, experiment_id, None, index, complete)
+        indexes = self.trace_time_indexes.of(experiment_ids)
+        for volume in self.experiment_lookup.volumes.of(experiment_ids):
+            complete = volume.experiment_id in with_lookups
+            index = indexes[volume.experiment_id]
+            traces = ExperimentTraces(self.table, volume, None, index, complete)
             path = _best_path(traces, wanted, ordering)
-            yield from filtered(traces, path.pages(traces, None), wanted, sessions)
+            yield filtered(traces, path.pages(traces, None), wanted, sessions)
 
     def _with_lookups(self, experiment_ids: Sequence[str], wanted: TraceFilter) -> set[str]:
         """The experiments with complete lookup entries, where the filter asks for an entry."""
@@ -167,7 +174,7 @@ class TraceSearch:
         """The traces with an assessment about their whole session."""
         keys = [
             Key(pk, trace_keys.trace(str(note["trace_id"])))
-            for pk in map(experiment_keys.experiment_pk, experiment_ids)
+            for pk in (volume.pk for volume in self.experiment_lookup.volumes.of(experiment_ids))
             for note in self.table.items(Query(pk, where=trace_keys.SESSION_ASSESSED.on()))
         ]
         return list(self.table.get_many(keys).values())

@@ -10,6 +10,7 @@ from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_id
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.volumes import Volume
 from mlflow_dynamodbstore.traces.filters import TraceFilter, parse_filter
 from mlflow_dynamodbstore.traces.paths import ExperimentTraces
 from mlflow_dynamodbstore.traces.records import TraceRecord, records
@@ -65,7 +66,16 @@ class Sessions:
 
     def _first_traces(self, experiment_id: str, session: str) -> list[TraceRecord]:
         """The first trace of a session, or all traces that began at that time."""
-        traces = ExperimentTraces(self.table, experiment_id, 10)
+        found = [
+            trace
+            for volume in self.experiment_lookup.volumes.of([experiment_id])
+            for trace in self._first_in(volume, session)
+        ]
+        first = min((trace.request_time for trace in found), default=0)
+        return [trace for trace in found if trace.request_time == first]
+
+    def _first_in(self, volume: Volume, session: str) -> list[TraceRecord]:
+        traces = ExperimentTraces(self.table, volume, 10)
         first: list[TraceRecord] = []
         for page in traces.pages(index_keys.traces_of_session(session), "LSI5", descending=False):
             for trace in records(self.table, page):
@@ -78,6 +88,6 @@ class Sessions:
         self, experiment_id: str, traces: Iterable[TraceRecord], wanted: TraceFilter
     ) -> bool:
         sessions = self.trace_search.assessed_sessions([experiment_id], wanted)
-        own = ExperimentTraces(self.table, experiment_id)
+        own = ExperimentTraces(self.table, Volume(experiment_id))
         found = filtered(own, [[trace.item for trace in traces]], wanted, sessions)
         return next(found, None) is not None

@@ -9,7 +9,7 @@ again; a span that is sent twice counts once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mlflow.entities import Span
@@ -18,7 +18,8 @@ from mlflow.exceptions import MlflowException
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of, trace_place_of
+from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -52,11 +53,7 @@ class SpanLog:
         self, location: str, spans: list[Span], tracking_uri: str | None = None
     ) -> list[Span]:
         del tracking_uri  # for other stores
-        by_trace: defaultdict[str, list[Span]] = defaultdict(list)
-        for span in spans:
-            by_trace[span.trace_id].append(span)
-        batches = {trace_id: batch_of(some) for trace_id, some in by_trace.items()}
-        for trace_id, batch in batches.items():
+        for trace_id, batch in _batches(spans).items():
             self._log(location, trace_id, batch)
         return spans
 
@@ -64,17 +61,25 @@ class SpanLog:
         self.trace_lookup.try_cached(
             self.trace_lookup.cached(trace_id),
             lambda known: self.join(known, batch),
-            lambda: retried_when_moved(trace_id, lambda: self._begin(location, trace_id, batch)),
+            lambda: self._begin(location, trace_id, batch),
         )
 
     def _begin(self, location: str, trace_id: str, batch: SpanBatch) -> None:
         """Begin a trace with its first spans, or add them to the trace where it already lies."""
         experiment = self.trace_experiments.get(location)
-        place = TracePlace(experiment_id_of(experiment), trace_id)
+        self.trace_experiments.place(
+            experiment,
+            trace_id,
+            lambda place: retried_when_moved(
+                trace_id, lambda: self._begin_at(place, experiment, batch)
+            ),
+        )
+
+    def _begin_at(self, place: TracePlace, experiment: Item, batch: SpanBatch) -> None:
         ttl = self.trace_experiments.expiry()
 
         def make(at: TracePlace) -> Item:
-            return self._new_trace(at, artifact_tag(experiment, trace_id), batch, ttl)
+            return self._new_trace(at, artifact_tag(experiment, place.trace_id), batch, ttl)
 
         spans, parts = batch.stored(place.spans, ttl)
         self.table.write(parts)
@@ -158,3 +163,20 @@ def _with_batch(
         parts=stored.parts,
         obsolete=large_values.removal(item, facts.FACTS),
     )
+
+
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
+"""What MLflow's spans raise when parts of them are missing or of another type."""
+
+
+def _batches(spans: Iterable[Span]) -> dict[str, SpanBatch]:
+    """Spans by their traces; raises for one that cannot be read, before anything is written."""
+    by_trace: defaultdict[str, list[Span]] = defaultdict(list)
+    try:
+        for span in spans:
+            if not span.trace_id:
+                raise invalid("A span must name its trace.")
+            by_trace[span.trace_id].append(span)
+        return {trace_id: batch_of(some) for trace_id, some in by_trace.items()}
+    except _UNREADABLE as error:
+        raise invalid(f"A span cannot be read: {error}.") from error

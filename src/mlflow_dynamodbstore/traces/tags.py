@@ -51,7 +51,7 @@ class TraceTags:
         """Set a tag of a trace where its locator says; again when the trace has moved."""
         tried: TracePlace | None = None
         while (locator := self.trace_lookup.find_locator(trace_id)) is not None:
-            place = TracePlace(str(locator["experiment_id"]), trace_id)
+            place = items.located_place(locator, trace_id)
             if place == tried:
                 break
             try:

@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.mlflow_compat.validation import validate_metric, valid
 from mlflow_dynamodbstore.shared.plain_values import LARGEST, SMALLEST, text, whole_number
 from mlflow_dynamodbstore.tracking.points import Point
 
+_new_point = tuple.__new__  # several times faster than calling Point
 PLAIN_LENGTH = 250
 """A param's value of up to this length is within every limit that MLflow sets."""
 
@@ -43,7 +44,7 @@ def checked_points(metrics: Sequence[Metric], *, alone: bool = False) -> dict[st
             validate_metric(key, value, timestamp, step, path=path)
             step = whole_number(step, "the step of a metric")
             timestamp = whole_number(timestamp, "the time of a metric")
-        point = Point(step, timestamp, float(value))
+        point = _new_point(Point, (step, timestamp, float(value)))
         if key in points:
             points[key].append(point)
         else:

@@ -135,9 +135,10 @@ class ExperimentDeletion:
 
     def _runs_in(self, meta: Item, stage: str) -> Iterable[Item]:
         where = index_keys.runs_by_lifecycle(stage).on("lsi1sk")
-        return self.table.items(
-            Query(str(meta["PK"]), where=where, index="LSI1", limit=RUNS_AT_ONCE)
-        )
+        for volume in self.experiment_lookup.volumes.of([experiment_id_of(meta)]):
+            yield from self.table.items(
+                Query(volume.pk, where=where, index="LSI1", limit=RUNS_AT_ONCE)
+            )
 
     def _set_stage_of_runs(self, runs: Sequence[Item], stage: str) -> list[Item]:
         """Give runs another stage, without an expiry: they stay as long as their experiment.
@@ -193,7 +194,8 @@ class ExperimentDeletion:
         meta = self.experiment_lookup.get(experiment_id, {DELETED})
         key = self.table.schema.key_of(meta)
         # The experiment last: until then a second call finds it and continues.
-        empty_partition(self.table, key.pk, keep=frozenset({key.sk}))
+        for pk in self.experiment_lookup.volumes.partitions(experiment_id_of(meta)):
+            empty_partition(self.table, pk, keep=frozenset({key.sk}))
         own = names_experiment(experiment_id_of(meta)) | ABSENT
         self.table.transact(
             [

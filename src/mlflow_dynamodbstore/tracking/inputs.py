@@ -38,6 +38,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
 from mlflow_dynamodbstore.shared.plain_values import WrongTypeError, optional_text, text
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -79,6 +80,8 @@ class Inputs:
                 raise WrongTypeError(
                     f"Argument 'datasets' should be a list, got '{type(datasets)}'"
                 )
+            if any(isinstance(one, DatasetInput) and one.tags is None for one in datasets):
+                raise invalid("The tags of a dataset must be a list.")
             validate_dataset_inputs(datasets)
         run = run_place_of(self.run_admission.admit(run_id))
         uses = _uses(run, datasets or [])
@@ -203,11 +206,16 @@ class DatasetUse:
     @property
     def head(self) -> Item:
         """The dataset's own item, but for its contents."""
-        return {"PK": self.run.pk, "SK": experiment_keys.dataset(self.hash), **self._names}
+        return {"PK": self.key.pk, "SK": self.key.sk, **self._names}
+
+    @property
+    def key(self) -> Key:
+        """The key of the dataset, which is in the first volume of its experiment."""
+        return dataset_key(self.ref)
 
     @property
     def entry_key(self) -> Key:
-        return Key(self.run.pk, experiment_keys.dataset_context(self.hash, self.context))
+        return Key(self.key.pk, experiment_keys.dataset_context(self.hash, self.context))
 
     @property
     def entry(self) -> Item:
@@ -224,9 +232,7 @@ class DatasetUse:
             "schema": dataset.schema,
             "profile": dataset.profile,
         }
-        return large_values.store(
-            Key(self.run.pk, experiment_keys.dataset(self.hash)), CONTENTS, contents
-        )
+        return large_values.store(self.key, CONTENTS, contents)
 
     def input(self, order: int, *, with_digest: bool = False) -> Put:
         """The write of the run's input; the first one of a dataset stays."""

@@ -12,9 +12,12 @@ both in the log and in the history.
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgpack
@@ -30,11 +33,13 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.points import (
     Extent,
     Point,
+    StepTime,
     extent_of,
     history_item,
     in_order,
     is_greater,
     merged_extent,
+    points_from,
 )
 
 VERSION, ENTRIES, VALUES, AT = "n", "entries", "values", "at"
@@ -70,7 +75,7 @@ class Entry(NamedTuple):
     def of(cls, at: int, points: Mapping[str, Sequence[Point]]) -> Entry:
         keys = tuple(points)
         flat = [some[0] for some in points.values()]
-        if any(len(some) > 1 for some in points.values()):
+        if max(map(len, points.values())) > 1:
             keys = tuple(key for key, some in points.items() for _ in some)
             flat = [point for some in points.values() for point in some]
         steps, times, values = zip(*flat, strict=True)
@@ -94,7 +99,7 @@ class Entry(NamedTuple):
         count = len(self.keys)
         steps = [self.steps] * count if isinstance(self.steps, int) else self.steps
         times = [self.times] * count if isinstance(self.times, int) else self.times
-        return zip(self.keys, map(Point, steps, times, self.values), strict=True)
+        return zip(self.keys, points_from(zip(steps, times, self.values, strict=True)), strict=True)
 
 
 def entries_of(packed: bytes) -> Iterator[Entry]:
@@ -211,11 +216,7 @@ class RunLog:
 
     def points(self) -> dict[str, list[Point]]:
         """The unfolded points of each key, in order, each once."""
-        found: dict[str, list[Point]] = defaultdict(list)
-        for entry in self.entries:
-            for key, point in entry.points():
-                found[key].append(point)
-        return {key: in_order(points) for key, points in found.items()}
+        return _points_by_key(self.entries)
 
     def extents(self) -> dict[str, Extent]:
         """The extent of each key, but for what the run's rows hold."""
@@ -229,24 +230,65 @@ class RunLog:
         found: dict[str, list[Extent]] = defaultdict(list)
         for key, extent in self._folded_extents(settled=settled):
             found[key].append(extent)
-        for key, points in self.points().items():
+        for key, _, points in self._packs:
             found[key].append(extent_of(points))
         return {key: merged_extent(some) for key, some in found.items()}
 
     def history(self, run: RunPlace, retention_days: int) -> Iterator[Item]:
         """History items with the unfolded points, each with the expiry of its day."""
-        days: dict[tuple[str, int], list[Point]] = defaultdict(list)
-        last: dict[tuple[str, int], int] = defaultdict(int)
+        last: dict[int, int] = {}
         for entry in self.entries:
-            for key, point in entry.points():
-                of_day = key, entry.at // DAY
-                days[of_day].append(point)
-                last[of_day] = max(last[of_day], entry.at)
-        for of_day, points in days.items():
-            key, _ = of_day
-            expiry = last[of_day] + retention_days * DAY if retention_days > 0 else None
-            for some in batched(in_order(points), POINTS_IN_PACK):
+            last[entry.at // DAY] = max(last.get(entry.at // DAY, 0), entry.at)
+        for key, day, points in self._packs:
+            expiry = last[day] + retention_days * DAY if retention_days > 0 else None
+            for some in batched(points, POINTS_IN_PACK):
                 yield history_item(run, key, some, expiry)
+
+    @cached_property
+    def _points_by_day(self) -> dict[tuple[str, int], list[Point]]:
+        """The unfolded points of each key that were logged on one day, in order, each once."""
+        days: dict[int, list[Entry]] = defaultdict(list)
+        for entry in self.entries:
+            days[entry.at // DAY].append(entry)
+        return {
+            (key, day): points
+            for day, entries in days.items()
+            for key, points in _points_by_key(entries).items()
+        }
+
+    @cached_property
+    def _packs(self) -> list[tuple[str, int, list[Point]]]:
+        """The unfolded points of each key and day, cut where points begin that others have folded.
+
+        An item that lies around others would have to be read with each of them.
+        """
+        cuts: dict[str, set[StepTime]] = defaultdict(set)
+        for key, extent in self._folded_extents(settled=False):
+            cuts[key].add(extent.first)
+        found: list[tuple[str, int, list[Point]]] = []
+        for (key, day), points in self._points_by_day.items():
+            places = [bisect_left(points, cut) for cut in sorted(cuts.get(key, ()))]
+            ends = [0, *places, len(points)]
+            found += [(key, day, points[a:b]) for a, b in pairwise(ends) if a < b]
+        return found
+
+
+def _points_by_key(entries: Sequence[Entry]) -> dict[str, list[Point]]:
+    """The points of each key, in order, each once."""
+    found: dict[str, list[Point]] = defaultdict(list)
+    for keys, group in groupby(entries, key=attrgetter("keys")):
+        calls = list(group)
+        steps = [call.steps for call in calls if isinstance(call.steps, int)]
+        times = [call.times for call in calls if isinstance(call.times, int)]
+        if len(steps) == len(times) == len(calls):
+            columns = zip(*(call.values for call in calls), strict=True)
+            for key, values in zip(keys, columns, strict=True):
+                found[key] += points_from(zip(steps, times, values, strict=True))
+        else:
+            for call in calls:
+                for key, point in call.points():
+                    found[key].append(point)
+    return {key: in_order(points) for key, points in found.items()}
 
 
 def _keep_greater(best: dict[str, Point], key: str, point: Point) -> None:

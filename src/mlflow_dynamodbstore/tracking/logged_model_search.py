@@ -20,7 +20,6 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import SEARCH_LOGGED_MODEL_MAX_RESULTS_DEFAULT
 from mlflow.utils.search_utils import SearchLoggedModelsPaginationToken
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.context import Context
@@ -43,6 +42,7 @@ from mlflow_dynamodbstore.shared.search.pages import (
     read_first_row,
     sort_groups,
 )
+from mlflow_dynamodbstore.shared.volumes import Volume
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.model_records import (
@@ -226,7 +226,8 @@ class LoggedModelSearch:
         run_id = query.source_run_id
         models = None if run_id is None else self.run_models.find_models(run_id)
         if models is None:
-            streams = [self._stream(one, query, after, size) for one in own_ids]
+            volumes = self.experiment_lookup.volumes.of(own_ids)
+            streams = [self._stream(one, query, after, size) for one in volumes]
             rows = merged(self.table.map(read_first_row, streams), query.ordering)
         else:
             rows = iter(self._of_run(models, own_ids, query))
@@ -249,13 +250,13 @@ class LoggedModelSearch:
         return in_order(found, query.ordering)
 
     def _stream(
-        self, experiment_id: str, query: ModelQuery, after: Position | None, size: int
+        self, volume: Volume, query: ModelQuery, after: Position | None, size: int
     ) -> Iterator[Candidate]:
-        """The matching models of one experiment in order, read as far as they are asked for."""
+        """The matching models of one volume in order, read as far as they are asked for."""
         matches = query.matching()
         entries = (
             (candidate.record.item["created"], candidate)
-            for items in self._pages(experiment_id, query, after, size + 2)
+            for items in self._pages(volume, query, after, size + 2)
             for candidate in self._candidates(items, query)
             if matches(candidate)
         )
@@ -265,14 +266,14 @@ class LoggedModelSearch:
             yield from in_order([candidate for _, candidate in entries], query.ordering)
 
     def _pages(
-        self, experiment_id: str, query: ModelQuery, after: Position | None, size: int
+        self, volume: Volume, query: ModelQuery, after: Position | None, size: int
     ) -> Iterator[list[Item]]:
-        """The active models of an experiment by creation time, from where a page begins."""
+        """The active models of a volume by creation time, from where a page begins."""
         reached = after[0][1] if after is not None and query.by_time else None
         since, until = (reached, None) if query.ascending else (None, reached)
         within = index_keys.logged_models_by_lifecycle(LifecycleStage.ACTIVE, since, until)
         request = Query(
-            experiment_keys.experiment_pk(experiment_id),
+            volume.pk,
             where=within.on("lsi1sk"),
             index="LSI1",
             descending=not query.ascending,

@@ -82,15 +82,32 @@ class LoggedModels:
         validate_logged_model_name(name)
         experiment = self.experiment_lookup.get_active(experiment_id)
         home = experiment_id_of(experiment)
-        place = LoggedModelPlace(home, ids.new_model_id(home))
-        now = get_current_time_millis()
+        name = name or str(generate_random_name())
         values = {"TAG": _texts(tags), "PARAM": _texts(params)}
+        given = _given(model_type=model_type, source_run_id=source_run_id)
+
+        def begin(volume: int) -> LoggedModel:
+            place = LoggedModelPlace(home, ids.new_model_id(home, volume=volume), volume)
+            return self._write_new(place, experiment, name, values, given)
+
+        return self.experiment_lookup.volumes.place(home, None, begin)
+
+    def _write_new(
+        self,
+        place: LoggedModelPlace,
+        experiment: Item,
+        name: str,
+        values: Mapping[str, dict[str, str]],
+        given: Item,
+    ) -> LoggedModel:
+        """Write a new logged model."""
+        now = get_current_time_millis()
         texts = new_texts(place, values)  # type: ignore[arg-type]  # the two kinds there are
         item: Item = {
             "PK": place.pk,
             "SK": place.key.sk,
             "v": SCHEMA_VERSION,
-            "name": name or generate_random_name(),
+            "name": name,
             "artifact_location": append_to_uri_path(
                 experiment["artifact_location"],
                 MODELS_FOLDER,
@@ -101,11 +118,11 @@ class LoggedModels:
             "updated": now,
             "status": LoggedModelStatus.PENDING.to_int(),
             "lifecycle": LifecycleStage.ACTIVE,
-            **_given(model_type=model_type, source_run_id=source_run_id),
+            **given,
             **texts.attributes,
             **index_keys.logged_model_index(
                 model_id=place.model_id,
-                experiment_id=home,
+                experiment_id=place.experiment_id,
                 lifecycle=LifecycleStage.ACTIVE,
                 creation_time=now,
             ),
@@ -226,22 +243,24 @@ class LoggedModels:
 
     def _apply(self, model_id: str, action: Callable[[LoggedModelPlace], R | None]) -> R:
         """What ``action`` returns where a model lies; raises when it returns None everywhere."""
-        for experiment_id in self._experiments_of(model_id):
-            if self.experiment_lookup.is_in_workspace(experiment_id):
-                answer = action(LoggedModelPlace(experiment_id, model_id))
+        for place in self._places_of(model_id):
+            if self.experiment_lookup.is_in_workspace(place.experiment_id):
+                answer = action(place)
                 if answer is not None:
                     return answer
         raise model_not_found(model_id)
 
-    def _experiments_of(self, model_id: str) -> Iterator[str]:
-        """The experiment that our own ids name, then the one that GSI1 names for imported ids."""
-        guess = ids.experiment_of(model_id)
-        if guess is not None:
-            yield guess
+    def _places_of(self, model_id: str) -> Iterator[LoggedModelPlace]:
+        """The places that our own ids name, then the one that GSI1 names for imported ids."""
+        guesses = [
+            LoggedModelPlace(home.experiment_id, model_id, home.volume)
+            for home in ids.homes_of(model_id)
+        ]
+        yield from guesses
         query = Query(index_keys.logged_model_locator(model_id), index="GSI1", limit=1)
         page = self.table.query(query)
-        if page.items and (experiment_id := experiment_id_of(page.items[0])) != guess:
-            yield experiment_id
+        if page.items and (place := logged_model_place_of(page.items[0])) not in guesses:
+            yield place
 
     def _get_item(self, model_id: str) -> Item:
         """A logged model's own item, whatever its lifecycle stage."""

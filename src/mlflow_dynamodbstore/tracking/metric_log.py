@@ -53,6 +53,8 @@ SEGMENTS_BEFORE_FOLDING = 12
 """A log of this length is read for three units, and its packs of about 90 points take one each."""
 BYTES_BEFORE_FOLDING = 512 * 1024
 LARGEST_ENTRY = 200 * 1024
+POINTS_THAT_FIT = 150
+"""Points that fit into an entry, however long their names (at most 250 characters)."""
 WRITERS = 4096
 
 
@@ -234,11 +236,13 @@ class MetricLog:
         """Take calls out of the log again."""
         self.table.write([append.writer.without(append) for append in appends])
 
-    def fold_if_due(self, appends: Sequence[Append]) -> None:
+    def fold_if_due(self, appends: Sequence[Append]) -> bool:
         """Fold the full segments of this process once there are enough of them.
 
         The calls are stored, whatever happens here: a failure leaves them for the next folding.
+        Returns whether it was tried.
         """
+        folded = False
         for writer in {append.writer.id: append.writer for append in appends}.values():
             segments = writer.take_full()
             if not segments:
@@ -250,6 +254,8 @@ class MetricLog:
                 _logger.info("metrics of run %s are folded later: %s", writer.run.run_id, error)
             finally:
                 writer.folded(segments, extents)
+            folded = True
+        return folded
 
     def retire_writer(self, run_id: str) -> str | None:
         """Let the next call to a run come from a new writer; returns the id of the old one.
@@ -301,9 +307,10 @@ class MetricLog:
 
 def _split(entry: Entry) -> list[Entry]:
     """An entry, or several if it is too large for an item."""
-    if len(entry.values) < 2 or len(entry.packed(None)) <= LARGEST_ENTRY:
+    count = len(entry.values)
+    if count <= POINTS_THAT_FIT or len(entry.packed(None)) <= LARGEST_ENTRY:
         return [entry]
-    half = len(entry.values) // 2
+    half = count // 2
     return [*_split(_part(entry, slice(half))), *_split(_part(entry, slice(half, None)))]
 
 

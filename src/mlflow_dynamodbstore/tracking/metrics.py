@@ -9,7 +9,14 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import RunPlace
-from mlflow_dynamodbstore.table.contract import Outcome, Write
+from mlflow_dynamodbstore.table.contract import (
+    Delete,
+    IncompleteWrite,
+    Outcome,
+    Put,
+    Write,
+    is_full,
+)
 from mlflow_dynamodbstore.tracking.checks import checked_points
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.metric_log import MetricLog
@@ -53,9 +60,16 @@ class Metrics:
         appends = self.metric_log.begin(run, points)
         try:
             outcomes = self.table.write([*others, *(append.put for append in appends)])
-        except BaseException:
+        except BaseException as error:
             for append in appends:
                 append.failed()
+            if isinstance(error, IncompleteWrite) and is_full(error):
+                # Deleting makes room. What was there before is not deleted: it has no condition.
+                self.metric_log.undo(appends)
+                new = [put for put in error.written if isinstance(put, Put) and put.condition]
+                keys = {self.table.schema.key_of(put.item) for put in new}
+                keys -= {self.table.schema.key_of(append.put.item) for append in appends}
+                self.table.write([Delete(key) for key in keys])
             raise
         for append, outcome in zip(appends, outcomes[len(others) :], strict=True):
             append.written(outcome)
@@ -63,10 +77,11 @@ class Metrics:
             reopened = self.run_admission.confirm(run, cached=cached, only_metrics=not others)
         except MlflowException:
             self.metric_log.undo(appends)
+            self.run_admission.date_late(run)
             raise
         if reopened:
             # What this process remembers of the log has been folded by the one who sealed the run.
             self.metric_log.retire_writer(run.run_id)
-        else:
-            self.metric_log.fold_if_due(appends)
+        elif self.metric_log.fold_if_due(appends):
+            self.run_admission.date_late(run)
         return outcomes[: len(others)]

@@ -15,7 +15,7 @@ import hashlib
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, islice, pairwise, repeat
 from operator import lt
 from typing import NamedTuple
@@ -59,6 +59,11 @@ class Span(NamedTuple):
     size: int
 
 
+def points_from(columns: Iterable[tuple[int, int, float]]) -> Iterator[Point]:
+    """Points from their steps, times and values; several times faster than calling Point."""
+    return map(tuple.__new__, repeat(Point), columns)
+
+
 def order(point: Point) -> tuple[int, int, float, bool]:
     """What a point is sorted by; MLflow keeps NaN as a zero that is marked as NaN."""
     nan = math.isnan(point.value)
@@ -79,22 +84,33 @@ def is_greater(one: Point, other: Point) -> bool:
 
 
 class Extent(NamedTuple):
-    """The first and greatest of a key's points, and whether their times rise with their steps."""
+    """The first and greatest of a key's points, and whether their times rise with their steps.
+
+    ``in_order`` is None when that is not known, since the points of two extents overlap. They may
+    be the same points: those of a log that grew while somebody else folded it.
+    """
 
     first: StepTime
     top: Point
-    in_order: bool
+    in_order: bool | None
 
 
 def merged_extent(extents: Iterable[Extent]) -> Extent:
     """The extent of all their points."""
     first, *further = sorted(extents, key=lambda extent: extent.first)
     for extent in further:
-        follows = first.top.step <= extent.first[0] and first.top.timestamp <= extent.first[1]
         top = extent.top if is_greater(extent.top, first.top) else first.top
-        in_order = first.in_order and extent.in_order and follows
-        first = Extent(first.first, top, in_order)
+        first = Extent(first.first, top, _are_in_order(first, extent))
     return first
+
+
+def _are_in_order(one: Extent, other: Extent) -> bool | None:
+    """Whether the points of two extents are in order together; ``one`` does not begin later."""
+    if one.in_order is False or other.in_order is False:
+        return False
+    if one.top.step > other.first[0] or None in (one.in_order, other.in_order):
+        return None
+    return one.top.timestamp <= other.first[1]
 
 
 def extent_of(points: Sequence[Point]) -> Extent:
@@ -119,11 +135,11 @@ def latest_item(run: RunPlace, key: str, extent: Extent) -> Item:
 
 
 def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | None) -> Item:
-    """The item for the points of one key that came in one call.
+    """The item for some points of one key.
 
     Its key is made from its content, so that sending it again changes nothing.
     """
-    points = sorted(points, key=order) if len(points) > 1 else points
+    points = in_order(list(points))
     first = points[0]
     if len(points) == 1:
         content: Item = {"value": first.value}
@@ -186,8 +202,7 @@ def unpack(packed: bytes) -> list[Point]:
     numbers = struct.unpack_from(f"<{count}q{count}q{count}d", columns, 4)
     steps, times = _sums(numbers[:count]), _sums(numbers[count : 2 * count])
     columns_of_points = zip(steps, times, numbers[2 * count :], strict=True)
-    # Several times faster than calling Point for each.
-    return list(map(tuple.__new__, repeat(Point), columns_of_points))
+    return list(points_from(columns_of_points))
 
 
 def _differences(numbers: Sequence[int]) -> list[int]:

@@ -45,6 +45,12 @@ ORDER = "order"
 """Attribute of an input or output of a run: a number that rises from one to the next."""
 _USES = frozenset({"INPUT", "INPUT_LM", "OUTPUT"})
 TERMINAL_STATUSES = frozenset({"FINISHED", "FAILED", "KILLED"})
+BEGUN_WITH = "begun_with"
+"""Attribute of a new run: the number of tags that are written together with it.
+
+A run that has fewer was left by a process that died while it began it. The attribute goes when one
+of these tags is deleted or the run is summarised.
+"""
 
 
 @dataclass

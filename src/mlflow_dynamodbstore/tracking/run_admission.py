@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup, check_run_is_active, run_not_found
+from mlflow_dynamodbstore.table.counters import COUNTERS
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.run_expiry import date_children
@@ -32,7 +33,9 @@ class RunAdmission:
         self.policies = context.policies
         self.experiment_lookup = experiment_lookup
         self.run_lookup = run_lookup
-        self._admitted: BoundedCache[str, RunPlace] = BoundedCache(seconds=ADMISSION_SECONDS)
+        self._admitted: BoundedCache[str, RunPlace] = BoundedCache(
+            seconds=ADMISSION_SECONDS, name="admitted runs"
+        )
 
     def admit(self, run_id: str) -> Item:
         """The item of an active run; raises MLflow's errors for any other."""
@@ -47,6 +50,10 @@ class RunAdmission:
             return known
         return run_place_of(self.admit(run_id))
 
+    def known_place(self, run_id: str) -> RunPlace | None:
+        """Where a run lies, if that is known without reading it."""
+        return self.run_lookup.known_place(run_id)
+
     def forget(self, run_id: str) -> None:
         """Read a run again before the next write to it."""
         self._admitted.forget(run_id)
@@ -59,6 +66,7 @@ class RunAdmission:
         metrics have reopened a run that was sealed.
         """
         run_id = run.run_id
+        COUNTERS.run_written(run_id)
         item = self.table.get(run.key)
         if item is None:
             self.forget(run_id)
@@ -68,11 +76,21 @@ class RunAdmission:
             self.forget(run_id)
         if deleted and cached:
             check_run_is_active(run_id, item)
-        reopened = False
+        reopened: Item | None = None
         if only_metrics:
             reopened = sealing.reopen_log(self.table, run_id, item)
         else:
             sealing.reopen(self.table, run_id, item)
-        if deleted and TTL in item:
+        # A sealed run that is deleted before it is reopened was dated without its log.
+        self._date(run, reopened or item)
+        return reopened is not None
+
+    def date_late(self, run: RunPlace) -> None:
+        """After a further write: what is written to a run that was deleted meanwhile expires."""
+        item = self.table.get(run.key)
+        if item is not None:
+            self._date(run, item)
+
+    def _date(self, run: RunPlace, item: Item) -> None:
+        if item["lifecycle"] != LifecycleStage.ACTIVE and TTL in item:
             date_children(self.table, run, item[TTL], self.policies.sealing_rules())
-        return reopened

@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.mlflow_compat.validation import (
     validate_run_id,
     validate_tag,
 )
-from mlflow_dynamodbstore.shared.conditions import ABSENT
+from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
@@ -27,10 +27,12 @@ from mlflow_dynamodbstore.shared.plain_values import WrongTypeError, optional_te
 from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.tracking.checks import checked_params, checked_points
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
 from mlflow_dynamodbstore.tracking.metrics import Metrics
+from mlflow_dynamodbstore.tracking.records import BEGUN_WITH
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.runs import Runs
 
@@ -76,7 +78,11 @@ class RunData:
         self.run_admission.confirm(run)
 
     def delete_tag(self, run_id: str, key: str) -> None:
-        run = run_place_of(self.run_admission.admit(run_id))
+        item = self.run_admission.admit(run_id)
+        run = run_place_of(item)
+        if BEGUN_WITH in item:
+            # From now on, a run with fewer tags than it began with is whole.
+            self.table.update(run.key, Update(remove=(BEGUN_WITH,)), condition=PRESENT)
         try:
             self.table.delete(
                 Key(run.pk, run_keys.run_tag(run_id, key)), condition=Attr("value").exists()
@@ -102,12 +108,12 @@ class RunData:
         if len(values) < len(params):
             validate_param_keys_unique(params)
         cached = bool(metrics and not params and not tags)
-        run = (
-            self.run_admission.admit_cached(run_id)
-            if cached
-            else run_place_of(self.run_admission.admit(run_id))
-        )
-        fresh = self._fresh_params(run, values)
+        known: Mapping[str, str] = {}
+        if cached:
+            run = self.run_admission.admit_cached(run_id)
+        else:
+            run, known = self._admitted_with_params(run_id, reads_params=bool(params))
+        fresh = self._fresh_params(run, values, known)
         texts = {tag.key: tag.value for tag in tags}
         if (name := texts.pop(MLFLOW_RUN_NAME, None)) is not None:
             self.set_tag(run_id, RunTag(MLFLOW_RUN_NAME, name))
@@ -142,12 +148,27 @@ class RunData:
 
     # --- params ---------------------------------------------------------------------------------
 
-    def _fresh_params(self, run: RunPlace, params: Mapping[str, str]) -> Mapping[str, str]:
-        """The params of a batch that are not logged yet; raises when one would change."""
-        if not params:
-            return params
+    def _admitted_with_params(
+        self, run_id: str, *, reads_params: bool
+    ) -> tuple[RunPlace, Mapping[str, str]]:
+        """An active run and, if asked for, the params that are logged to it."""
+        place = self.run_admission.known_place(run_id) if reads_params else None
+        if place is not None:
+            item, params = self.table.together(
+                lambda: self.run_admission.admit(run_id), lambda: self._stored_params(place)
+            )
+            return run_place_of(item), params
+        run = run_place_of(self.run_admission.admit(run_id))
+        return run, self._stored_params(run) if reads_params else {}
+
+    def _stored_params(self, run: RunPlace) -> dict[str, str]:
         query = Query(run.pk, where=run_keys.run_params(run.run_id).on())
-        known = {kind_and_name(item)[1]: item["value"] for item in self.table.items(query)}
+        return {kind_and_name(item)[1]: item["value"] for item in self.table.items(query)}
+
+    def _fresh_params(
+        self, run: RunPlace, params: Mapping[str, str], known: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """The params of a batch that are not logged yet; raises when one would change."""
         if not known:
             return params
         changed = {key: known[key] for key in params if known.get(key, params[key]) != params[key]}

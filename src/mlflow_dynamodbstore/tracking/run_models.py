@@ -10,25 +10,26 @@ from __future__ import annotations
 
 from boto3.dynamodb.conditions import Attr
 
-from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import RunPlace
-from mlflow_dynamodbstore.shared.run_lookup import RunLookup
+from mlflow_dynamodbstore.shared.run_lookup import RunLookup, places_by_id
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking.model_records import LoggedModelPlace, logged_model_place_of
 
-EXPERIMENT_ID, MODEL_ID = "experiment_id", "model_id"
+EXPERIMENT_ID, VOLUME, MODEL_ID = "experiment_id", "volume", "model_id"
 
 
 def entry_of(run: RunPlace, name: str, model: LoggedModelPlace, *, with_id: bool = False) -> Put:
     """The write of a model's entry below its run, unless another model of its name has the key."""
     sk = run_keys.run_logged_model(run.run_id, name, model.model_id if with_id else None)
     attributes: Item = {MODEL_ID: model.model_id, EXPERIMENT_ID: model.experiment_id}
+    if model.volume:
+        attributes[VOLUME] = model.volume
     free = ABSENT | Attr(MODEL_ID).eq(model.model_id)
     return Put(run.child(sk, name, attributes), condition=free)
 
@@ -91,17 +92,18 @@ class RunModels:
 
     def _place(self, run_id: str) -> RunPlace | None:
         """Where a run lies, by its id where that tells."""
-        experiment_id = ids.experiment_of(run_id)
-        lookup = self.run_lookup.experiment_lookup
-        if experiment_id is not None and lookup.is_in_workspace(experiment_id):
-            return RunPlace(experiment_id, run_id)
+        lookup, places = self.run_lookup.experiment_lookup, places_by_id(run_id)
+        if len(places) == 1 and lookup.is_in_workspace(places[0].experiment_id):
+            return places[0]
         return self.run_lookup.find_place(run_id)
 
 
 def models_at(table: Table, entries: list[Item]) -> list[Item]:
     """The own items of the models that entries name, without those removed or expired."""
     keys = [
-        logged_model_keys.logged_model_key(str(entry[EXPERIMENT_ID]), str(entry[MODEL_ID]))
+        logged_model_keys.logged_model_key(
+            str(entry[EXPERIMENT_ID]), str(entry[MODEL_ID]), entry.get(VOLUME, 0)
+        )
         for entry in entries
     ]
     found = table.get_many(keys)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from secrets import token_hex
 
 from boto3.dynamodb.conditions import Attr
@@ -23,7 +26,12 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT, IS_ACTIVE
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
-from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, run_id_of, run_place_of
+from mlflow_dynamodbstore.shared.places import (
+    ARTIFACTS_FOLDER,
+    RunPlace,
+    run_id_of,
+    run_place_of,
+)
 from mlflow_dynamodbstore.shared.plain_values import optional_text, shown, text, whole_number
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.refusals import invalid
@@ -33,8 +41,14 @@ from mlflow_dynamodbstore.shared.run_lookup import (
     check_run_is_active,
     run_not_found,
 )
-from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, is_full
+from mlflow_dynamodbstore.table.counters import COUNTERS
+from mlflow_dynamodbstore.table.errors import (
+    CollectionFull,
+    ConditionFailed,
+    TableError,
+    TransactionCancelled,
+)
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
@@ -42,6 +56,7 @@ from mlflow_dynamodbstore.tracking import sealing, summaries
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.metric_log import MetricLog
 from mlflow_dynamodbstore.tracking.records import (
+    BEGUN_WITH,
     LIVE,
     SEALING,
     TERMINAL_STATUSES,
@@ -52,8 +67,12 @@ from mlflow_dynamodbstore.tracking.records import (
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_run, redate_run
 
+_logger = logging.getLogger(__name__)
+
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/R")
 DELETE_PAGE = 500
+PLACES = ("lsi3sk", "lsi4sk")
+"""Attributes by which indexes list a run by status and by name."""
 
 
 class Runs:
@@ -89,37 +108,44 @@ class Runs:
         user_id = user_id if user_id is None else text(user_id, "user_id")
         start_time = start_time if start_time is None else whole_number(start_time, "start_time")
         experiment = self.experiment_lookup.guess_active(experiment_id)
-        while True:  # without the calls of ``optimistically``: a second time is very rare
-            item = self._new_run(experiment, user_id, start_time, name)
+        volumes = self.experiment_lookup.volumes
+
+        def begin(volume: int) -> Run | None:
+            nonlocal experiment
+            item = self._new_run(experiment, volume, user_id, start_time, name)
             # The entity is made first: what MLflow refuses (no user, no start time) is not written.
-            run = RunRecord(item, RunContents(tags=values)).to_entity({})
+            run: Run = RunRecord(item, RunContents(tags=values)).to_entity({})
             tag_items = [run_place_of(item).tag(key, value) for key, value in values.items()]
-            # Tags before the run: a crash leaves tags of a run that does not exist, never a run
-            # without its tags.
-            self.table.write(
-                [Put(tag) for tag in tag_items],
-                then=[Put(item, condition=ABSENT)],
-            )
-            # A call that deletes the experiment marks it first and then looks for its runs, so
-            # one of the two sees the other. What counts is that the experiment is active after
-            # the run is written.
+            # All at once: cleanup removes a run that a crash has left without some of its tags.
+            item[BEGUN_WITH] = len(tag_items)
             try:
+                self.table.write([*map(Put, tag_items), Put(item, condition=ABSENT)])
+                # A call that deletes the experiment marks it first and then looks for its runs, so
+                # one of the two sees the other. What counts is that the experiment is active after
+                # the run is written.
                 now = ExperimentFacts.of(self.experiment_lookup.get_active(experiment_id))
-            except MlflowException:
-                self._remove_new(item, tag_items)
+            except (MlflowException, TableError) as error:
+                if isinstance(error, MlflowException) or is_full(error):
+                    self._remove_new(item, tag_items)
                 raise
-            if now == experiment:
+            if now == experiment and volumes.takes_more(now.experiment_id, volume):
                 self.run_lookup.note(item)
                 return run
             self._remove_new(item, tag_items)
             experiment = now
+            return None
+
+        while True:  # a second time is very rare
+            run = volumes.place(experiment.experiment_id, None, begin)
+            if run is not None:
+                return run
 
     def _new_run(
-        self, experiment: ExperimentFacts, user_id: str, start_time: int, name: str
+        self, experiment: ExperimentFacts, volume: int, user_id: str, start_time: int, name: str
     ) -> Item:
         """The own item of a run that begins now."""
-        run_id = ids.new_id(experiment.experiment_id)
-        place = RunPlace(experiment.experiment_id, run_id)
+        run_id = ids.new_id(experiment.experiment_id, volume=volume)
+        place = RunPlace(experiment.experiment_id, run_id, volume)
         status = RunStatus.to_string(RunStatus.RUNNING)
         return {
             "PK": place.pk,
@@ -187,8 +213,10 @@ class Runs:
         else:
             item = self._update_active(facts.place, update)
         if ends:
+            COUNTERS.run_ended(run_id)
             retired = self.metric_log.retire_writer(run_id)
-            sealing.finish(self.table, dict(item), self.policies.sealing_rules(), retired)
+            with _suppressed_if_full(f"run {run_id} has ended and stays live"):
+                sealing.finish(self.table, dict(item), self.policies.sealing_rules(), retired)
         return run_info(item)
 
     def _update_with_name(self, run: RunPlace, update: Update, name: str) -> Item:
@@ -224,9 +252,16 @@ class Runs:
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         # The run first: from now on writers are refused, so the next step sees all its items.
         item = self._mark_deleted(facts, ttl)
-        if ttl is not None:
-            date_run(self.table, item, ttl, self.policies.sealing_rules())
-        self.context.events.run_deleted(run_id)
+        self.table.together(
+            lambda: self._date(item, ttl), lambda: self.context.events.run_deleted(run_id)
+        )
+
+    def _date(self, run: Item, ttl: int | None) -> None:
+        """Give what belongs to a run its expiry; without room for it, that is left to cleanup."""
+        if ttl is None:
+            return
+        with _suppressed_if_full("what belongs to a deleted run is left to cleanup"):
+            date_run(self.table, run, ttl, self.policies.sealing_rules())
 
     def restore_run(self, run_id: str) -> None:
         self.restore(self.run_lookup.facts(run_id))
@@ -244,15 +279,20 @@ class Runs:
         key, deleted = facts.place.key, Attr("lifecycle").eq(LifecycleStage.DELETED)
         mark = Update(set={RESTORING: token})
         try:
-            item = self.table.update(key, mark, condition=deleted, returns="new")
+            item, below = self.table.together(
+                lambda: self.table.update(key, mark, condition=deleted, returns="new"),
+                lambda: self.table.read_for_redating(
+                    facts.place.pk, run_keys.run_children_without_history(facts.place.run_id)
+                ),
+            )
         except ConditionFailed as error:
             self._item_at_refusal(facts.place, error)
             return  # it is active
         if item is not None and TTL in item:
-            redate_run(self.table, item, None, self.policies.sealing_rules())
+            redate_run(self.table, item, None, self.policies.sealing_rules(), below)
         still_marked = Attr(RESTORING).eq(token)
         try:
-            self.table.update(key, _update_to_active(facts), condition=still_marked)
+            self.table.update(key, _update_to_active(facts, item), condition=still_marked)
         except ConditionFailed as error:
             self._item_at_refusal(facts.place, error)
             raise
@@ -268,10 +308,14 @@ class Runs:
         if ttl is not None:
             changes[TTL] = ttl
         update = Update(set=changes, remove=(RESTORING,))
+        exists = Attr("lifecycle").exists()
         try:
-            item = self.table.update(
-                run.key, update, condition=Attr("lifecycle").exists(), returns="new"
-            )
+            try:
+                item = self.table.update(run.key, update, condition=exists, returns="new")
+            except CollectionFull:
+                # The run gives up its places in indexes for it, until it is restored.
+                smaller = replace(update, remove=(RESTORING, *PLACES))
+                item = self.table.update(run.key, smaller, condition=exists, returns="new")
         except ConditionFailed as error:
             self._item_at_refusal(run, error)
             raise
@@ -331,13 +375,28 @@ class Runs:
         ]
 
 
-def _update_to_active(facts: RunFacts) -> Update:
+@contextmanager
+def _suppressed_if_full(instead: str) -> Iterator[None]:
+    """Do without what does not fit into a full partition, and say what happens instead."""
+    try:
+        yield
+    except TableError as error:
+        if not is_full(error):
+            raise
+        _logger.warning("%s: %s", instead, error)
+
+
+def _update_to_active(facts: RunFacts, run: Item | None) -> Update:
     """The change that makes a deleted run active."""
-    stage = LifecycleStage.ACTIVE
-    place = index_keys.lsi1_run(facts.place.run_id, stage, facts.start_time)
-    return Update(
-        set={"lifecycle": stage, "lsi1sk": place}, remove=("deleted_time", TTL, RESTORING)
-    )
+    stage, run_id = LifecycleStage.ACTIVE, facts.place.run_id
+    changes: Item = {
+        "lifecycle": stage,
+        "lsi1sk": index_keys.lsi1_run(run_id, stage, facts.start_time),
+    }
+    if run is not None and "lsi4sk" not in run:  # it had given up its places in indexes
+        changes["lsi3sk"] = index_keys.lsi3_run(run_id, run["status"], facts.start_time)
+        changes["lsi4sk"] = index_keys.lsi4_run(run_id, run["name"])
+    return Update(set=changes, remove=("deleted_time", TTL, RESTORING))
 
 
 def _name_of_new_run(tags: Iterable[RunTag], run_name: str | None) -> str:

@@ -68,6 +68,7 @@ from mlflow_dynamodbstore.tracking.points import (
     merged_extent,
 )
 from mlflow_dynamodbstore.tracking.records import (
+    BEGUN_WITH,
     LIVE,
     LOGGING,
     SEALED,
@@ -79,6 +80,7 @@ from mlflow_dynamodbstore.tracking.records import (
 )
 from mlflow_dynamodbstore.tracking.run_expiry import date_run
 from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
+from mlflow_dynamodbstore.tracking.series import is_in_order
 from mlflow_dynamodbstore.tracking.summaries import (
     SUMMARY,
     derived_item,
@@ -132,8 +134,11 @@ def reopen(table: Table, run_id: str, item: Item) -> None:
         return
 
 
-def reopen_log(table: Table, run_id: str, run: Item) -> bool:
-    """Let readers look into the log of a run that was sealed, or is being sealed."""
+def reopen_log(table: Table, run_id: str, run: Item) -> Item | None:
+    """Let readers look into the log of a run that was sealed, or is being sealed.
+
+    Returns the run as it is then; None if it was not sealed.
+    """
     item: Item | None = run
     while item is not None and item["state"] not in _LOG_IS_READ:
         state = item["state"]
@@ -141,13 +146,12 @@ def reopen_log(table: Table, run_id: str, run: Item) -> bool:
         # not known.
         changes = {"state": LOGGING} if state == SEALED else {}
         update = live_update(run_id, table.clock(), changes)
+        same = Attr("state").eq(state)
         try:
-            table.update(table.schema.key_of(item), update, condition=Attr("state").eq(state))
+            return table.update(table.schema.key_of(item), update, condition=same, returns="new")
         except ConditionFailed as error:
             item = error.old
-        else:
-            return True
-    return False
+    return None
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -266,7 +270,7 @@ def _keep_up(table: Table, item: Item, log: RunLog, rules: Rules) -> None:
     try:
         if (mark := due_mark(table, item, log)) is not None:
             seal(table, item, rules, mark)
-        elif len(log.items) > LONG_LOG:
+        elif len(log.items) > LONG_LOG and TTL not in item:
             fold_log(table, run_place_of(item), log, rules)
     except TableError as error:
         _logger.debug("the run at %s stays %s: %s", item["SK"], item["state"], error)
@@ -324,11 +328,14 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
     log = RunLog(log_items[0] if log_items else ())
     before = published(table, marked)
     below = _contained(marked, [*head, *tail])
-    folded = _latest_metrics(marked, below, before, log) if seals else []
+    history = list(log.history(run, rules.history_days))
+    folded = _latest_metrics(table, marked, below, before, log, history) if seals else []
     contents = RunContents.from_children(_replaced(below, folded))
     if before is not None and not seals:
         contents.add_metrics(before.metrics.items())
-    summary = large_values.store(key, SUMMARY, contents.to_summary())
+    summary = large_values.store(
+        key, SUMMARY, contents.to_summary(), inline=large_values.INLINE_IN_LSI1
+    )
     derived = set(derived_keys(key.pk, run.run_id, contents, rules))
     known = set(derived_keys(key.pk, run.run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if seals and before and rules.primary_metric else []
@@ -338,7 +345,7 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
         *summary.parts,
         *marks,
         *(Put(item) for item in folded),
-        *(Put(points) for points in log.history(run, rules.history_days)),
+        *(Put(points) for points in history),
     ]
     if log.items and not _is_short(log, retired):
         # Refused when somebody else has folded this log since it was read.
@@ -370,9 +377,10 @@ def _publication(
 ) -> Update:
     """The update of a run's own item that publishes its summary."""
     if not seals:
-        return Update(set={"state": LOGGING, **summary})
+        return Update(set={"state": LOGGING, **summary}, remove=(BEGUN_WITH,))
     place = lsi5_entry(run_id, contents, rules.primary_metric)
-    return Update(set={"state": SEALED, **summary, **place}, remove=() if place else ("lsi5sk",))
+    removed = (BEGUN_WITH,) if place else (BEGUN_WITH, "lsi5sk")
+    return Update(set={"state": SEALED, **summary, **place}, remove=removed)
 
 
 # --- folding the log ----------------------------------------------------------------------------
@@ -388,9 +396,17 @@ def fold_log(table: Table, run: RunPlace, log: RunLog, rules: Rules) -> None:
 
 
 def _latest_metrics(
-    run_item: Item, children: Iterable[Item], before: RunContents | None, log: RunLog
+    table: Table,
+    run_item: Item,
+    children: Iterable[Item],
+    before: RunContents | None,
+    log: RunLog,
+    history: Sequence[Item],
 ) -> list[Item]:
-    """The items of latest metrics that the log, or the last summary, has greater values for."""
+    """The items of latest metrics that the log, or the last summary, has greater values for.
+
+    ``history`` are the items that the log becomes.
+    """
     run, dated = run_place_of(run_item), {TTL: run_item[TTL]} if TTL in run_item else {}
     rows: dict[str, Item] = {}
     for child in children:
@@ -403,11 +419,16 @@ def _latest_metrics(
         if name not in known or is_greater(point, known[name].top):
             known[name] = Extent(NOTHING_BEFORE, point, name not in known or known[name].in_order)
     extents = log.extents()
+    merged = {
+        name: merged_extent(some[name] for some in (known, extents) if name in some)
+        for name in {**known, **extents}
+    }
+    unknown = [name for name, extent in merged.items() if extent.in_order is None]
+    found = table.map(lambda name: is_in_order(table, run, name, history), unknown)
+    for name, in_order in zip(unknown, found, strict=True):
+        merged[name] = merged[name]._replace(in_order=in_order)
     changed: list[Item] = []
-    for name in {**known, **extents}:
-        both = [some[name] for some in (known, extents) if name in some]
-        # With the same greatest point, this log has been folded into the latest metrics before.
-        extent = both[0] if both[0].top == both[-1].top else merged_extent(both)
+    for name, extent in merged.items():
         item = {**latest_item(run, name, extent), **dated}
         if item != rows.get(name):
             changed.append(item)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import merge
+from itertools import pairwise
 from typing import NamedTuple
 
 from boto3.dynamodb.conditions import Attr
@@ -37,6 +38,7 @@ from mlflow_dynamodbstore.tracking.points import (
     in_order,
     latest_extent,
     merged_extent,
+    order,
     points_of,
     span_of,
 )
@@ -126,8 +128,7 @@ class Series:
         row = self.table.get(Key(self.run.pk, run_keys.run_metric(self.run.run_id, self.name)))
         logged = self.log.extents().get(self.name)
         extents = [latest_extent(row)] if row is not None else []
-        # The same greatest point: the log has been folded into the latest metric.
-        if logged is not None and not (extents and extents[0].top == logged.top):
+        if logged is not None:
             extents.append(logged)
         return merged_extent(extents) if extents else None
 
@@ -308,6 +309,33 @@ class Series:
         unfolded = (str(item["SK"]) for _, item in self._unfolded if item["SK"] in within)
         for sk in merge(stored, unfolded):
             yield sk, span_of(sk)
+
+
+def is_in_order(table: Table, run: RunPlace, name: str, more: Iterable[Item] = ()) -> bool:
+    """Whether a history, with those of further items that are its own, can be read by its steps.
+
+    Its times rise with its steps, and of the points before it each item repeats all that lie after
+    its first one, or none.
+    """
+    within = run_keys.metric_history(run.run_id, name)
+    stored = table.items(Query(run.pk, where=within.on()))
+    by_key = sorted((item for item in more if item["SK"] in within), key=_sort_key)
+    held: list[Point] = []
+    for item in merge(stored, by_key, key=_sort_key):
+        span = span_of(item["SK"])
+        points = points_of(item, span)
+        before = bisect_left(held, span.first)
+        if not {*map(order, held[before:])} <= {*map(order, points)}:
+            return False
+        times = [point.timestamp for point in (*held[max(0, before - 1) : before], *points)]
+        if any(one > other for one, other in pairwise(times)):
+            return False
+        held = points
+    return True
+
+
+def _sort_key(item: Item) -> str:
+    return str(item["SK"])
 
 
 def first_of(step: int) -> StepTime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from mlflow.entities import Span
 from mlflow.store.tracking import DEFAULT_LOCAL_FILE_AND_ARTIFACT_PATH
@@ -54,6 +55,7 @@ from mlflow_dynamodbstore.shared.encryption_keys import check_key
 from mlflow_dynamodbstore.shared.experiment_lookup import DEFAULT_EXPERIMENT_ID, ExperimentLookup
 from mlflow_dynamodbstore.shared.face import answered_by
 from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
+from mlflow_dynamodbstore.shared.loop_pace import LoopPace, is_file
 from mlflow_dynamodbstore.shared.open_tables import open_table
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
@@ -140,11 +142,6 @@ class TableOfContents:
     set_trace_tag = answered_by(TraceTags.set_trace_tag)
     delete_trace_tag = answered_by(TraceTags.delete_trace_tag)
     log_spans = answered_by(SpanLog.log_spans)
-
-    async def log_spans_async(self, location: str, spans: list[Span]) -> list[Span]:
-        """Log spans in a thread. Stores inherit this from MLflow 3.17 on."""
-        return await asyncio.to_thread(self.log_spans, location, spans)
-
     link_traces_to_run = answered_by(TraceLinks.link_traces_to_run)
     unlink_traces_from_run = answered_by(TraceLinks.unlink_traces_from_run)
     link_prompts_to_trace = answered_by(TraceLinks.link_prompts_to_trace)
@@ -346,6 +343,16 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
         self.experiments.ensure_default_experiment()
         check_key(self.table, GATEWAY)
 
+    async def log_spans_async(self, location: str, spans: list[Span]) -> list[Span]:
+        """Log spans on the loop, or in a thread where that would hold up others."""
+        if not is_file(self.table) or not self._pace.is_short():
+            return await asyncio.to_thread(self.log_spans, location, spans)
+        began = time.perf_counter()
+        try:
+            return self.log_spans(location, spans)
+        finally:
+            self._pace.took(time.perf_counter() - began)
+
     @classmethod
     def on(cls, table: Table) -> Self:
         """A store on a table, for upkeep: reads and writes nothing when it is opened."""
@@ -356,6 +363,7 @@ class DynamoDBTrackingStore(  # type: ignore[misc]  # three of MLflow's annotati
     def _compose(self, context: Context) -> None:  # noqa: PLR0915 - a line for each part
         """Make the parts, each from those it names, and connect those that listen to others."""
         self.table = context.table
+        self._pace = LoopPace()  # of log_spans_async
         self.policies = context.policies
         self.artifact_root_uri = context.artifact_root_uri  # MLflow's server reads it
         experiment_names = NameIndex(context.table, context.policies)

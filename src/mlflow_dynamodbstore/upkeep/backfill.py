@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.shared.policies import REFRESH_SECONDS, Policies
+from mlflow_dynamodbstore.shared.volumes import Volume, Volumes
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -46,7 +46,7 @@ def wait_until_known(
 
 
 class ResumableRuns:
-    """All runs of all lifecycle stages, experiment by experiment, by start time.
+    """All runs of all lifecycle stages, volume by volume, by start time.
 
     A start time never changes, so a run that is deleted or restored meanwhile is not missed.
     """
@@ -60,10 +60,11 @@ class ResumableRuns:
         """Pages of runs' own items; a page counts as done when the next one is asked for."""
         first, cursor = self._position()
         experiments = sorted(all_experiments(self._table), key=_by_number)
-        left = [number for number in experiments if _by_number(number) >= _by_number(first)]
-        done.places, done.places_in_all = len(experiments) - len(left), len(experiments)
-        for experiment_id in left:
-            yield from self._of(experiment_id, cursor if experiment_id == first else None)
+        volumes = Volumes(self._table).of(experiments)
+        left = [volume for volume in volumes if _by_age(volume) >= _by_age(first)]
+        done.places, done.places_in_all = len(volumes) - len(left), len(volumes)
+        for volume in left:
+            yield from self._of(volume, cursor if volume == first else None)
             done.places += 1
             progress(done)
 
@@ -71,9 +72,9 @@ class ResumableRuns:
         """Begin with the first run the next time."""
         self._table.delete(access_keys.setting_key(self._setting))
 
-    def _of(self, experiment_id: str, cursor: str | None) -> Iterator[list[Item]]:
+    def _of(self, volume: Volume, cursor: str | None) -> Iterator[list[Item]]:
         query = Query(
-            experiment_keys.experiment_pk(experiment_id),
+            volume.pk,
             where=index_keys.runs_by_time().on("lsi2sk"),
             index="LSI2",
             limit=PAGE,
@@ -84,15 +85,24 @@ class ResumableRuns:
             yield page.items
             if page.cursor is None:
                 return
-            position = {"experiment": experiment_id, "cursor": page.cursor}
+            position = {
+                "experiment": volume.experiment_id,
+                "volume": volume.number,
+                "cursor": page.cursor,
+            }
             self._policies.set(self._setting, position)
             query = replace(query, cursor=page.cursor)
 
-    def _position(self) -> tuple[str, str | None]:
+    def _position(self) -> tuple[Volume, str | None]:
         item = self._table.get(access_keys.setting_key(self._setting))
         position = {} if item is None else item["value"]
-        return str(position.get("experiment", "")), position.get("cursor")
+        volume = Volume(str(position.get("experiment", "")), position.get("volume", 0))
+        return volume, position.get("cursor")
 
 
 def _by_number(experiment_id: str) -> tuple[int, str]:
     return len(experiment_id), experiment_id
+
+
+def _by_age(volume: Volume) -> tuple[int, str, int]:
+    return *_by_number(volume.experiment_id), volume.number

@@ -23,11 +23,15 @@ from mlflow_dynamodbstore.shared.names.claims import (
     empty_if_abandoned,
 )
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
+from mlflow_dynamodbstore.shared.volumes import Volumes
+from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.upkeep.orphan_removal import OrphanRemover
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder, PossibleOrphan, Verdict
 from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
+from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
+from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 
 POSITION = "state.cleanup"
 """The setting that holds the position of a cleanup that was stopped."""
@@ -104,9 +108,11 @@ class Cleanup:
     def run(self, *, restart: bool = False) -> Report:
         """Clean up from where the last cleanup was stopped, or from the beginning."""
         scan = self._start_scan(restart)
+        stats = TableStats(self._table.schema, self._table.clock())
         while not scan.is_done:
             items = scan.next_items()
             self.report.read += len(items)
+            stats.add(items)
             self._check(items)
             if scan.is_done or len(self._suspects) >= MOST_SUSPECTS:
                 self._check_suspects_again()
@@ -118,6 +124,9 @@ class Cleanup:
                 return self.report
         self.report.finished = True
         if not self._dry_run:
+            self._tidy_volumes()
+            if not self.report.resumed:  # otherwise an earlier call has counted a part
+                Surveys(self._table).note(Survey.of(stats, dict(self.report.found)))
             self._table.delete(access_keys.setting_key(POSITION))
         return self.report
 
@@ -179,6 +188,14 @@ class Cleanup:
                     place = claimed(item["name"], item["workspace"])
                     empty_if_abandoned(self._table, place, item)
                     self.report.removed += 1
+
+    def _tidy_volumes(self) -> None:
+        """Note from when to when closed volumes are, and forget those that hold nothing."""
+        volumes = Volumes(self._table)
+        for experiment_id in all_experiments(self._table):
+            if len(volumes.of([experiment_id])) > 1:
+                volumes.measure(experiment_id)
+                self.report.removed += volumes.drop_empty(experiment_id)
 
     # --- the position ---------------------------------------------------------------------------
 

@@ -40,8 +40,8 @@ MOST_SKEW = 5.0
 """The most seconds a clock may be off; AWS refuses signed requests from five minutes on."""
 MANY_ORPHANS = 0.1
 EXAMPLES = 5
-LARGE = 0.5
-VERY_LARGE = 0.9
+LARGE = 0.8  # a volume closes long before, at CLOSED_WHEN_FULL
+VERY_LARGE = 0.95
 PACKED = b"\x01\x78"
 """How a value begins that large_values.py or points.py has packed."""
 
@@ -72,7 +72,7 @@ Progress = Callable[[TableStats], None]
 
 
 class Doctor:
-    """Checks one table, and leaves nothing behind in it."""
+    """Checks one table, and leaves nothing of its tries behind in it."""
 
     def __init__(
         self,
@@ -86,6 +86,8 @@ class Doctor:
         self._segments = segments
         self._progress = progress
         self._monotonic = monotonic
+        self.stats: TableStats | None = None
+        """What deep checks have counted."""
 
     def examine(self, *, deep: bool = True) -> Iterator[Finding]:
         """The findings, one by one; those of ``deep`` checks read the whole table."""
@@ -247,6 +249,7 @@ class Doctor:
                 policies.all()  # to be read after the items
                 orphans += len(finder.find(items, policies.sealing_rules()))
             self._progress(stats)
+        self.stats = stats
         return stats, orphans
 
     def _pages(self, on_damage: OnDamage) -> Iterator[list[Item]]:
@@ -267,7 +270,7 @@ class Doctor:
 
     def _values(self, odd: list[Damage]) -> Finding:
         if not odd:
-            return Finding("values", Level.OK, "every value has its type")
+            return Finding("values", Level.OK, "every value has the right type")
         some = "; ".join(map(str, odd[:EXAMPLES]))
         text = (
             f"values of a wrong type: {len(odd):,}, such as {some}; they are shown as text until "
@@ -277,7 +280,7 @@ class Doctor:
 
     def _versions(self, stats: TableStats) -> Finding:
         if not stats.outdated:
-            return Finding("versions", Level.OK, "all items have today's form")
+            return Finding("versions", Level.OK, "all items have the current form")
         text = f"{stats.outdated:,} items have an older form, until they are next written"
         return Finding("versions", Level.NOTE, text)
 
@@ -286,12 +289,12 @@ class Doctor:
         if not largest:
             return Finding("partitions", Level.OK, "there are no experiments")
         share = largest[0][1] / COLLECTION_LIMIT
-        named = ", ".join(f"{number} ({readable(size)})" for number, size in largest)
+        named = ", ".join(f"{volume} ({readable(size)})" for volume, size in largest)
         level = (
             Level.FAILURE if share > VERY_LARGE else Level.WARNING if share > LARGE else Level.OK
         )
         return Finding(
-            "partitions", level, f"largest experiments: {named}; the limit is 10 GB each"
+            "partitions", level, f"largest volumes of experiments: {named}; the limit is 10 GB each"
         )
 
     def _orphans(self, items: int, orphans: int) -> Finding:
@@ -319,7 +322,7 @@ def _is_allowed(call: Callable[[], object]) -> bool:
 
 def _switched(check: str, on: bool | None, yes: str, no: str) -> Finding:
     if on is None:
-        return Finding(check, Level.NOTE, "this endpoint does not tell")
+        return Finding(check, Level.NOTE, "this endpoint does not report it")
     return Finding(check, Level.OK if on else Level.WARNING, yes if on else no)
 
 

@@ -27,6 +27,7 @@ from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.experiment_items import OLD_LOOKUPS, OLD_TRACES
 from mlflow_dynamodbstore.shared.names.claims import is_live
 from mlflow_dynamodbstore.shared.places import experiment_id_of, trace_place_of
+from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.shared.workspaces import all_experiments, all_workspaces
 from mlflow_dynamodbstore.table.contract import Check, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import TransactionCancelled
@@ -92,6 +93,7 @@ class LookupBackfill:
 
     def __init__(self, table: Table, progress: Progress = lambda _: None) -> None:
         self._table = table
+        self._volumes = Volumes(table)
         self._progress = progress
 
     def backfill(self) -> BackfillProgress:
@@ -117,10 +119,11 @@ class LookupBackfill:
 
     def _fill(self, meta: Item, done: BackfillProgress) -> None:
         """Write the entries of one experiment, and note that they are complete."""
-        for links in batched(self._dataset_links(str(meta["PK"])), PAGE):
-            self._index_links(links, done)
-        for trace in self._traces(meta):
-            self._index_trace(trace, done)
+        for pk in self._volumes.partitions(experiment_id_of(meta)):
+            for links in batched(self._dataset_links(pk), PAGE):
+                self._index_links(links, done)
+            for trace in self._traces(meta, pk):
+                self._index_trace(trace, done)
         other = {name: value for name, value in upgrade_of(meta).items() if name != OLD_LOOKUPS}
         complete = Patch(
             self._table.schema.key_of(meta), Update(set=other, remove=(OLD_LOOKUPS,)), PRESENT
@@ -143,11 +146,11 @@ class LookupBackfill:
                 patches.append(Patch(key, Update(set={**index}), PRESENT))
         self._count(patches, done)
 
-    def _traces(self, meta: Item) -> Iterator[Item]:
-        """The traces of an experiment with a client's id of their request."""
+    def _traces(self, meta: Item, pk: str) -> Iterator[Item]:
+        """The traces in a volume of an experiment with a client's id of their request."""
         index = OLD_TIME_INDEX if OLD_TRACES in meta else TIME_INDEX
         where = index_keys.traces_by_time().on(self._table.schema.by_name[index].sk)
-        traces = self._table.items(Query(str(meta["PK"]), where, index=index, limit=PAGE))
+        traces = self._table.items(Query(pk, where, index=index, limit=PAGE))
         return (trace for trace in traces if CLIENT_REQUEST in trace)
 
     def _index_trace(self, trace: Item, done: BackfillProgress) -> None:

@@ -3,7 +3,7 @@
 An item is read first, and its owners after it, consistently. Only a few writers put an item before
 its owner:
 
-- the tags of a new experiment or run come before the experiment or run;
+- the tags of a new experiment come before the experiment, and those of a new run may;
 - the parts of a large value come before the item that names them, the items below a trace before
   the trace, and the full-text entries of a name before the experiment or model that takes it.
 
@@ -23,20 +23,30 @@ from enum import Enum
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.item_kinds import describe_item
 from mlflow_dynamodbstore.keys.metric_log import METRIC_LOG
 from mlflow_dynamodbstore.keys.section_types import ItemDescription
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.experiment_items import name_of
+from mlflow_dynamodbstore.shared.places import run_id_of
 from mlflow_dynamodbstore.shared.plain_values import readable_text
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search import name_index
+from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 from mlflow_dynamodbstore.tracking import sealing, summaries
 from mlflow_dynamodbstore.tracking.log_entries import AT
-from mlflow_dynamodbstore.tracking.records import LIVE, LOGGING, SEALED, SEALING, SUMMARISING
+from mlflow_dynamodbstore.tracking.records import (
+    BEGUN_WITH,
+    LIVE,
+    LOGGING,
+    SEALED,
+    SEALING,
+    SUMMARISING,
+)
 
 YOUNG_SECONDS = 3600
 """An id up to this age may belong to something that is still being written."""
@@ -161,6 +171,8 @@ class OrphanFinder:
             owner_id = None if what.is_name_entry else what.owner_id
             verdict = Verdict.ORPHAN if certain else self._by_age(owner_id)
             return PossibleOrphan(key, what, verdict)
+        if BEGUN_WITH in one.item and self._lacks_tags(one.item):
+            return PossibleOrphan(key, what, Verdict.ORPHAN)
         if what.head is not None:
             return PossibleOrphan(key, what, self._check_part(what, owners.get(what.head)))
         if what.run is not None:
@@ -178,6 +190,14 @@ class OrphanFinder:
         if what.is_name_entry:
             return self._check_name_entry(one, owners[what.owners[0]], rules)
         return PossibleOrphan(key, what, Verdict.KEPT)
+
+    def _lacks_tags(self, run: Item) -> bool:
+        """Whether a process died while it wrote a new run and its tags."""
+        run_id = run_id_of(run)
+        if run["generation"] != 1 or self._by_age(run_id) != Verdict.ORPHAN:
+            return False
+        query = Query(run["PK"], run_keys.run_tags(run_id).on(), keys_only=True)
+        return len(list(self._table.items(query))) < int(run[BEGUN_WITH])
 
     def _check_part(self, part: ItemDescription, head: _Owner | None) -> Verdict:
         if head is None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.ranks import forward_fts, fts_rev_entries_of_type
 from mlflow_dynamodbstore.registry.items import name_of_guard
@@ -24,6 +23,7 @@ from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS, Policies, Rules
 from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.shared.search.fulltext import LEVELS, TextField
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, MODEL_NAME
+from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.shared.workspaces import all_experiments, all_workspaces
 from mlflow_dynamodbstore.table.contract import Delete, Put, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -62,7 +62,7 @@ def check_field(name: str) -> None:
     """Raise ``ValueError`` for a field that does not exist."""
     if summaries.tag_of(name) is None and name not in NAMES:
         raise ValueError(
-            f"{name!r} cannot be indexed; give run.name, run.tags.<key> or {' or '.join(NAMES)}"
+            f"{name!r} cannot be indexed; give run.name, run.tags.<key>, {' or '.join(NAMES)}"
         )
 
 
@@ -125,7 +125,7 @@ class TextIndex:
         fields.pop(name, None)
         self._policies.set(TEXT_FIELDS, fields)
         pks = [access_keys.workspace_pk(workspace) for workspace in all_workspaces(self._table)]
-        pks += [experiment_keys.experiment_pk(number) for number in all_experiments(self._table)]
+        pks += [one.pk for one in Volumes(self._table).of(all_experiments(self._table))]
         done = BackfillProgress(places_in_all=len(pks))
         for pk in pks:
             done.entries += self._remove_in(pk, fts_rev_entries_of_type(name))

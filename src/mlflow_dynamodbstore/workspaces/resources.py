@@ -36,6 +36,7 @@ from mlflow_dynamodbstore.shared.experiment_items import NAMED_AT, name_of, name
 from mlflow_dynamodbstore.shared.names import claims
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
+from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
@@ -85,7 +86,10 @@ class ExperimentKind(ResourceKind):
 
     def remove(self, table: Table, workspace: str, item: Item) -> None:
         experiment_id = str(item["experiment_id"])
-        empty_partition(table, experiment_keys.experiment_pk(experiment_id))
+        for pk in Volumes(table).partitions(experiment_id):
+            # META last: it lists the volumes.
+            empty_partition(table, pk, keep=frozenset({experiment_keys.EXPERIMENT_META}))
+        table.delete(experiment_keys.experiment_key(experiment_id))
         NameIndex(table, Policies(table)).leave(workspace, experiment_id, name_of(item))
         table.delete(table.schema.key_of(item))
 

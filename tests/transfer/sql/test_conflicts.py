@@ -9,13 +9,14 @@ from mlflow.entities.trace_location import TraceLocation
 from mlflow.entities.trace_state import TraceState
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
+from tests.places import items_in, partitions, run_place
 from tests.sql import empty_database
 from tests.traces.making import NOON
 from tests.transfer.sql.helpers import exported, imported, stores, verified
@@ -67,7 +68,10 @@ def test_an_experiment_whose_name_is_taken_is_refused(source: Theirs, table):
         tracking._hard_delete_experiment(str(n))
     move = imported(source.uri, table)
     (finding,) = move.findings.first
-    assert finding.sentence == "cannot be moved: experiment 7 already has its name, 'gone'"
+    assert finding.sentence == (
+        "cannot be moved: experiment 7 already has its name, 'gone'. "
+        "Import with --prefix or --into-workspace, or rename one of the two."
+    )
     assert move.tallies["runs"].held_back == 1
 
 
@@ -99,6 +103,26 @@ def test_an_unused_default_experiment_gives_way(source: Theirs, table):
     assert tracking.get_experiment("0").name == "not Default"
     assert tracking.get_experiment_by_name("Default") is None
     assert verified(kinds.importing(Database.to_read(source.uri), table)).findings.first == []
+
+
+def test_an_unused_default_experiment_keeps_its_volumes(source: Theirs, table):
+    tracking, _ = stores(table)
+    tracking.experiment_lookup.volumes.spread("0", 5)
+    source.tracking.rename_experiment("0", "not Default")
+    imported(source.uri, table)
+    assert tracking.get_experiment("0").name == "not Default"
+    assert len(partitions(table, "0")) == 5
+
+
+def test_a_default_experiment_with_runs_in_any_volume_is_used(source: Theirs, tmp_path):
+    table = Table(open_engine(f"dynamodb:///{tmp_path}/spread.ddb?synchronous=NORMAL&spread=3"))
+    tracking, _ = stores(table)
+    tracking.experiment_lookup.volumes.close("0", 0)
+    assert run_place(tracking.create_run("0", "bob", NOON, [], "own").info.run_id).volume
+    source.tracking.rename_experiment("0", "not Default")
+    imported(source.uri, table)
+    assert tracking.get_experiment("0").name == "Default"
+    table.close()
 
 
 def test_a_used_default_experiment_takes_in_runs_and_tags(source: Theirs, table):
@@ -181,13 +205,17 @@ def test_texts_that_a_strict_database_refuses_are_refused_before(
 # --- verifying ----------------------------------------------------------------------------------
 
 
+def test_histories_are_found_in_any_volume(source: Theirs, tmp_path):
+    table = Table(open_engine(f"dynamodb:///{tmp_path}/spread.ddb?synchronous=NORMAL&spread=3"))
+    imported(source.uri, table)
+    assert verified(kinds.importing(Database.to_read(source.uri), table)).findings.first == []
+    table.close()
+
+
 def test_a_point_that_is_missing_is_found(source: Theirs, table):
     imported(source.uri, table)
     run_id = run_named(stores(table)[0], "run 1")
-    query = Query(
-        experiment_keys.experiment_pk("1"), where=run_keys.metric_history(run_id, "many").on()
-    )
-    first, *_ = table.items(query)
+    first, *_ = items_in(table, "1", run_keys.metric_history(run_id, "many"))
     table.delete(table.schema.key_of(first))
     verification = verified(kinds.importing(Database.to_read(source.uri), table))
     (finding,) = verification.findings.first

@@ -35,7 +35,6 @@ from mlflow_dynamodbstore.table.contract import (
 from mlflow_dynamodbstore.table.errors import (
     ConditionFailed,
     ItemTooLarge,
-    RefusalCode,
     TransactionCancelled,
 )
 from mlflow_dynamodbstore.table.sizes import item_size
@@ -100,7 +99,7 @@ class Revisions(Generic[P, E]):
         self._entity_of = entity_of
         self._kind = kind
         self._beside = beside
-        self._seen: BoundedCache[str, E] = BoundedCache(ENTITIES_KEPT)
+        self._seen: BoundedCache[str, E] = BoundedCache(ENTITIES_KEPT, name="names")
 
     def find(self, place: P) -> E | None:
         """The entity at a place, or None."""
@@ -208,8 +207,7 @@ class Revisions(Generic[P, E]):
             self._table.transact(writes)
         except TransactionCancelled as cancelled:
             check_first_write(cancelled)
-            codes = {reason.code for reason in cancelled.reasons if reason}
-            if RefusalCode.ITEM_TOO_LARGE in codes:
+            if cancelled.too_large:
                 raise ItemTooLarge("it holds more than fits into one item") from cancelled
             raise
 

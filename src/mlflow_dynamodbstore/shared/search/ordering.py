@@ -17,7 +17,7 @@ from typing import Any
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.shared.refusals import invalid
-from mlflow_dynamodbstore.shared.search.filters import Searchable
+from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, Searchable
 
 PRESENT, NOT_A_NUMBER, MISSING = 0, 1, 2
 
@@ -85,6 +85,23 @@ class Ordering:
             else:
                 parts.append(0)
         return tuple(parts)
+
+    def bound(self, name: str, first: int, last: int) -> tuple[Any, ...] | None:
+        """What comes before every position whose value under ``name`` lies from first to last.
+
+        None if the order does not begin with that.
+        """
+        key = self.keys[0]
+        if key.name != name or key.kind != ATTRIBUTE:
+            return None
+        return PRESENT, first if key.ascending else _descending(last)
+
+    def has_passed(self, after: Position | None, first: int, last: int) -> bool:
+        """Whether a position lies behind all whose first value lies from first to last."""
+        if after is None or after[0][0] != PRESENT:
+            return False
+        time = after[0][1]
+        return bool(time > last) if self.keys[0].ascending else bool(time < first)
 
     def _name(self) -> str:
         return ", ".join(map(str, self.keys))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 
 from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import Searchable
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, bad_token
+from mlflow_dynamodbstore.table.table import Table
 
 Row = TypeVar("Row", bound=Searchable)
 
@@ -39,11 +41,72 @@ def in_order(rows: list[Row], ordering: Ordering) -> list[Row]:
     return rows if len(rows) < 2 else sorted(rows, key=_key(ordering))
 
 
-def merged(streams: Sequence[Iterable[Row]], ordering: Ordering) -> Iterator[Row]:
+@dataclass(frozen=True)
+class LateStream(Generic[Row]):
+    """A stream that need not begin before a position; ``bound`` compares with positions."""
+
+    bound: tuple[Any, ...]
+    rows: Iterator[Row]
+
+
+def merged(
+    streams: Sequence[Iterable[Row]],
+    ordering: Ordering,
+    late: Sequence[LateStream[Row]] = (),
+) -> Iterator[Row]:
     """Several ordered streams as one, each read only as far as needed."""
+    if late:
+        return _merged_with_late(streams, ordering, late)
     if len(streams) == 1:
         return iter(streams[0])
     return heapq.merge(*streams, key=_key(ordering))
+
+
+def _merged_with_late(
+    streams: Sequence[Iterable[Row]], ordering: Ordering, late: Sequence[LateStream[Row]]
+) -> Iterator[Row]:
+    waiting = sorted(late, key=lambda stream: stream.bound, reverse=True)
+    current = merged(streams, ordering) if streams else iter(())
+    key = _key(ordering)
+    while waiting:
+        row = next(current, None)
+        if row is not None and key(row) < waiting[-1].bound:
+            yield row
+            continue
+        # Rows of the next stream may come before this one.
+        held = [] if row is None else [row]
+        current = heapq.merge(chain(held, current), waiting.pop().rows, key=key)
+    yield from current
+
+
+class VolumeStreams(Generic[Row]):
+    """The streams of several volumes: those to begin at once, and those that can wait.
+
+    Of a closed volume it may be known from when to when its rows are. In an order by time it is
+    asked once that time is reached, and not at all when it has passed.
+    """
+
+    def __init__(self, ordering: Ordering, time: str, after: Position | None) -> None:
+        self._ordering = ordering
+        self._time = time
+        self._after = after
+        self._streams: list[Iterator[Row]] = []
+        self._late: list[LateStream[Row]] = []
+
+    def add(self, stream: Iterator[Row], span: tuple[int, int] | None) -> None:
+        """Add the stream of a volume; ``span`` is the first and the last time in it, if known."""
+        bound = None if span is None else self._ordering.bound(self._time, *span)
+        if span is None or bound is None:
+            self._streams.append(stream)
+        elif not self._ordering.has_passed(self._after, *span):
+            self._late.append(LateStream(bound, stream))
+
+    def merged(self, table: Table) -> Iterator[Row]:
+        """All rows in order; what begins at once begins side by side."""
+        streams = self._streams
+        if len(streams) > 1:
+            streams = table.map(read_first_row, streams)
+        return merged(streams, self._ordering, self._late) if streams or self._late else iter(())
 
 
 def read_first_row(stream: Iterator[Row]) -> Iterator[Row]:

@@ -29,6 +29,7 @@ from mlflow_dynamodbstore.table.dynamodb import cursors, requests
 from mlflow_dynamodbstore.table.dynamodb.admin import Admin
 from mlflow_dynamodbstore.table.dynamodb.bulk import BulkWrite
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
+from mlflow_dynamodbstore.table.dynamodb.collection_sizes import CollectionSizes
 from mlflow_dynamodbstore.table.dynamodb.connection import Connection, Connector
 from mlflow_dynamodbstore.table.dynamodb.errors import REQUEST_ERRORS, translate
 from mlflow_dynamodbstore.table.dynamodb.transport import Body, ServiceError
@@ -76,7 +77,13 @@ class DynamoDBEngine:
     ) -> None:
         self.schema = schema
         self.observer: Observer | None = None
-        self.capabilities = Capabilities(waits_on_network=True, observable=self, state=self.state)
+        self._collection_sizes = CollectionSizes(schema)
+        self.capabilities = Capabilities(
+            waits_on_network=True,
+            collection_share=self._collection_sizes.share,
+            observable=self,
+            state=self.state,
+        )
         self._location = _location(table_name, region, endpoint_url)
         self._table = table_name
         kept = 2 * parallel_requests() if max_connections is None else max_connections
@@ -173,6 +180,8 @@ class DynamoDBEngine:
         observer = self.observer
         if observer is not None:
             request["ReturnConsumedCapacity"] = "INDEXES"
+        if write:
+            self._collection_sizes.ask(request)
         try:
             answer = self._connected().transport.call(operation, request)
         except REQUEST_ERRORS as error:
@@ -182,6 +191,8 @@ class DynamoDBEngine:
             raise failure from error
         if observer is not None:
             observer(operation, answer)
+        if write:
+            self._collection_sizes.note(answer)
         return answer
 
     def _call_write(self, operation: str, request: Body) -> Body:

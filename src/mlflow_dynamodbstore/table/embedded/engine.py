@@ -40,7 +40,8 @@ class EmbeddedEngine:
     survives a crash of the process, but a power cut may lose the last writes.
 
     Two options imitate DynamoDB in tests: with ``index_lag`` global indexes show a write so many
-    seconds late, and with ``collection_limit`` a partition cannot grow beyond so many bytes.
+    seconds late, and with ``collection_limit`` a partition cannot grow beyond so many bytes. With
+    ``spread``, every experiment has so many volumes from the start.
     """
 
     def __init__(
@@ -51,11 +52,12 @@ class EmbeddedEngine:
         synchronous: Synchronous = "FULL",
         index_lag: float = 0.0,
         collection_limit: int | None = None,
+        spread: int = 1,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.schema = schema
         self.path = Path(path).absolute()
-        self._query_string = _query_string(synchronous, index_lag, collection_limit)
+        self._query_string = _query_string(synchronous, index_lag, collection_limit, spread)
         self._clock = clock
         self._layout = Layout(schema)
         self._lag = IndexLag(index_lag, clock) if index_lag > 0 else None
@@ -68,6 +70,8 @@ class EmbeddedEngine:
             local=self,
             redate=None if self._writer.always_reads else self.redate,
             inspectable=Inspector(self.path, self._layout),
+            spread=spread,
+            collection_share=self._writer.collection_share,
         )
 
     @property
@@ -144,7 +148,9 @@ class EmbeddedEngine:
         self._file.close()
 
 
-def _query_string(synchronous: str, index_lag: float, collection_limit: int | None) -> str:
+def _query_string(
+    synchronous: str, index_lag: float, collection_limit: int | None, spread: int
+) -> str:
     options: dict[str, object] = {}
     if synchronous != "FULL":
         options["synchronous"] = synchronous
@@ -152,4 +158,6 @@ def _query_string(synchronous: str, index_lag: float, collection_limit: int | No
         options["index_lag"] = index_lag
     if collection_limit is not None:
         options["collection_limit"] = collection_limit
+    if spread > 1:
+        options["spread"] = spread
     return f"?{urlencode(options)}" if options else ""

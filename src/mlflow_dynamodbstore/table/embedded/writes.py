@@ -49,7 +49,7 @@ from mlflow_dynamodbstore.table.request_checks import (
     check_transaction,
     check_update,
 )
-from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.sizes import size_with_copies
 from mlflow_dynamodbstore.table.values import TTL, Item
 
 
@@ -151,7 +151,7 @@ class Writer:
             return old if write.returns == "old" else None, 0
         new_row, new = self.updated(prepared, old)
         size: int = new_row[SIZE_COLUMN]  # type: ignore[assignment]  # this column is an int
-        self._check_room(connection, key, old, size)
+        self._check_room(connection, key, old, new)
         self._note_lag(connection, key, stands)
         self.notes.write(connection, [new_row])
         self._layout.put_statement(new_row).run(connection, [new_row])
@@ -170,7 +170,7 @@ class Writer:
             new = write.update.apply(base)
         except TypeError as error:
             raise InvalidRequest(str(error)) from error
-        return self._layout.row(new), new
+        return self._layout.row(new, old), new
 
     def outcome(self, connection: sqlite3.Connection, prepared: PreparedWrite) -> Outcome:
         try:
@@ -223,16 +223,27 @@ class Writer:
         return True
 
     def _check_room(
-        self, connection: sqlite3.Connection, key: RowKey, old: Item | None, size: int
+        self, connection: sqlite3.Connection, key: RowKey, old: Item | None, new: Item
     ) -> None:
         if self._collection_limit is None:
             return
-        growth = size - (0 if old is None else item_size(old))
+        schema = self._layout.schema
+        growth = size_with_copies(schema, new) - (
+            0 if old is None else size_with_copies(schema, old)
+        )
         (used,) = connection.execute(self._layout.partition_size, key[:1]).fetchone()
         if growth > 0 and used + growth > self._collection_limit:
             raise CollectionFull(
                 f"the partition {key[0]!r} would pass its limit of {self._collection_limit} bytes"
             )
+
+    def collection_share(self, pk: str) -> float | None:
+        """How full a partition is; None where there is no limit."""
+        if self._collection_limit is None:
+            return None
+        sql = self._layout.partition_size
+        (used,) = self._file.read(lambda connection: connection.execute(sql, (pk,)).fetchone())
+        return float(used) / self._collection_limit
 
     def _note_lag(self, connection: sqlite3.Connection, key: RowKey, before: Item | None) -> None:
         if self._lag is not None:

@@ -25,7 +25,10 @@ class WrappedEngine:
         self.inner = inner
         self.schema = inner.schema
         # The other capabilities would bypass the wrapper.
-        self.capabilities = Capabilities(inner.capabilities.waits_on_network)
+        offered = inner.capabilities
+        self.capabilities = Capabilities(
+            offered.waits_on_network, offered.spread, offered.collection_share
+        )
 
     @property
     def uri(self) -> str:

@@ -40,7 +40,7 @@ def query_units(schema: Schema, query: Query, read: Iterable[Item]) -> float:
     index = schema.by_name[query.index]
     items = list(read)
     consistent = query.consistent and index.is_local
-    entries = [entry for entry in (projected(schema, index, item) for item in items) if entry]
+    entries = [entry for entry in (schema.entry(index, item) for item in items) if entry]
     return page_units(entries, consistent=consistent) + fetch_units(schema, query, items)
 
 
@@ -81,7 +81,7 @@ def index_write_units(schema: Schema, index: Index, old: Item | None, new: Item 
     An unchanged entry costs nothing. One that is added, removed or changed in place costs one
     write. One whose key changes costs two: the old entry's and the new one's.
     """
-    before, after = projected(schema, index, old), projected(schema, index, new)
+    before, after = schema.entry(index, old), schema.entry(index, new)
     if before is None and after is None:
         return 0
     if before is None or after is None:
@@ -89,16 +89,6 @@ def index_write_units(schema: Schema, index: Index, old: Item | None, new: Item 
     if schema.index_key(index, before) != schema.index_key(index, after):
         return _write_steps(_size(before)) + _write_steps(_size(after))
     return 0 if same_value(before, after) else _write_steps(max(_size(before), _size(after)))
-
-
-def projected(schema: Schema, index: Index, item: Item | None) -> Item | None:
-    """The entry an item has in an index, or None when it has none."""
-    if item is None or schema.index_key(index, item) is None:
-        return None
-    if index.projection == "ALL":
-        return item
-    names = (schema.pk, schema.sk, index.pk or schema.pk, index.sk)
-    return {name: item[name] for name in dict.fromkeys(names)}
 
 
 def _size(item: Item | None) -> int:

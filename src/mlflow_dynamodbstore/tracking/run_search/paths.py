@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
+from mlflow_dynamodbstore.shared.volumes import Volume
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
 from mlflow_dynamodbstore.tracking.run_search.estimates import BELOW, ENTRY, RUN, Estimate
@@ -45,7 +45,7 @@ class ResealedDuringRead(Exception):
 
 @dataclass
 class ExperimentRuns:
-    """The runs of one experiment in some lifecycle stages, read through one table.
+    """The runs in one volume of an experiment, in some lifecycle stages, read through one table.
 
     ``batch`` is how many matches are likely wanted, and the size of the first page; ``prefilters``
     judge a run's packed summary. While ``give_up_after`` is set, a path is given up when it is
@@ -53,7 +53,7 @@ class ExperimentRuns:
     """
 
     table: Table
-    experiment_id: str
+    volume: Volume
     stages: frozenset[str]
     batch: int
     rules: Rules = field(default_factory=Rules)
@@ -67,7 +67,7 @@ class ExperimentRuns:
 
     @property
     def pk(self) -> str:
-        return experiment_keys.experiment_pk(self.experiment_id)
+        return self.volume.pk
 
     def live(self) -> list[RunRecord]:
         """The live runs; read once.
@@ -164,7 +164,7 @@ class ExperimentRuns:
 
     def named(self, run_ids: Iterable[str]) -> list[RunRecord]:
         """Runs by their ids, in the order given; absent ones are left out."""
-        wanted = [run_keys.run_key(self.experiment_id, run_id) for run_id in run_ids]
+        wanted = [Key(self.pk, run_keys.run(run_id)) for run_id in run_ids]
         found = self.table.get_many(wanted)
         return self.records(found[key] for key in wanted if key in found)
 

@@ -30,14 +30,15 @@ from mlflow_dynamodbstore.shared.search.filters import (
 )
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
+    VolumeStreams,
     in_order,
     merged,
     page,
-    read_first_row,
     rows_after,
     sort_groups,
     validate_max_results,
 )
+from mlflow_dynamodbstore.shared.volumes import Volume
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.records import RunRecord
@@ -75,10 +76,10 @@ class RunQuery:
         one_stage = len(self.stages) == 1
         return plans(self.comparisons, self.ordering, self.indexes, one_stage=one_stage)
 
-    def runs(self, table: Table, experiment_id: str, batch: int, rules: Rules) -> ExperimentRuns:
-        """The runs of an experiment; those that cannot match are not unpacked."""
+    def runs(self, table: Table, volume: Volume, batch: int, rules: Rules) -> ExperimentRuns:
+        """The runs in a volume; those that cannot match are not unpacked."""
         return ExperimentRuns(
-            table, experiment_id, self.stages, batch, rules, prefilters(self.comparisons)
+            table, volume, self.stages, batch, rules, prefilters(self.comparisons)
         )
 
     def choice(self, runs: ExperimentRuns) -> Choice:
@@ -117,7 +118,7 @@ class RunSearch:
         own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
         if not own_ids:
             return [], None
-        rows = merged(self._streams(query, own_ids, after, max_results), query.ordering)
+        rows = self._streams(query, own_ids, after, max_results).merged(self.table)
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token
@@ -134,22 +135,20 @@ class RunSearch:
         experiment_ids: Sequence[str],
         after: Position | None,
         max_results: int | None,
-    ) -> list[Iterator[RunRecord]]:
-        """The matching runs of each experiment, in order, begun side by side."""
+    ) -> VolumeStreams[RunRecord]:
+        """The matching runs of each volume, in order."""
+        volumes = self.experiment_lookup.volumes.of(experiment_ids)
         want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
-        batch = (
-            want
-            if len(experiment_ids) == 1
-            else max(SMALLEST_BATCH, 2 * want // len(experiment_ids))
-        )
+        batch = want if len(volumes) == 1 else max(SMALLEST_BATCH, 2 * want // len(volumes))
         rules = self.policies.sealing_rules()
         queries = self._with_datasets(query, experiment_ids)
-        searched = [query.runs(self.table, one, batch, rules) for one in experiment_ids]
+        searched = [query.runs(self.table, one, batch, rules) for one in volumes]
         read_words(searched, query.plans())
-        streams = [
-            run_stream(runs, queries.get(runs.experiment_id, query), after) for runs in searched
-        ]
-        return streams if len(streams) == 1 else self.table.map(read_first_row, streams)
+        streams: VolumeStreams[RunRecord] = VolumeStreams(query.ordering, START_TIME, after)
+        for runs in searched:
+            stream = run_stream(runs, queries.get(runs.volume.experiment_id, query), after)
+            streams.add(stream, self.experiment_lookup.volumes.state(runs.volume).runs)
+        return streams
 
     def _with_datasets(self, query: RunQuery, experiment_ids: Sequence[str]) -> dict[str, RunQuery]:
         """The query for the experiments whose uses of datasets are indexed, if it asks for one."""

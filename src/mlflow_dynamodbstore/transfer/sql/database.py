@@ -97,7 +97,7 @@ class Database:
         try:
             self.engine = create_sqlalchemy_engine(uri)
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
-            hint = "; install the driver" if isinstance(error, ImportError) else ""
+            hint = "; install its driver" if isinstance(error, ImportError) else ""
             raise ValueError(
                 f"the database {self.address} cannot be opened: {error}{hint}"
             ) from error

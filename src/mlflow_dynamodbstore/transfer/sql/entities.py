@@ -13,8 +13,14 @@ from mlflow_dynamodbstore.tracking.points import Point
 
 EntityKey = tuple[Any, ...]
 LONGEST_VALUE = 60
+NOT_SHOWN = frozenset({"password_hash", "encrypted_value", "wrapped_dek", "secret"})
+"""Values that are compared and never printed."""
 NOT_EXPORTABLE = "not exportable"
 """A hint: why MLflow's database cannot hold the entity."""
+NOT_IMPORTABLE = "not importable"
+"""A hint: why the entity cannot be imported as the import was asked to."""
+OTHER_NAME = "Import with --prefix or --into-workspace, or rename one of the two."
+"""What to do when something else has a name."""
 
 
 @dataclass
@@ -89,6 +95,15 @@ class EntityStore(ABC):
         del entity, existing
         return False
 
+    def differences(self, entity: Entity, existing: Entity) -> Iterator[str]:
+        """Where two entities differ, as far as that helps a person."""
+        return differences(entity, existing)
+
+    def advice(self, entity: Entity, existing: Entity) -> str:
+        """What a person can do about an entity that exists and differs; empty when unknown."""
+        del entity, existing
+        return ""
+
     def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         """The metric histories of runs: the points of each metric in order and together."""
         del runs
@@ -108,6 +123,8 @@ def _differences(at: str, one: Mapping[Any, Value], other: Mapping[Any, Value]) 
         path = f"{at}.{name}" if at else str(name)
         if isinstance(ours, dict) and isinstance(theirs, dict):
             yield from _differences(path, ours, theirs)
+        elif name in NOT_SHOWN:
+            yield f"{path}: another one"
         else:
             yield f"{path}: {_shown(ours)}, not {_shown(theirs)}"
 

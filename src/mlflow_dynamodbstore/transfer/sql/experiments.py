@@ -24,10 +24,16 @@ from mlflow_dynamodbstore.shared.experiment_items import (
 )
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
+from mlflow_dynamodbstore.shared.volumes import VOLUMES
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.transfer.sql.database import Transaction
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import (
+    OTHER_NAME,
+    Entity,
+    EntityKey,
+    EntityStore,
+)
 from mlflow_dynamodbstore.transfer.sql.items import ItemStore, TransferTable
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
@@ -117,7 +123,7 @@ class ExperimentItems(ItemStore):
         taken = self.table.get_many(guards)
         return {
             guards[key].key: f"experiment {entry['experiment_id']} already has its name, "
-            f"{guards[key].values['name']!r}"
+            f"{guards[key].values['name']!r}. {OTHER_NAME}"
             for key, entry in taken.items()
             if entry["experiment_id"] != guards[key].key[0]
         }
@@ -159,9 +165,12 @@ class ExperimentItems(ItemStore):
         # The tags first: nobody sees them until the experiment itself exists.
         self.transfer_table.put(new.tag_items())
         entry = new.entry(int(self.table.clock() * 1000))
+        meta = {**new.meta(), **state}
+        if replaced is not None and VOLUMES in replaced:
+            meta[VOLUMES] = replaced[VOLUMES]
         self.table.transact(
             [
-                *self._writes(replaced, {**new.meta(), **state}, {**entry, **state}),
+                *self._writes(replaced, meta, {**entry, **state}),
                 Put(new.name_rev()),
             ]
         )
@@ -176,6 +185,19 @@ class ExperimentItems(ItemStore):
         if entry_key(replaced) != entry_key(meta):
             writes.append(Delete(entry_key(replaced)))
         return writes
+
+    def differences(self, entity: Entity, existing: Entity) -> Iterator[str]:
+        names = entity.values["name"], existing.values["name"]
+        if names[0] != names[1]:  # another experiment: whatever else differs, differs of course
+            return iter([f"name: {names[0]!r}, not {names[1]!r}"])
+        return super().differences(entity, existing)
+
+    def advice(self, entity: Entity, existing: Entity) -> str:
+        if entity.values["name"] != existing.values["name"]:
+            return "Import with --renumber, which gives experiments new ids."
+        if entity.values["creation_time"] != existing.values["creation_time"]:
+            return OTHER_NAME
+        return "One of the two was changed after an import; make both the same, or keep this one."
 
     # --- the default experiment, which both may have used ---------------------------------------
 
@@ -208,8 +230,13 @@ class ExperimentItems(ItemStore):
 
     def _is_used(self) -> bool:
         own = {experiment_keys.EXPERIMENT_META, experiment_keys.experiment_name_rev()}
-        query = Query(experiment_keys.experiment_pk(DEFAULT_ID), keys_only=True, limit=len(own) + 1)
-        return any(item["SK"] not in own for item in self.table.query(query).items)
+        queries = [
+            Query(pk, keys_only=True, limit=len(own) + 1)
+            for pk in self.transfer_table.volumes.partitions(DEFAULT_ID)
+        ]
+        return any(
+            item["SK"] not in own for query in queries for item in self.table.query(query).items
+        )
 
 
 def is_new(default: Entity) -> bool:

@@ -12,13 +12,16 @@ from mlflow.entities.lifecycle_stage import LifecycleStage
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
+from mlflow_dynamodbstore.shared.volumes import Volume, Volumes
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_experiments
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
-from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
+from mlflow_dynamodbstore.table.sizes import size_with_copies
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -37,6 +40,7 @@ class TransferTable:
         self.table = table
         self.policies = Policies(table)
         self.workspaces = WorkspacesInUse(table)
+        self.volumes = Volumes(table)
         self._known: dict[str, Item] = {}
 
     def experiments(self) -> Iterator[list[Item]]:
@@ -69,6 +73,23 @@ class TransferTable:
         """When an entity that is deleted now expires."""
         return self.policies.expiry(SOFT_DELETED_RETENTION)
 
+    def choose_volumes(self, entities: Iterable[Entity]) -> None:
+        """Note with runs or logged models in which volume they are to be written.
+
+        An id of ours names a volume; anything else goes to an open one.
+        """
+        for entity in entities:
+            home = Volume(str(entity.experiment_id))
+            known = self.volumes.of([home.experiment_id])
+            named = [Volume(*one) for one in ids.homes_of(entity.key[0])]
+            chosen = self.volumes.choose(home.experiment_id, str(entity.key[0]))
+            entity.hints[VOLUME] = next((one.number for one in named if one in known), chosen)
+
+    def note_growth(self, entities: Iterable[Entity]) -> None:
+        """After entities were written: open another volume where one is nearly full."""
+        for one in {(str(entity.experiment_id), volume_of(entity)) for entity in entities}:
+            self.volumes.note_growth(*one)
+
     def raise_counter(self, sequence: str, greatest: int) -> None:
         """Make a counter go on after a number, unless it is beyond that already."""
         value = Attr("value")
@@ -83,6 +104,16 @@ class TransferTable:
         """Write items in no particular order."""
         for some in batched(items, WRITTEN_AT_ONCE):
             self.table.write([Put(item) for item in some])
+
+
+VOLUME = "volume"
+"""Hint of an entity in an experiment: the volume in which it lies, or is to be written."""
+
+
+def volume_of(entity: Entity) -> int:
+    """The volume that is noted with an entity."""
+    volume: int = entity.hints.get(VOLUME, 0)
+    return volume
 
 
 class ItemStore(EntityStore):
@@ -130,11 +161,21 @@ class StagedItemStore(ListedItemStore):
         return sum(1 for _ in self._own_items(keys_only=True))
 
     def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
-        for experiment_id in self.transfer_table.experiment_ids():
-            pk = experiment_keys.experiment_pk(experiment_id)
+        for volume in self.transfer_table.volumes.of(self.transfer_table.experiment_ids()):
             for stage in (LifecycleStage.ACTIVE, LifecycleStage.DELETED):
                 where = self._in_stage(stage).on("lsi1sk")
-                yield from self.table.items(Query(pk, where, "LSI1", keys_only=keys_only))
+                yield from self.table.items(Query(volume.pk, where, "LSI1", keys_only=keys_only))
+
+    def _keys(self, entities: Sequence[Entity]) -> Iterator[Key]:
+        """The keys of the own items of entities in each volume of their experiments."""
+        for entity in entities:
+            sk = self._sort_key(str(entity.key[0]))
+            for pk in self.transfer_table.volumes.partitions(str(entity.experiment_id)):
+                yield Key(pk, sk)
+
+    @abstractmethod
+    def _sort_key(self, own_id: str) -> str:
+        """The sort key of an entity's own item."""
 
     @abstractmethod
     def _in_stage(self, stage: str) -> Range:
@@ -143,7 +184,10 @@ class StagedItemStore(ListedItemStore):
 
 def too_large(items: Sequence[Item]) -> str | None:
     """Why items are too large to be written; None when they are not."""
-    size = max(map(item_size, items), default=0)
+    size = max((size_with_copies(MLFLOW_TABLE, item) for item in items), default=0)
     if size <= MAX_ITEM_BYTES:
         return None
-    return f"it needs an item of {size:,} bytes, and {MAX_ITEM_BYTES:,} is the most"
+    return (
+        f"it needs an item of {size:,} bytes with its copies in indexes, and {MAX_ITEM_BYTES:,} is "
+        "the most"
+    )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from mlflow.entities import Metric
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
@@ -29,9 +32,16 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     Entity,
     EntityStore,
 )
-from mlflow_dynamodbstore.transfer.sql.items import StagedItemStore, too_large
+from mlflow_dynamodbstore.transfer.sql.items import (
+    VOLUME,
+    StagedItemStore,
+    too_large,
+    volume_of,
+)
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
+RUN_VOLUME = "run_volume"
+"""Hint of a model: the volume in which the run lies that logged it."""
 _FIELDS = {
     "name": "name",
     "artifact_location": "artifact_location",
@@ -110,8 +120,8 @@ class LoggedModelItems(StagedItemStore):
     def _in_stage(self, stage: str) -> Range:
         return index_keys.logged_models_by_lifecycle(stage)
 
-    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
-        return (_place(entity).key for entity in entities)
+    def _sort_key(self, own_id: str) -> str:
+        return logged_model_keys.logged_model(own_id)
 
     def _entities(self, items: Sequence[Item]) -> list[Entity]:
         below = self.table.map(lambda item: read_children(self.table, item), items)
@@ -128,6 +138,8 @@ class LoggedModelItems(StagedItemStore):
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
+        self.transfer_table.choose_volumes(entities)
+        self._find_runs(entities)
         deleted = self.transfer_table.deleted_experiments(str(e.experiment_id) for e in entities)
         expiry = self.transfer_table.deletion_expiry()
         below: dict[tuple[str, str], Item] = {}
@@ -141,6 +153,22 @@ class LoggedModelItems(StagedItemStore):
         # The models last: a model that exists is complete.
         self.transfer_table.put(below.values())
         self.transfer_table.put(own)
+        self.transfer_table.note_growth(entities)
+
+    def _find_runs(self, entities: Sequence[Entity]) -> None:
+        """Note with models in which volumes the runs lie that logged them."""
+        runs = {
+            Key(pk, run_keys.run(run_id)): run_id
+            for entity in entities
+            if (experiment_id := entity.hints.get("run_experiment")) is not None
+            for run_id in [str(entity.values["source_run_id"])]
+            for pk in self.transfer_table.volumes.partitions(experiment_id)
+        }
+        volumes = {
+            runs[key]: experiment_keys.volume_of(key.pk) for key in self.table.get_many(runs)
+        }
+        for entity in entities:
+            entity.hints[RUN_VOLUME] = volumes.get(str(entity.values["source_run_id"]), 0)
 
 
 def _items(entity: Entity, ttl: int | None) -> tuple[Item, list[Item]]:
@@ -177,7 +205,7 @@ def _entry_of_run(entity: Entity) -> list[Item]:
     experiment_id = entity.hints.get("run_experiment")
     if experiment_id is None:
         return []
-    run = RunPlace(experiment_id, entity.values["source_run_id"])
+    run = RunPlace(experiment_id, entity.values["source_run_id"], entity.hints.get(RUN_VOLUME, 0))
     later = not entity.hints["first_of_name"]
     return [entry_of(run, entity.values["name"], _place(entity), with_id=later).item]
 
@@ -200,7 +228,7 @@ def _metric(place: LoggedModelPlace, name: str, timestamp: int, step: int, row: 
 
 
 def _place(entity: Entity) -> LoggedModelPlace:
-    return LoggedModelPlace(str(entity.experiment_id), str(entity.key[0]))
+    return LoggedModelPlace(str(entity.experiment_id), str(entity.key[0]), volume_of(entity))
 
 
 def _entity(record: ModelRecord) -> Entity:
@@ -219,7 +247,7 @@ def _entity(record: ModelRecord) -> Entity:
             for metric in record.metrics
         },
     }
-    entity = Entity((record.place.model_id,), values)
+    entity = Entity((record.place.model_id,), values, {VOLUME: record.place.volume})
     if len(values["metrics"]) < len(record.metrics):
         entity.hints[NOT_EXPORTABLE] = (
             "a metric has values for several datasets at one step and time"

@@ -5,13 +5,19 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from mlflow_dynamodbstore.tracking.points import Point
 from mlflow_dynamodbstore.transfer.sql.column_values import to_columns
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore, differences
+from mlflow_dynamodbstore.transfer.sql.entities import (
+    NOT_IMPORTABLE,
+    Entity,
+    EntityKey,
+    EntityStore,
+)
 
 MOST_FINDINGS = 100
 """How many findings are kept; further ones are only counted."""
@@ -58,6 +64,8 @@ class Finding:
     kind: str
     name: str
     sentence: str
+    title: str = ""
+    """The name that people gave it, where that is not its key."""
 
 
 @dataclass
@@ -70,7 +78,8 @@ class Findings:
     def add(self, kind: str, entity: Entity, sentence: str) -> None:
         self.total += 1
         if len(self.first) < MOST_FINDINGS:
-            self.first.append(Finding(kind, str(entity), sentence))
+            title = str(entity.values["name"]) if kind == EXPERIMENTS else ""
+            self.first.append(Finding(kind, str(entity), sentence, title))
 
 
 Progress = Callable[[str, int], None]
@@ -91,7 +100,8 @@ class Move:
         self.findings = Findings()
         self.tallies: dict[str, Tally] = {}
         self._progress = progress
-        self._held_back: set[str] = set()
+        self.held_back: dict[str, Counter[str]] = {}
+        """How many entities of each kind were left with each experiment that was left."""
 
     def move(self, kind: Kind) -> None:
         """Move the entities of one kind. Experiments must come before the entities in them."""
@@ -102,8 +112,16 @@ class Move:
             self._progress(kind.name, tally.found)
 
     def _move_page(self, kind: Kind, tally: Tally, page: Sequence[Entity]) -> None:
-        wanted = [entity for entity in page if entity.experiment_id not in self._held_back]
+        wanted = [entity for entity in page if entity.experiment_id not in self.held_back]
+        for entity in page:
+            if entity.experiment_id in self.held_back:
+                self.held_back[str(entity.experiment_id)][kind.name] += 1
         tally.held_back += len(page) - len(wanted)
+        for entity in wanted:
+            if NOT_IMPORTABLE in entity.hints:
+                tally.refused += 1
+                self._leave(kind, entity, f"cannot be moved: {entity.hints[NOT_IMPORTABLE]}")
+        wanted = [entity for entity in wanted if NOT_IMPORTABLE not in entity.hints]
         known = kind.target.read(wanted)
         fresh = [entity for entity in wanted if entity.key not in known]
         for entity in wanted:
@@ -126,13 +144,15 @@ class Move:
             tally.merged += 1
         else:
             tally.conflicts += 1
-            self._leave(kind, entity, f"exists and differs: {_named(entity, existing)}")
+            advice = kind.target.advice(entity, existing)
+            differing = f"exists and differs: {_named(kind, entity, existing)}"
+            self._leave(kind, entity, f"{differing}. {advice}" if advice else differing)
 
     def _leave(self, kind: Kind, entity: Entity, sentence: str) -> None:
         self.findings.add(kind.name, entity, sentence)
         if kind.name == EXPERIMENTS:
             # The entities in it must not get into another experiment.
-            self._held_back.add(str(entity.key[0]))
+            self.held_back[str(entity.key[0])] = Counter()
 
 
 # --- verifying ----------------------------------------------------------------------------------
@@ -151,7 +171,7 @@ class Verification:
         tally = self.tallies[kind.name] = VerificationTally()
         for page in kind.source.pages():
             existing = kind.target.read(page)
-            in_both = [entity for entity in page if entity.key in existing]
+            in_both = [(one, existing[one.key]) for one in page if one.key in existing]
             histories = dict(_differing_histories(kind, in_both))
             for entity in page:
                 tally.compared += 1
@@ -171,7 +191,7 @@ class Verification:
             self.findings.add(kind.name, entity, "is missing")
         elif not kind.target.accepts(entity, existing):
             tally.different += 1
-            self.findings.add(kind.name, entity, f"differs: {_named(entity, existing)}")
+            self.findings.add(kind.name, entity, f"differs: {_named(kind, entity, existing)}")
         elif entity.key in histories:
             tally.different += 1
             self.findings.add(kind.name, entity, histories[entity.key])
@@ -179,9 +199,12 @@ class Verification:
             tally.same += 1
 
 
-def _differing_histories(kind: Kind, entities: Sequence[Entity]) -> Iterator[tuple[EntityKey, str]]:
-    """The runs whose histories differ, and how."""
-    both = [_digests(store, entities) for store in (kind.source, kind.target)]
+def _differing_histories(
+    kind: Kind, in_both: Sequence[tuple[Entity, Entity]]
+) -> Iterator[tuple[EntityKey, str]]:
+    """The runs whose histories differ, and how, given each as the source and the target have it."""
+    stores = (kind.source, kind.target)
+    both = [_digests(store, [pair[n] for pair in in_both]) for n, store in enumerate(stores)]
     for run_id, name in sorted(both[0].keys() | both[1].keys()):
         one, other = (digests.get((run_id, name), (0, b"")) for digests in both)
         if one != other:
@@ -218,8 +241,8 @@ def _packed(points: Sequence[Point]) -> bytes:
     )
 
 
-def _named(entity: Entity, existing: Entity) -> str:
+def _named(kind: Kind, entity: Entity, existing: Entity) -> str:
     """The first differences of two entities."""
-    found = list(islice(differences(entity, existing), NAMED_DIFFERENCES + 1))
+    found = list(islice(kind.target.differences(entity, existing), NAMED_DIFFERENCES + 1))
     more = "; …" if len(found) > NAMED_DIFFERENCES else ""
     return "; ".join(found[:NAMED_DIFFERENCES]) + more

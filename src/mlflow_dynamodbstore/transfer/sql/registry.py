@@ -35,7 +35,12 @@ from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Put, Query, Write
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import (
+    OTHER_NAME,
+    Entity,
+    EntityKey,
+    EntityStore,
+)
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, TransferTable, too_large
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, RowStore
 
@@ -139,6 +144,10 @@ class ModelItems(ItemStore):
         metas = self.table.get_many(place.key for place in places)
         existing = [place for place in places if is_live(metas.get(place.key))]
         return {entity.key: entity for entity in self._entities(existing)}
+
+    def advice(self, entity: Entity, existing: Entity) -> str:
+        del entity, existing
+        return OTHER_NAME
 
     def _places(self) -> Iterator[RegisteredModelPlace]:
         for workspace in all_workspaces(self.table):

@@ -14,10 +14,16 @@ from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bulk import batched
-from mlflow_dynamodbstore.shared.places import RunPlace, experiment_id_of, kind_and_name, run_id_of
+from mlflow_dynamodbstore.shared.places import (
+    RunPlace,
+    experiment_id_of,
+    kind_and_name,
+    run_id_of,
+    run_place_of,
+)
 from mlflow_dynamodbstore.shared.policies import METRIC_HISTORY_RETENTION, Rules
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
+from mlflow_dynamodbstore.table.values import TTL, Item, Value
 from mlflow_dynamodbstore.tracking import sealing, summaries
 from mlflow_dynamodbstore.tracking.inputs import (
     DatasetUse,
@@ -39,7 +45,12 @@ from mlflow_dynamodbstore.tracking.runs import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.series import ordered
 from mlflow_dynamodbstore.transfer.sql.column_values import from_columns, to_columns
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore, HistoryChunk
-from mlflow_dynamodbstore.transfer.sql.items import StagedItemStore, too_large
+from mlflow_dynamodbstore.transfer.sql.items import (
+    VOLUME,
+    StagedItemStore,
+    too_large,
+    volume_of,
+)
 from mlflow_dynamodbstore.transfer.sql.run_rows import POINTS_AT_ONCE
 
 SOURCE = "source"
@@ -61,8 +72,8 @@ class RunItems(StagedItemStore):
     def _in_stage(self, stage: str) -> Range:
         return index_keys.runs_by_lifecycle(stage)
 
-    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
-        return (_place(entity).key for entity in entities)
+    def _sort_key(self, own_id: str) -> str:
+        return run_keys.run(own_id)
 
     def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         for run in runs:
@@ -85,6 +96,7 @@ class RunItems(StagedItemStore):
         return too_large(_children(entity))
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+        self.transfer_table.choose_volumes(entities)
         # The runs last: nobody sees the rest until then, and a second try writes all of it again.
         disordered: dict[tuple[str, str], bool] = {}
         self.transfer_table.put(self._history_items(entities, source, disordered))
@@ -105,6 +117,7 @@ class RunItems(StagedItemStore):
         below = chain.from_iterable(run.below() for run in runs)
         self.transfer_table.put({(item["PK"], item["SK"]): item for item in below}.values())
         self.transfer_table.put(run.own for run in runs)
+        self.transfer_table.note_growth(entities)
 
     def _history_items(
         self,
@@ -153,7 +166,11 @@ class NewRun:
         contents = RunContents.from_children(by_key)
         pk, run_id = self.place.pk, self.place.run_id
         summary = large_values.store(
-            self.place.key, summaries.SUMMARY, contents.to_summary(), ttl=ttl
+            self.place.key,
+            summaries.SUMMARY,
+            contents.to_summary(),
+            ttl=ttl,
+            inline=large_values.INLINE_IN_LSI1,
         )
         dated: Item = {} if ttl is None else {TTL: ttl}
         derived = summaries.derived_keys(pk, run_id, contents, rules)
@@ -250,7 +267,7 @@ def _uses(entity: Entity) -> list[DatasetUse]:
 
 
 def _place(entity: Entity) -> RunPlace:
-    return RunPlace(str(entity.experiment_id), str(entity.key[0]))
+    return RunPlace(str(entity.experiment_id), str(entity.key[0]), volume_of(entity))
 
 
 def _is_deleted(entity: Entity) -> bool:
@@ -283,7 +300,7 @@ def _entity(record: RunRecord) -> Entity:
         "model_inputs": dict.fromkeys(contents.model_inputs, 0),
         "model_outputs": dict(contents.model_outputs),
     }
-    return Entity((run_id_of(item),), values)
+    return Entity((run_id_of(item),), values, {VOLUME: run_place_of(item).volume})
 
 
 def _metric(value: float, timestamp: int, step: int) -> Item:

@@ -12,7 +12,7 @@ from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
-from mlflow_dynamodbstore.shared.places import TracePlace
+from mlflow_dynamodbstore.shared.places import TracePlace, experiment_id_of
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -22,8 +22,8 @@ from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
 from mlflow_dynamodbstore.traces.time_indexes import OLD_TIME_INDEX, TIME_INDEX
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
-from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large
-from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large, volume_of
+from mlflow_dynamodbstore.transfer.sql.trace_rows import COUNTED, TEXTS, USAGE, fact_of
 
 TRACES_AT_ONCE = 20
 _ASSESSED = {
@@ -58,15 +58,17 @@ class TraceItems(ListedItemStore):
         for key, item in self.table.get_many(locators).items():
             if not items.is_located(item):
                 continue
-            yield TracePlace(str(item["experiment_id"]), locators[key].key[0]).key
+            yield items.located_place(item, locators[key].key[0]).key
 
     def _own_items(self, *, keys_only: bool = False) -> Iterator[Item]:
         for metas in self.transfer_table.experiments():
             for meta in metas:
                 index = OLD_TIME_INDEX if OLD_TRACES in meta else TIME_INDEX
                 where = index_keys.traces_by_time().on(f"{index.lower()}sk")
-                query = Query(str(meta["PK"]), where=where, index=index, keys_only=keys_only)
-                yield from self.table.items(query)
+                experiment_id = experiment_id_of(meta)
+                for pk in self.transfer_table.volumes.partitions(experiment_id):
+                    query = Query(pk, where=where, index=index, keys_only=keys_only)
+                    yield from self.table.items(query)
 
     def _entities(self, found: Sequence[Item]) -> list[Entity]:
         traces = with_spans(self.table, records(self.table, found))
@@ -87,6 +89,7 @@ class TraceItems(ListedItemStore):
 
     def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
         del source
+        self.transfer_table.choose_volumes(entities)
         ttl = self.transfer_table.policies.expiry(TRACE_RETENTION)
         now = int(self.table.clock())
         made = [NewTrace(entity, now, ttl) for entity in entities]
@@ -94,6 +97,7 @@ class TraceItems(ListedItemStore):
         self.transfer_table.put(item for trace in made for item in trace.below)
         self.transfer_table.put(self._gateway_notes(entities))
         self.transfer_table.put(trace.own for trace in made)
+        self.transfer_table.note_growth(entities)
 
     def _gateway_notes(self, entities: Sequence[Entity]) -> list[Item]:
         """The notes that experiments hold traces of gateway calls, whose costs are summed."""
@@ -145,6 +149,7 @@ def _attributes(values: dict[str, Any]) -> Item:
         "session": values["session_id"],
         "usage": usage or None,
         **{text: values[text] for text in TEXTS},
+        **{count: values[count] or None for count in COUNTED},
     }
     return {
         "request_time": values["timestamp_ms"],
@@ -173,7 +178,7 @@ def _batch(spans: dict[str, dict[str, Value]]) -> SpanBatch:
 
 
 def _place(entity: Entity) -> TracePlace:
-    return TracePlace(str(entity.experiment_id), str(entity.key[0]))
+    return TracePlace(str(entity.experiment_id), str(entity.key[0]), volume_of(entity))
 
 
 def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
@@ -189,6 +194,7 @@ def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
         "session_id": trace.session,
         **{text: item.get(text) for text in TEXTS},
         **{column: usage.get(column) for column in USAGE},
+        **{count: item.get(count, 0) for count in COUNTED},
         "tags": trace.tags,
         "metadata": named[items.METADATA],
         "assessments": {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.experiments import DEFAULT_ID
 from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind, Move, Progress, Verification
+from mlflow_dynamodbstore.transfer.sql.renumbering import Changes, Renumbering
 from mlflow_dynamodbstore.upkeep.import_state import ImportState
 
 
@@ -22,13 +23,22 @@ class Transfer:
     kinds: list[Kind]
     other_data: Callable[[], Mapping[str, int]]
     state: ImportState | None = None
+    renumbering: Renumbering | None = None
 
     @classmethod
-    def from_database(cls, database: Database, table: Table) -> Transfer:
-        """An import."""
+    def from_database(
+        cls, database: Database, table: Table, changes: Changes | None = None
+    ) -> Transfer:
+        """An import; with ``changes``, beside what the table already holds."""
         moved = kinds.importing(database, table)
         state = ImportState(table, database.address)
-        return cls(database, moved, lambda: kinds.not_imported(database), state)
+        made = cls(database, moved, lambda: kinds.not_imported(database), state)
+        return made if changes is None else made.changed(table, changes)
+
+    def changed(self, table: Table, changes: Changes) -> Transfer:
+        """The same import with new ids, names or another workspace."""
+        renumbering = Renumbering(table, self.database.address, changes)
+        return replace(self, kinds=renumbering.kinds(self.kinds), renumbering=renumbering)
 
     @classmethod
     def to_database(cls, table: Table, uri: str, *, create: bool) -> Transfer:
@@ -47,9 +57,19 @@ class Transfer:
             counts[kind.name] = kind.source.count()
         return counts
 
-    def move(self, progress: Progress) -> Move:
-        """Move all entities. An import is noted in the table from its first write to its last."""
-        move = Move(progress)
+    def move(self, progress: Progress, totals: Mapping[str, int] | None = None) -> Move:
+        """Move all entities. An import is noted in the table from its first write to its last.
+
+        With the ``totals`` of :meth:`count` the note says how far it is.
+        """
+        state = self.state
+
+        def noted(kind: str, done: int) -> None:
+            progress(kind, done)
+            if state is not None and totals is not None:
+                state.note(kind, done, totals[kind])
+
+        move = Move(noted)
         if self.state is not None:
             self.state.begin()
         for kind in self.kinds:

@@ -1,0 +1,95 @@
+"""Measure servers with ``wrk``, side by side: ``python -m bench.http``, or ``make bench-http``.
+
+All servers run at once and are asked in turns, so that a busy moment of the machine hits all alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from bench import http_page, pull_request_17038, report
+from bench.contract import TMPFS
+from bench.http_calls import CALLS, Call, Measured, has_wrk, measure
+from bench.servers import all_servers
+
+CONNECTIONS = (1, 4, 16, 64)
+WORKERS = (1, 4)
+
+
+@click.command()
+@click.option("--seconds", default=5, show_default=True, help="Time for each measurement.")
+@click.option("--connections", default="1,4,16,64", show_default=True)
+@click.option("--workers", default="1,4", show_default=True)
+@click.option("--only", default="", help="Calls whose titles begin so.")
+@click.option("--postgres/--no-postgres", default=True, show_default=True)
+@click.option("--load/--no-load", default=True, help="The load of MLflow's pull request 17038 too.")
+@click.option("--folder", type=click.Path(path_type=Path), help="For files; tmpfs unless given.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("bench-out"))
+@click.option("--docs", type=click.Path(path_type=Path), help="Folder for the page and its plot.")
+def main(
+    seconds: int,
+    connections: str,
+    workers: str,
+    only: str,
+    postgres: bool,
+    load: bool,
+    folder: Path | None,
+    out: Path,
+    docs: Path | None,
+) -> None:
+    """Measure MLflow's server on SQLite, on PostgreSQL and on ours."""
+    if not has_wrk():
+        raise click.ClickException("wrk is not installed; on Debian and Ubuntu: apt install wrk")
+    say = Console(width=140).print
+    calls = [call for call in CALLS if call.title.startswith(only)]
+    results = http_page.Results(os.getloadavg()[0], seconds, str(folder or TMPFS))
+    for count in map(int, workers.split(",")):
+        with tempfile.TemporaryDirectory(dir=folder or TMPFS) as made:
+            found = run(Path(made), calls, count, connections, seconds, say, postgres=postgres)
+            results.measured += found
+    if load:
+        with tempfile.TemporaryDirectory(dir=folder or TMPFS) as made:
+            results.loads = pull_request_17038.run(Path(made), say, postgres=postgres)
+    out.mkdir(parents=True, exist_ok=True)
+    as_json = out / "http.json"
+    as_json.write_text(json.dumps({"machine": report.machine(), **asdict(results)}, indent=2))
+    for path in [as_json, *http_page.write(docs or out, results)]:
+        say(f"written: {path}")
+
+
+def run(
+    folder: Path,
+    calls: Sequence[Call],
+    workers: int,
+    connections: str,
+    seconds: int,
+    say: Callable[[object], None],
+    *,
+    postgres: bool,
+) -> list[Measured]:
+    """All calls on all servers with so many workers."""
+    found = []
+    with all_servers(folder, workers, say, postgres=postgres) as servers:
+        for call in calls:
+            scripts = []
+            for server in servers:
+                files = folder / f"{server.port}-{len(found)}"
+                files.mkdir()
+                scripts.append(call.script(server, files))
+            for count in map(int, connections.split(",")):
+                for server, script in zip(servers, scripts, strict=True):
+                    found.append(measure(call, script, server, workers, count, seconds))
+                    say(found[-1])
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""The measurements through HTTP as a page of the documentation, with its plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import plots, report
+from bench.http_calls import CALLS, Measured
+from bench.numbers import shown
+from bench.pull_request_17038 import CLIENTS, METRICS, TRACES, Load
+from bench.stores import EMBEDDED, SQLITE
+
+STATED = (1, 16)  # workers and connections that the goals are for
+
+
+@dataclass
+class Results:
+    """Everything one run measured."""
+
+    load: float
+    seconds: int
+    folder: str
+    measured: list[Measured] = field(default_factory=list)
+    loads: Sequence[Load] = ()
+
+
+def write(folder: Path, results: Results) -> list[Path]:
+    images = folder / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    files = {folder / "benchmarks-http.md": page(results), images / "bench-http.svg": plot(results)}
+    for path, text in files.items():
+        path.write_text(text)
+    return list(files)
+
+
+def page(results: Results) -> str:
+    parts = [
+        "# Benchmarks through HTTP",
+        _how(results),
+        "![Calls a second, times those of MLflow on SQLite](images/bench-http.svg)",
+        *_stated(results),
+        *_loads(results),
+        *_all(results),
+        DISK,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _how(results: Results) -> str:
+    return (
+        f"Made by `make bench-http`; do not edit. Measured on {report.machine()}, with a load of "
+        f"{results.load:.1f} on the machine when it began: look at the ratios. `wrk` asks each "
+        f"server for {results.seconds} seconds, one after the other, while the others wait. Server "
+        "and `wrk` share the cores. *CPU* is the server's processor time for one call. Files are "
+        "on tmpfs, ours with `synchronous=FULL`; [on a disk](#on-a-disk) writes wait for it."
+    )
+
+
+DISK = """## On a disk
+
+On tmpfs nothing is written to a disk, so the figures compare software. On a disk every write that \
+has been answered survives a power cut, in MLflow's SQLite and in ours: each call waits for one \
+`fsync`, and one worker makes at most as many writing calls a second as the disk makes of those \
+(about 100 on a hard disk, 300 to 1,000 on an SSD, 10,000 and more on an SSD with a buffer that \
+survives). Reading waits for nothing. `python -m bench.http --folder FOLDER` measures on the disk \
+of a folder; `?synchronous=NORMAL` in the URI of a table leaves the waiting out, and a power cut \
+may then lose the last seconds."""
+
+
+def ratio(results: Results, call: str, server: str, of: str) -> float:
+    """How a server compares with SQLite, at the load that the goals are for."""
+    found = {
+        one.server: one
+        for one in results.measured
+        if one.call == call and (one.workers, one.connections) == STATED
+    }
+    if server not in found or SQLITE not in found:
+        return float("nan")
+    if of == "p99":
+        return found[SQLITE].p99_ms / found[server].p99_ms
+    return found[server].per_second / found[SQLITE].per_second
+
+
+def _stated(results: Results) -> Iterator[str]:
+    workers, connections = STATED
+    yield f"## One worker, {connections} connections"
+    yield "Calls a second, times those of MLflow on SQLite; and its p99, times that of the server."
+    servers = [name for name in _servers(results) if name != SQLITE]
+    rows = [
+        [
+            call.title,
+            *(
+                cell
+                for name in servers
+                for cell in (
+                    f"{ratio(results, call.title, name, 'calls'):.1f}x",
+                    f"{ratio(results, call.title, name, 'p99'):.1f}x",
+                )
+            ),
+            f"{call.goal:g}x",
+        ]
+        for call in CALLS
+        if any(one.call == call.title and one.workers == workers for one in results.measured)
+    ]
+    head = [cell for name in servers for cell in (f"{name}, calls", f"{name}, p99")]
+    yield _table(["call", *head, "goal"], rows)
+
+
+def _loads(results: Results) -> Iterator[str]:
+    if not results.loads:
+        return
+    yield "## The load of MLflow's pull request 17038"
+    yield (
+        f"{CLIENTS} clients log {METRICS} metrics each in one call, and then {TRACES:,} traces, to "
+        "a server with four workers. Seconds."
+    )
+    rows = [
+        [one.server, shown(one.metrics_seconds), shown(one.traces_seconds), str(one.failed)]
+        for one in results.loads
+    ]
+    yield _table(["server", "metrics", "traces", "failed calls"], rows)
+
+
+def _all(results: Results) -> Iterator[str]:
+    yield "## All figures"
+    rows = [
+        [
+            one.call,
+            one.server,
+            str(one.workers),
+            str(one.connections),
+            shown(one.per_second),
+            shown(one.p50_ms),
+            shown(one.p99_ms),
+            shown(one.cpu_ms),
+            str(one.failed),
+        ]
+        for one in results.measured
+    ]
+    head = ["call", "server", "workers", "connections", "calls/s", "p50, ms", "p99, ms"]
+    yield _table([*head, "CPU, ms", "failed"], rows)
+
+
+def plot(results: Results) -> str:
+    bars = [
+        plots.Bar(call.title, ratio(results, call.title, EMBEDDED, "calls"), None, call.goal)
+        for call in CALLS
+        if any(one.call == call.title for one in results.measured)
+    ]
+    workers, connections = STATED
+    explained = f"Embedded engine, {workers} worker, {connections} connections. Black: goal."
+    return plots.bars("Through HTTP: times the calls of MLflow on SQLite", explained, bars, "x")
+
+
+def _servers(results: Results) -> list[str]:
+    return list(dict.fromkeys(one.server for one in results.measured))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---", *(["---:"] * (len(head) - 1))], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,32 @@
+"""Native routes: experiments by id and by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
+
+from mlflow_dynamodbstore.server import answers
+from mlflow_dynamodbstore.server.answers import Object
+from mlflow_dynamodbstore.server.unusual import Request, required_argument
+
+_ID = frozenset({"experiment_id"})
+_NAME = frozenset({"experiment_name"})
+
+
+def get_experiment(store: Any, request: Request) -> Object:
+    """``experiments/get``."""
+    experiment_id = required_argument(request.arguments(_ID), "experiment_id")
+    return {"experiment": answers.experiment(store.get_experiment(experiment_id))}
+
+
+def get_experiment_by_name(store: Any, request: Request) -> Object:
+    """``experiments/get-by-name``."""
+    name = required_argument(request.arguments(_NAME), "experiment_name")
+    found = store.get_experiment_by_name(name)
+    if found is None:
+        raise MlflowException(
+            f"Could not find experiment with name '{name}'", error_code=RESOURCE_DOES_NOT_EXIST
+        )
+    return {"experiment": answers.experiment(found)}

@@ -1,0 +1,414 @@
+"""The volumes of experiments: the partitions over which one is spread.
+
+An experiment begins as one partition, its first volume, which holds what it has once: its own item
+META, tags, scorers, reviews, datasets. A run, a trace or a logged model lies in one volume with all
+that belongs to it, and its id or locator says in which. META lists the volumes of an experiment
+that has more than one. New things go to one of the open ones; a closed one takes no new things,
+but what lies in it may grow and change.
+
+A search asks all volumes, so it must know them. Reading META each time would cost a request, so a
+process takes the list it has read in the last ``KNOWN_SECONDS``. A volume is therefore announced
+long before it is needed, and used once every process knows it. A process that has the table in a
+local file reads META each time.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias, TypeVar
+from zlib import crc32
+
+from boto3.dynamodb.conditions import Attr, ConditionBase
+
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
+from mlflow_dynamodbstore.keys import indexes as index_keys
+from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.keys.ids import MOST_VOLUMES
+from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
+from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
+from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.table.contract import Query, is_full
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
+from mlflow_dynamodbstore.table.values import Item, Value
+
+T = TypeVar("T")
+
+VOLUMES = "volumes"
+"""Attribute of META: the volumes of an experiment that has, or had, more than one."""
+KNOWN_SECONDS = 20.0
+"""How long a process relies on the list of volumes that it has read."""
+ANNOUNCED_SECONDS = 60
+"""Time from the announcement of a volume to its use: every process has read META since."""
+ANNOUNCED_WHEN_FULL = 0.3
+"""How full a volume is when the next one is announced."""
+RUNS, TRACES = "runs", "traces"
+CLOSED_WHEN_FULL = 0.6
+"""How full a volume is when it closes; the rest is for what lies in it."""
+
+
+HOT_SECONDS = 10.0
+"""How long a partition is throttled, while others are not, before further volumes open."""
+RELIEF_SECONDS = 2 * ANNOUNCED_SECONDS
+MOST_OPENED = 64
+"""Up to how many open volumes throttling alone opens more."""
+REQUESTED = "request_time"
+MOST_FULL_VOLUMES = 4
+"""Full volumes in a row after which a call gives up: what it writes does not fit into any."""
+
+
+class Volume(NamedTuple):
+    """One volume of an experiment."""
+
+    experiment_id: str
+    number: int = 0
+
+    @property
+    def pk(self) -> str:
+        return experiment_keys.volume_pk(self.experiment_id, self.number)
+
+    def __str__(self) -> str:
+        return self.experiment_id + (f", volume {self.number}" if self.number else "")
+
+
+class Span(NamedTuple):
+    """The first and the last time, in milliseconds, of the runs or traces in a closed volume."""
+
+    first: int
+    last: int
+
+
+NOTHING = Span(2**63 - 1, -(2**63))
+"""The span of a volume without runs, or without traces."""
+ALWAYS = Span(-(2**63), 2**63 - 1)
+"""A span that holds every time: such a volume is always asked."""
+
+
+class VolumeState(NamedTuple):
+    """What META says about a volume: when it was announced and when it closed, in seconds.
+
+    The spans of a closed one are known a while later.
+    """
+
+    number: int
+    since: int = 0
+    closed: int | None = None
+    runs: Span | None = None
+    traces: Span | None = None
+
+    @classmethod
+    def of(cls, value: Item) -> VolumeState:
+        spans = (Span(*value[kind]) if kind in value else None for kind in (RUNS, TRACES))
+        return cls(value["n"], value["since"], value.get("closed"), *spans)
+
+    def to_value(self) -> Item:
+        given = {"closed": self.closed, RUNS: self.runs, TRACES: self.traces}
+        return {
+            "n": self.number,
+            "since": self.since,
+            **{
+                name: list(value) if isinstance(value, Span) else value
+                for name, value in given.items()
+                if value is not None
+            },
+        }
+
+
+VolumesChange: TypeAlias = Callable[[list[VolumeState]], list[VolumeState]]
+
+
+class Volumes:
+    """Which volumes experiments have, and which of them takes something new."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        capabilities = table.engine.capabilities
+        self._reads_always = capabilities.local is not None
+        self._from_the_start = [VolumeState(n) for n in range(capabilities.spread)]
+        self._known: BoundedCache[str, tuple[float, list[VolumeState]]] = BoundedCache()
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def of(self, experiment_ids: Iterable[str]) -> list[Volume]:
+        """All volumes of some experiments."""
+        wanted = list(dict.fromkeys(experiment_ids))
+        self._refresh(wanted)
+        return [Volume(one, state.number) for one in wanted for state in self._states(one)]
+
+    def partitions(self, experiment_id: str) -> list[str]:
+        """The partition keys of all volumes of an experiment."""
+        return [volume.pk for volume in self.of([experiment_id])]
+
+    def state(self, volume: Volume) -> VolumeState:
+        """What was last read about a volume."""
+        found = (s for s in self._states(volume.experiment_id) if s.number == volume.number)
+        return next(found, VolumeState(volume.number))
+
+    def states(self, meta: Item) -> list[VolumeState]:
+        """What META says about the volumes of its experiment."""
+        listed = meta.get(VOLUMES)
+        return self._from_the_start if listed is None else [VolumeState.of(one) for one in listed]
+
+    def note(self, meta: Item) -> None:
+        """Take note of META that was read for another reason."""
+        self._known.put(experiment_id_of(meta), (time.monotonic(), self.states(meta)))
+
+    def _states(self, experiment_id: str) -> list[VolumeState]:
+        known = self._known.get(experiment_id)
+        return self._from_the_start if known is None else known[1]
+
+    def _refresh(self, experiment_ids: Sequence[str]) -> None:
+        """Read META of those experiments whose volumes are not known well enough."""
+        oldest = time.monotonic() - KNOWN_SECONDS
+        unknown = [
+            one
+            for one in experiment_ids
+            if self._reads_always or (known := self._known.get(one)) is None or known[0] < oldest
+        ]
+        if len(unknown) == 1:
+            found = self.table.get(experiment_keys.experiment_key(unknown[0]))
+            metas = [] if found is None else [found]
+        else:
+            metas = list(self.table.get_many(map(experiment_keys.experiment_key, unknown)).values())
+        now = time.monotonic()
+        for one in unknown:
+            self._known.put(one, (now, self._from_the_start))
+        for meta in metas:
+            self.note(meta)
+
+    # --- choosing -------------------------------------------------------------------------------
+
+    def choose(self, experiment_id: str, name: str | None = None) -> int:
+        """The volume for something new: one of the open ones, always the same for a name.
+
+        It is chosen by what was last read, which may be a while ago.
+        """
+        states = self._states(experiment_id)
+        if len(states) == 1:
+            return states[0].number
+        open_ones = [state for state in states if state.closed is None] or states
+        known_to_all = self.table.clock() - (0 if self._reads_always else ANNOUNCED_SECONDS)
+        ready = [state for state in open_ones if state.since <= known_to_all] or open_ones
+        if name is None:
+            return random.choice(ready).number
+        return ready[crc32(name.encode()) % len(ready)].number
+
+    def takes_more(self, experiment_id: str, number: int) -> bool:
+        """Whether a volume was open when META was last read."""
+        return any(
+            state.number == number and state.closed is None for state in self._states(experiment_id)
+        )
+
+    def place(self, experiment_id: str, name: str | None, begin: Callable[[int], T]) -> T:
+        """The result of beginning something in a volume, or in another one if that is full.
+
+        What ``begin`` has written to the full one is left to cleanup, or to ``begin`` itself.
+        """
+        tries = 0
+        while True:
+            number = self.choose(experiment_id, name)
+            try:
+                result = begin(number)
+            except TableError as error:
+                tries += 1
+                if not is_full(error) or tries == MOST_FULL_VOLUMES:
+                    raise
+                self.close(experiment_id, number)
+            else:
+                self.note_growth(experiment_id, number)
+                return result
+
+    # --- opening and closing --------------------------------------------------------------------
+
+    def note_growth(self, experiment_id: str, number: int) -> None:
+        """After something was added to a volume: announce the next, or close it, if it is time."""
+        pk = experiment_keys.volume_pk(experiment_id, number)
+        if self.table.throttled_seconds(pk) > HOT_SECONDS:
+            self._relieve(experiment_id)
+        share = self.table.collection_share(pk)
+        if share is None or share < ANNOUNCED_WHEN_FULL:
+            return
+        others = [
+            state
+            for state in self._states(experiment_id)
+            if state.closed is None and state.number != number
+        ]
+        if not others:
+            self.open_more(experiment_id)
+        elif share >= CLOSED_WHEN_FULL and self.takes_more(experiment_id, number):
+            known_to_all = self.table.clock() - (0 if self._reads_always else ANNOUNCED_SECONDS)
+            if any(state.since <= known_to_all for state in others):
+                self.close(experiment_id, number)
+                self.measure(experiment_id)
+
+    def _relieve(self, experiment_id: str) -> None:
+        """Double the open volumes of an experiment that takes more writes than they can.
+
+        Not while the last ones are so new that they could not help yet.
+        """
+        open_ones = [s for s in self._states(experiment_id) if s.closed is None]
+        newest = max((state.since for state in open_ones), default=0)
+        if self.table.clock() - newest > RELIEF_SECONDS:
+            self.spread(experiment_id, min(2 * len(open_ones), MOST_OPENED))
+
+    def open_more(self, experiment_id: str, count: int = 1) -> list[VolumeState]:
+        """Announce volumes so that at least ``count`` more are open; returns all volumes."""
+
+        def more(states: list[VolumeState]) -> list[VolumeState]:
+            return [*states, *self._new(states, count)]
+
+        return self._change(experiment_id, more)
+
+    def spread(self, experiment_id: str, count: int) -> list[VolumeState]:
+        """Announce volumes so that at least ``count`` are open; returns all volumes."""
+
+        def more(states: list[VolumeState]) -> list[VolumeState]:
+            missing = count - sum(state.closed is None for state in states)
+            return [*states, *self._new(states, missing)]
+
+        return self._change(experiment_id, more)
+
+    def close(self, experiment_id: str, number: int) -> list[VolumeState]:
+        """Let a volume take no new things; another opens if it was the last open one."""
+        now = int(self.table.clock())
+
+        def closed(states: list[VolumeState]) -> list[VolumeState]:
+            after = [
+                state._replace(closed=now)
+                if state.number == number and state.closed is None
+                else state
+                for state in states
+            ]
+            if all(state.closed is not None for state in after):
+                after += self._new(after, 1)
+            return after
+
+        return self._change(experiment_id, closed)
+
+    # --- the spans of closed volumes ------------------------------------------------------------
+
+    def measure(self, experiment_id: str) -> None:
+        """Note the spans of volumes that closed a while ago, so that searches can put them off.
+
+        Measured twice, before and after it is noted: a trace may change its time meanwhile, and
+        who changes it looks for a noted span afterwards.
+        """
+        self._note_spans(experiment_id, only_new=True)
+        self._note_spans(experiment_id, only_new=False)
+
+    def _note_spans(self, experiment_id: str, *, only_new: bool) -> None:
+        settled = self.table.clock() - ANNOUNCED_SECONDS
+        spans = {
+            state.number: self._spans(Volume(experiment_id, state.number))
+            for state in self._states(experiment_id)
+            if state.closed is not None
+            and state.closed <= settled
+            and (state.runs is None or not only_new)
+        }
+        if spans:
+            self._change(
+                experiment_id,
+                lambda states: [
+                    state._replace(runs=spans[state.number][0], traces=spans[state.number][1])
+                    if state.number in spans
+                    else state
+                    for state in states
+                ],
+            )
+
+    def drop_empty(self, experiment_id: str) -> int:
+        """Take closed volumes that hold nothing any more off the list; returns how many."""
+        self._refresh([experiment_id])
+        settled = self.table.clock() - ANNOUNCED_SECONDS
+        empty = {
+            state.number
+            for state in self._states(experiment_id)
+            if state.number
+            and state.closed is not None
+            and state.closed <= settled
+            and self._is_empty(Volume(experiment_id, state.number))
+        }
+        if empty:
+            self._change(
+                experiment_id, lambda states: [one for one in states if one.number not in empty]
+            )
+        return len(empty)
+
+    def _is_empty(self, volume: Volume) -> bool:
+        # Expired items count: they are hidden from a reader and still there.
+        page = self.table.engine.query(Query(volume.pk, limit=1, keys_only=True))
+        return not page.items
+
+    def _spans(self, volume: Volume) -> tuple[Span, Span]:
+        ranges = (index_keys.runs_by_time(), "start_time"), (index_keys.traces_by_time(), REQUESTED)
+        runs, traces = (self._span(volume, within, name) for within, name in ranges)
+        return runs, traces
+
+    def _span(self, volume: Volume, within: Range, name: str) -> Span:
+        """The first and last time in a range of the index by time."""
+        query = Query(volume.pk, within.on("lsi2sk"), "LSI2", limit=1)
+        first = next(self.table.items(query), None)
+        last = next(self.table.items(replace(query, descending=True)), None)
+        if first is None or last is None:
+            return NOTHING
+        times = first[name], last[name]
+        # A run without a start time comes last in an order by time, whatever its volume.
+        return Span(*times) if None not in times else ALWAYS
+
+    def widen(self, volume: Volume, time_ms: int) -> None:
+        """After a trace got another time: let the span of a closed volume hold it."""
+        self._refresh([volume.experiment_id])
+        if self.state(volume).closed is None:
+            return
+
+        def wider(states: list[VolumeState]) -> list[VolumeState]:
+            return [
+                state._replace(traces=_with(state.traces, time_ms))
+                if state.number == volume.number and state.traces is not None
+                else state
+                for state in states
+            ]
+
+        self._change(volume.experiment_id, wider)
+
+    def _new(self, states: Sequence[VolumeState], count: int) -> list[VolumeState]:
+        first = max(state.number for state in states) + 1
+        now = int(self.table.clock())
+        return [VolumeState(n, now) for n in range(first, min(first + count, MOST_VOLUMES))]
+
+    def _change(self, experiment_id: str, change: VolumesChange) -> list[VolumeState]:
+        key = experiment_keys.experiment_key(experiment_id)
+
+        def attempt() -> list[VolumeState]:
+            meta = self.table.get(key)
+            if meta is None:
+                return []
+            before = self.states(meta)
+            after = change(before)
+            if after != before:
+                value: Value = [state.to_value() for state in after]
+                try:
+                    self.table.update(key, Update(set={VOLUMES: value}), condition=_unchanged(meta))
+                except ConditionFailed as refused:
+                    raise Outdated from refused
+            self._known.put(experiment_id, (time.monotonic(), after))
+            return after
+
+        return optimistically(f"Experiment {experiment_id}", attempt)
+
+
+def _with(span: Span, time_ms: int) -> Span:
+    """A span that holds a time too."""
+    return Span(min(span.first, time_ms), max(span.last, time_ms))
+
+
+def _unchanged(meta: Item) -> ConditionBase:
+    """The volumes are those that META listed when it was read."""
+    if VOLUMES in meta:
+        return Attr(VOLUMES).eq(meta[VOLUMES])
+    return PRESENT & Attr(VOLUMES).not_exists()
