@@ -145,7 +145,7 @@ def _translation(
     if fault:
         return MlflowException(fault, INVALID_PARAMETER_VALUE)
     name = function.__qualname__
-    _logger.error("%s failed in a way that nobody foresaw", name, exc_info=error)
+    _logger.error("%s failed unexpectedly", name, exc_info=error)
     return MlflowException(f"{name} failed: {type(error).__name__}", error_code=INTERNAL_ERROR)
 
 

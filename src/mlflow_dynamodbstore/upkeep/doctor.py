@@ -270,7 +270,7 @@ class Doctor:
 
     def _values(self, odd: list[Damage]) -> Finding:
         if not odd:
-            return Finding("values", Level.OK, "every value has its type")
+            return Finding("values", Level.OK, "every value has the right type")
         some = "; ".join(map(str, odd[:EXAMPLES]))
         text = (
             f"values of a wrong type: {len(odd):,}, such as {some}; they are shown as text until "
@@ -280,7 +280,7 @@ class Doctor:
 
     def _versions(self, stats: TableStats) -> Finding:
         if not stats.outdated:
-            return Finding("versions", Level.OK, "all items have today's form")
+            return Finding("versions", Level.OK, "all items have the current form")
         text = f"{stats.outdated:,} items have an older form, until they are next written"
         return Finding("versions", Level.NOTE, text)
 
@@ -322,7 +322,7 @@ def _is_allowed(call: Callable[[], object]) -> bool:
 
 def _switched(check: str, on: bool | None, yes: str, no: str) -> Finding:
     if on is None:
-        return Finding(check, Level.NOTE, "this endpoint does not tell")
+        return Finding(check, Level.NOTE, "this endpoint does not report it")
     return Finding(check, Level.OK if on else Level.WARNING, yes if on else no)
 
 
