@@ -123,7 +123,10 @@ def test_files_of_several_processes_are_added_up(tmp_path: Path, time: FakeTime)
     for run, counters in (("one", mine), ("one", other), ("two", other)):
         counters.run_written(run)
     CounterFiles(tmp_path, other).save()
-    (tmp_path / f"{os.getpid()}.counters.json").rename(tmp_path / "0.counters.json")
+    server = os.getppid()
+    saved = tmp_path / f"{server}-{os.getpid()}.counters.json"
+    saved.rename(tmp_path / f"{server}-0.counters.json")
+    (tmp_path / f"{2**22 + 1}-1.counters.json").write_text("of another server")
     found = CounterFiles(tmp_path, mine).read()
     assert found.totals == {Counted(REQUESTS, "a"): 5}
     assert [period.counts for period in found.periods] == [{Counted(REQUESTS, "a"): 5}]

@@ -201,3 +201,14 @@ def test_items_are_in_order_when_the_last_before_a_step_reaches_as_far_as_any(
             store.table.put(item)
         assert is_in_order(store.table, place, "m", made[stored:]) is expected
     assert is_in_order(store.table, place, "other", made)
+
+
+def test_a_run_that_is_resumed_after_a_crash_stays_in_order(store: Any, other: Any) -> None:
+    """The first process dies with calls that nobody folded; the second goes on where it stopped."""
+    run_id = new_run(store)
+    log(store, run_id, *range(25))
+    log(other, run_id, *range(25, 70))
+    check(store, run_id, range(70))
+    end(other, run_id)
+    assert not is_marked(store, run_id)
+    check(store, run_id, range(70))

@@ -40,6 +40,11 @@ class TrackingStore(DynamoDBTrackingStore):
 
     def __init__(self, db_uri: str, default_artifact_root: str | None = None, **_: object) -> None:
         super().__init__(table_of(db_uri), default_artifact_root)
+        self.db_uri = db_uri
+
+    def _get_workspace_provider_instance(self) -> WorkspaceStore:
+        """The workspaces in the same database; a test asks its tracking store for them."""
+        return WorkspaceStore(self.db_uri)
 
 
 def opened_tracking_store(db_uri: str, artifact_uri: str | None) -> TrackingStore:

@@ -54,6 +54,12 @@ resolve_workspace: Any = private_later(
 """The workspace of a request, given its path and header; raises MLflow's errors."""
 
 
+build_environ: Any = private_later(
+    FASTAPI_APP, "build_environ", unavailable("Passing requests to Flask")
+)
+"""Starlette's, by the name in MLflow's module: importing Starlette's own prints a warning."""
+
+
 def runs_under_uvicorn() -> bool:
     """Whether ``mlflow server`` starts an ASGI server; otherwise it wants a WSGI app."""
     return os.environ.get(SGI_NAME) == "uvicorn"
@@ -130,7 +136,12 @@ def _is_named(middleware: Any, names: Container[str]) -> bool:
 
 def gateway_prefix() -> str:
     """How the paths begin whose answers are timed."""
-    return os.environ.get(STATIC_PREFIX, "").rstrip("/") + "/gateway/"
+    return static_prefix() + "/gateway/"
+
+
+def static_prefix() -> str:
+    """What all paths of the server begin with, without a slash at its end."""
+    return os.environ.get(STATIC_PREFIX, "").rstrip("/")
 
 
 def behind_security(app: FastAPI, inner: ASGIApp, *, permissions: bool = False) -> ASGIApp | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -23,6 +24,8 @@ _logger = logging.getLogger(__name__)
 ROLLUPS = "MLFLOW_SQL_TRACE_ROLLUPS_ENABLED"
 TOKEN = "_MLFLOW_INTERNAL_GATEWAY_AUTH_TOKEN"  # noqa: S105 - the name of a variable
 OUR_AUTH_APP = "dynamodb-auth"
+OUR_APPS = "mlflow_dynamodbstore.server."
+PREFORK = "mlflow_dynamodbstore.server.prefork"
 NO_REPLICA = (
     "a read replica (--read-replica-backend-store-uri) is for SQL databases. DynamoDB spreads "
     "reads by itself: leave the option away."
@@ -40,6 +43,17 @@ def replace_in_server(server: ModuleType) -> None:
             "MLflow %s lacks mlflow.server._run_server: options for SQL databases are not refused.",
             VERSION,
         )
+    replace(server, "_build_uvicorn_command", _build_uvicorn_command)  # or it starts later
+
+
+def _build_uvicorn_command(
+    theirs: Callable[..., list[str]], *args: Any, **kwargs: Any
+) -> list[str]:
+    """MLflow's command; for our apps, with a parent that imports them once for all workers."""
+    command = theirs(*args, **kwargs)
+    if sys.platform == "linux" and command[-1].startswith(OUR_APPS) and "uvicorn" in command:
+        command[command.index("uvicorn")] = PREFORK
+    return command
 
 
 def _run_server(theirs: Callable[..., None], *args: Any, **kwargs: Any) -> None:

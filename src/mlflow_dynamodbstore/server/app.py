@@ -10,7 +10,9 @@ from mlflow.version import VERSION
 from starlette.types import ASGIApp
 
 from mlflow_dynamodbstore.mlflow_compat import server_app
+from mlflow_dynamodbstore.mlflow_compat.prometheus import metrics_folder
 from mlflow_dynamodbstore.server.bridge import Bridge
+from mlflow_dynamodbstore.server.exposition import expose
 from mlflow_dynamodbstore.server.front import Front, Ways
 from mlflow_dynamodbstore.server.lane import Lane
 from mlflow_dynamodbstore.server.native import install_views, matcher, routes_of
@@ -37,6 +39,8 @@ def with_native_routes(flask: Any) -> Any:
         _logger.warning("MLflow %s lacks %s: its own routes answer.", VERSION, ", ".join(missing))
     elif not server_app.is_for_artifacts_only():
         install_views(flask)
+    if (folder := metrics_folder()) is not None:
+        expose(flask, folder, server_app.static_prefix())
     return flask
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
-from starlette.middleware.wsgi import build_environ
 from starlette.types import Message, Receive, Scope, Send
 
+from mlflow_dynamodbstore.mlflow_compat.server_app import build_environ
 from mlflow_dynamodbstore.server.requests import read_body
 from mlflow_dynamodbstore.server.threads import Threads
 

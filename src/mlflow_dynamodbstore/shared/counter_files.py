@@ -1,14 +1,16 @@
 """The counters of all processes of a server, through a small file of each.
 
 The workers of a server share no memory. Each writes its counters to a file of a folder that they
-all know, every few seconds, and whoever shows the counters adds the files up. The file of a process
-that has ended stays until the folder is removed: a sum must not become smaller.
+all know, every few seconds, and whoever shows the counters adds the files up. The file of a worker
+that has ended stays, since a sum must not become smaller, until another server uses the folder. The
+workers of one server have the same parent.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -43,6 +45,9 @@ class CounterFiles:
     def start(self) -> None:
         """Save the counters of this process every few seconds, until it ends."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        for file in self.folder.glob(f"*{_SUFFIX}"):
+            if not _is_alive(int(file.name.partition("-")[0])):
+                file.unlink(missing_ok=True)  # of a server that has ended
         thread = threading.Thread(target=self._keep_saving, name="counters", daemon=True)
         thread.start()
 
@@ -58,7 +63,7 @@ class CounterFiles:
             "periods": [[p.start, p.seconds, _lines(p.counts)] for p in self._counters.periods()],
             "live_runs": self._counters.live_runs(),
         }
-        file = self.folder / f"{os.getpid()}{_SUFFIX}"
+        file = self.folder / f"{os.getppid()}-{os.getpid()}{_SUFFIX}"
         new = file.with_suffix(".new")
         new.write_text(json.dumps(found), "utf-8")
         new.replace(file)
@@ -83,12 +88,27 @@ class CounterFiles:
         return server
 
     def _files(self) -> Iterator[dict[str, Any]]:
-        for file in sorted(self.folder.glob(f"*{_SUFFIX}")):
+        for file in sorted(self.folder.glob(f"{os.getppid()}-*{_SUFFIX}")):
             yield json.loads(file.read_text("utf-8"))
 
     def _keep_saving(self) -> None:
         while not self._stop.wait(SAVE_SECONDS):
             self.save()
+
+
+def server_folder() -> Path:
+    """Where the workers of this process's server keep their counters, if nothing else is said."""
+    return Path(tempfile.gettempdir()) / f"mlflow-dynamodbstore-counters-{os.getppid()}"
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it is another user's
+    return True
 
 
 def _lines(counts: Counts) -> list[list[Any]]:

@@ -52,6 +52,11 @@ CLOSED_WHEN_FULL = 0.6
 """How full a volume is when it closes; the rest is for what lies in it."""
 
 
+HOT_SECONDS = 10.0
+"""How long a partition is throttled, while others are not, before further volumes open."""
+RELIEF_SECONDS = 2 * ANNOUNCED_SECONDS
+MOST_OPENED = 64
+"""Up to how many open volumes throttling alone opens more."""
 REQUESTED = "request_time"
 MOST_FULL_VOLUMES = 4
 """Full volumes in a row after which a call gives up: what it writes does not fit into any."""
@@ -222,7 +227,10 @@ class Volumes:
 
     def note_growth(self, experiment_id: str, number: int) -> None:
         """After something was added to a volume: announce the next, or close it, if it is time."""
-        share = self.table.collection_share(experiment_keys.volume_pk(experiment_id, number))
+        pk = experiment_keys.volume_pk(experiment_id, number)
+        if self.table.throttled_seconds(pk) > HOT_SECONDS:
+            self._relieve(experiment_id)
+        share = self.table.collection_share(pk)
         if share is None or share < ANNOUNCED_WHEN_FULL:
             return
         others = [
@@ -237,6 +245,16 @@ class Volumes:
             if any(state.since <= known_to_all for state in others):
                 self.close(experiment_id, number)
                 self.measure(experiment_id)
+
+    def _relieve(self, experiment_id: str) -> None:
+        """Double the open volumes of an experiment that takes more writes than they can.
+
+        Not while the last ones are so new that they could not help yet.
+        """
+        open_ones = [s for s in self._states(experiment_id) if s.closed is None]
+        newest = max((state.since for state in open_ones), default=0)
+        if self.table.clock() - newest > RELIEF_SECONDS:
+            self.spread(experiment_id, min(2 * len(open_ones), MOST_OPENED))
 
     def open_more(self, experiment_id: str, count: int = 1) -> list[VolumeState]:
         """Announce volumes so that at least ``count`` more are open; returns all volumes."""

@@ -18,6 +18,7 @@ from boto3.dynamodb.conditions import ConditionBase
 
 from mlflow_dynamodbstore.table.errors import (
     CollectionFull,
+    ItemTooLarge,
     RefusalCode,
     TableError,
     TransactionCancelled,
@@ -130,6 +131,16 @@ def is_full(error: Exception) -> bool:
         reasons = [reason for reason in error.reasons if reason is not None]
         return any(reason.code is RefusalCode.COLLECTION_FULL for reason in reasons)
     return isinstance(error, CollectionFull)
+
+
+def is_too_large(error: Exception) -> bool:
+    """Whether a write failed because an item with its copies in indexes would pass 400 KB."""
+    if isinstance(error, IncompleteWrite):
+        return isinstance(error.__cause__, ItemTooLarge)
+    if isinstance(error, TransactionCancelled):
+        reasons = [reason for reason in error.reasons if reason is not None]
+        return any(reason.code is RefusalCode.ITEM_TOO_LARGE for reason in reasons)
+    return isinstance(error, ItemTooLarge)
 
 
 @dataclass(slots=True)  # not frozen: see above

@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.table.contract import (
 from mlflow_dynamodbstore.table.errors import InvalidRequest, ItemTooLarge
 from mlflow_dynamodbstore.table.expressions import check_update_size
 from mlflow_dynamodbstore.table.schema import Index, Schema
-from mlflow_dynamodbstore.table.sizes import item_size, text_size
+from mlflow_dynamodbstore.table.sizes import item_size, size_of_copies, text_size
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -114,21 +114,12 @@ def check_size(schema: Schema, item: Item, size: int) -> None:
     if size > MAX_ITEM_BYTES:
         raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
     if size > LONG:
-        copies = sum(_entry_size(schema, index, item, size) for index in schema.indexes)
+        copies = size_of_copies(schema, item, size)
         if size + copies > MAX_ITEM_BYTES:
             raise ItemTooLarge(
                 f"the item and its copies in local indexes have {size + copies} bytes, more than "
                 f"{MAX_ITEM_BYTES}"
             )
-
-
-def _entry_size(schema: Schema, index: Index, item: Item, size: int) -> int:
-    """The size of an item's entry in a local index."""
-    if not index.is_local or index.sk not in item:
-        return 0
-    if index.projection == "ALL":
-        return size
-    return item_size({name: item[name] for name in (schema.pk, schema.sk, index.sk)})
 
 
 def refuse_oversized(schema: Schema, writes: Iterable[Write]) -> None:

@@ -177,6 +177,10 @@ class Table:
         share = self.engine.capabilities.collection_share
         return None if share is None else share(partition)
 
+    def throttled_seconds(self, partition: str) -> float:
+        """For how long requests to a partition, and few others, have been throttled."""
+        return self.retry.pacing.throttled_seconds(partition)
+
     # --- writing one item -----------------------------------------------------------------------
 
     def put(

@@ -170,7 +170,7 @@ class Writer:
             new = write.update.apply(base)
         except TypeError as error:
             raise InvalidRequest(str(error)) from error
-        return self._layout.row(new), new
+        return self._layout.row(new, old), new
 
     def outcome(self, connection: sqlite3.Connection, prepared: PreparedWrite) -> Outcome:
         try:

@@ -1,0 +1,47 @@
+"""``python -m mlflow_dynamodbstore.server.prefork``: uvicorn, with workers forked from one parent.
+
+It takes uvicorn's own arguments. Uvicorn starts each worker as a new interpreter, which imports
+MLflow's server again: four seconds of a core for each. Here the parent imports it once, before it
+forks; what is imported takes memory once, too, and a worker that ended is replaced at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import multiprocessing
+import sys
+import threading
+
+from uvicorn.main import main as uvicorn_main
+
+from mlflow_dynamodbstore.mlflow_compat.server_app import mlflow_app
+
+_logger = logging.getLogger(__name__)
+
+MAY_CHANGE_THE_ENVIRONMENT = "--env-file"
+SPAWNING_MODULE, SPAWNING_NAME = "uvicorn._subprocess", "spawn"
+
+
+def prepare(arguments: list[str]) -> bool:
+    """Import the app, and let uvicorn fork its workers; whether that is possible.
+
+    A file of variables is read by uvicorn, after this: then each worker imports the app itself.
+    """
+    if MAY_CHANGE_THE_ENVIRONMENT in arguments:
+        return False
+    spawning = importlib.import_module(SPAWNING_MODULE)
+    if SPAWNING_NAME not in vars(spawning):
+        _logger.info("this uvicorn starts workers in another way: each imports the app")
+        return False
+    importlib.import_module(arguments[-1].partition(":")[0])
+    mlflow_app()
+    if threading.active_count() > 1:
+        return False  # a lock that another thread holds would stay locked in the workers
+    setattr(spawning, SPAWNING_NAME, multiprocessing.get_context("fork"))
+    return True
+
+
+if __name__ == "__main__":
+    prepare(sys.argv[1:])
+    uvicorn_main()
