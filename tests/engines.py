@@ -58,15 +58,18 @@ def find_dynamodb_local() -> Path | None:
 
 
 @contextmanager
-def dynamodb_local_server() -> Iterator[str]:
-    """AWS's DynamoDB Local on a free port, in memory; gives ``host:port``."""
+def dynamodb_local_server(heap: str = "512m") -> Iterator[str]:
+    """AWS's DynamoDB Local on a free port, in memory; gives ``host:port``.
+
+    Hundreds of tables need more ``heap``; with too little it gets slower and slower.
+    """
     jar = find_dynamodb_local()
     if jar is None:
         raise FileNotFoundError("it is not installed: run tools/install_dynamodb_local.sh")
     port = free_port()
     command = [
         "java",
-        "-Xmx512m",
+        f"-Xmx{heap}",
         "-XX:TieredStopAtLevel=1",  # it starts and ends soon: not worth compiling well
         f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}",
         "-jar",

@@ -197,7 +197,7 @@ def main() -> int:
         keep(result)
         if runner and release == RELEASES[-1] and find_dynamodb_local() is not None:
             name += ", DynamoDB Local"
-            with dynamodb_local_server() as host:
+            with dynamodb_local_server(heap="3g") as host:
                 uri = f"dynamodb://{host}/{{name}}"
                 scores = mlflows_tests(python, name, Path(runner).resolve(), given.jobs, uri)
             failed |= scores[0] != scores[1]

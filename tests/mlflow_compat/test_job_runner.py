@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import socket
 import sys
 import threading
 import types
@@ -21,6 +22,7 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow_dynamodbstore import plugin
 from mlflow_dynamodbstore.mlflow_compat import job_runner
 from mlflow_dynamodbstore.mlflow_compat.post_import import after_import, replace
+from tests.engines import free_port
 from tests.releases import has, needs
 from tests.traces.making import client_metadata, make_info, make_spans, trace_id
 
@@ -260,6 +262,31 @@ def test_the_runner_is_started_again_when_it_ends(uri, monkeypatch):
         if thread.name == "job-runner-restarter":
             thread.join(10)
     assert len(started) == 2
+
+
+def test_the_runner_waits_until_the_server_takes_connections():
+    port, started = free_port(), threading.Event()
+
+    def launch(_env_map, _pid):
+        started.set()
+        return SimpleNamespace(wait=threading.Event().wait)
+
+    fake = types.ModuleType("utils")
+    vars(fake)["is_process_alive"] = lambda _pid: True
+    settings = {
+        "_MLFLOW_SERVER_FILE_STORE": "dynamodb:///mlflow.ddb",
+        "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{port}",
+    }
+    job_runner._launch_runner(fake, launch, settings, 1)
+    assert not started.wait(1)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", port))
+        server.listen()
+        assert started.wait(20)
+
+
+def test_the_runner_of_a_server_that_has_ended_is_not_started():
+    assert not job_runner._wait_for_server(f"http://127.0.0.1:{free_port()}", lambda: False)
 
 
 # --- the second engine --------------------------------------------------------------------------

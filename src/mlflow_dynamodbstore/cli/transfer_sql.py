@@ -277,7 +277,7 @@ def _count(job: Job) -> bool:
 def _move(job: Job, *, verify: bool) -> bool:
     with output.bar(job.title.lower(), quiet=job.quiet) as shown:
         totals = job.transfer.count()
-        move = job.transfer.move(lambda kind, done: _note(shown, kind, done, totals[kind]))
+        move = job.transfer.move(lambda kind, done: _note(shown, kind, done, totals[kind]), totals)
     _show_move(move, job)
     _show_new_ids(job)
     if not verify:

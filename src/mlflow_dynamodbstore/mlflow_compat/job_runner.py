@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -45,6 +46,8 @@ from mlflow_dynamodbstore.mlflow_compat.server_settings import (
     is_ours,
 )
 
+MOST_SERVER_START_SECONDS = 120.0
+TRACKING_URI = "MLFLOW_TRACKING_URI"  # the server's own address, for its jobs
 ORPHAN_SECONDS = 3
 """After this time the process of a job whose runner is gone is gone too: it looks each second."""
 MakeStore = Callable[[str], Any]
@@ -179,23 +182,47 @@ def _exec_job(
 def _launch_runner(
     utils: ModuleType, theirs: Callable[..., Any], env_map: dict[str, str], server_proc_pid: int
 ) -> Any:
-    """Start the job runner, and start it again if it ends before the server does."""
-    runner = theirs(env_map, server_proc_pid)
+    """Start the job runner, and start it again if it ends before the server does.
+
+    Its processes import MLflow for as long as the server does. So it waits for the server, which
+    people wait for.
+    """
     if not is_ours(env_map.get(BACKEND_STORE_URI)):
-        return runner
+        return theirs(env_map, server_proc_pid)
+
+    def is_alive() -> bool:
+        return bool(vars(utils)["is_process_alive"](server_proc_pid))
 
     def keep_running() -> None:
-        current = runner
+        if not _wait_for_server(env_map.get(TRACKING_URI), is_alive):
+            return
         while True:
-            code = current.wait()
+            code = theirs(env_map, server_proc_pid).wait()
             time.sleep(1)
-            if not vars(utils)["is_process_alive"](server_proc_pid):
+            if not is_alive():
                 return
             logger.warning("The job runner has ended with code %s and is started again.", code)
-            current = theirs(env_map, server_proc_pid)
 
     threading.Thread(target=keep_running, name="job-runner-restarter", daemon=True).start()
-    return runner
+    return None
+
+
+def _wait_for_server(url: str | None, is_alive: Callable[[], bool]) -> bool:
+    """Wait until a server takes connections, but not for ever; False when it has ended."""
+    if url is None:
+        return True
+    host, _, port = url.rpartition("//")[2].rpartition(":")
+    deadline = time.monotonic() + MOST_SERVER_START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except OSError:
+            if not is_alive():
+                return False
+            time.sleep(0.2)
+        else:
+            return True
+    return is_alive()
 
 
 def _start_watcher(

@@ -23,6 +23,7 @@ from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.shared.places import NAME, RunPlace, experiment_id_of, volume_of
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, ItemTooLarge
+from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
@@ -32,6 +33,14 @@ INLINE_BYTES = 1024
 """How long a tag or param may be to stand on the model's own item."""
 INLINE_ROOM = 128 * 1024
 """How much room tags and params get on the item of a new model."""
+
+FULL = 160 * 1024
+"""Bytes of a model's own item beyond which tags and params that are set do not stay on it.
+
+LSI1 carries whole models, and an item and its copy have 400 KB together.
+"""
+FEW_ATTRIBUTES = FULL // (4 * INLINE_BYTES)
+"""A model of so few attributes is not full, with the longest names and values there are."""
 
 MODEL_EXISTS = Attr("lifecycle").exists()
 """There is a logged model at this key."""
@@ -251,13 +260,18 @@ def set_texts(
         remove=tuple(prefix + name for name in long),
     )
     try:
-        return table.update(place.key, update, condition=MODEL_EXISTS, returns="new")
+        after = table.update(place.key, update, condition=MODEL_EXISTS, returns="new")
     except ConditionFailed:
         return None
     except ItemTooLarge:
         if not short:
             raise
         return set_texts(table, place, kind, values, keep=keep, inline_bytes=-1)
+    if short and after is not None and len(after) > FEW_ATTRIBUTES and item_size(after) > FULL:
+        # The last bytes are for its status, its marks and its expiry.
+        now = {name: after[prefix + name] for name in short}
+        return set_texts(table, place, kind, now, keep=keep, inline_bytes=-1)
+    return after
 
 
 def remove_text(table: Table, place: LoggedModelPlace, kind: TextKind, name: str) -> bool | None:

@@ -333,7 +333,9 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
     contents = RunContents.from_children(_replaced(below, folded))
     if before is not None and not seals:
         contents.add_metrics(before.metrics.items())
-    summary = large_values.store(key, SUMMARY, contents.to_summary())
+    summary = large_values.store(
+        key, SUMMARY, contents.to_summary(), inline=large_values.INLINE_IN_LSI1
+    )
     derived = set(derived_keys(key.pk, run.run_id, contents, rules))
     known = set(derived_keys(key.pk, run.run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if seals and before and rules.primary_metric else []

@@ -72,7 +72,7 @@ Progress = Callable[[TableStats], None]
 
 
 class Doctor:
-    """Checks one table, and leaves nothing behind in it."""
+    """Checks one table, and leaves nothing of its tries behind in it."""
 
     def __init__(
         self,
@@ -86,6 +86,8 @@ class Doctor:
         self._segments = segments
         self._progress = progress
         self._monotonic = monotonic
+        self.stats: TableStats | None = None
+        """What deep checks have counted."""
 
     def examine(self, *, deep: bool = True) -> Iterator[Finding]:
         """The findings, one by one; those of ``deep`` checks read the whole table."""
@@ -247,6 +249,7 @@ class Doctor:
                 policies.all()  # to be read after the items
                 orphans += len(finder.find(items, policies.sealing_rules()))
             self._progress(stats)
+        self.stats = stats
         return stats, orphans
 
     def _pages(self, on_damage: OnDamage) -> Iterator[list[Item]]:

@@ -53,7 +53,7 @@ def log(store, registry) -> None:
     registry.set_registered_model_alias("iris", "champion", "1")
 
 
-LEFT_OUT = {"", "outside", "_w", BEGUN_WITH, "db_payload_generation"}
+LEFT_OUT = {"", "outside", "_w", "volume", BEGUN_WITH, "db_payload_generation"}
 """Attributes of what begins here, and of MLflow's database."""
 
 

@@ -205,6 +205,13 @@ def test_texts_that_a_strict_database_refuses_are_refused_before(
 # --- verifying ----------------------------------------------------------------------------------
 
 
+def test_histories_are_found_in_any_volume(source: Theirs, tmp_path):
+    table = Table(open_engine(f"dynamodb:///{tmp_path}/spread.ddb?synchronous=NORMAL&spread=3"))
+    imported(source.uri, table)
+    assert verified(kinds.importing(Database.to_read(source.uri), table)).findings.first == []
+    table.close()
+
+
 def test_a_point_that_is_missing_is_found(source: Theirs, table):
     imported(source.uri, table)
     run_id = run_named(stores(table)[0], "run 1")

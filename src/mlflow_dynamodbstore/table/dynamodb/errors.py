@@ -68,6 +68,8 @@ _DENIED = {
     "MissingAuthenticationTokenException",
     "NotAuthorized",
     "OptInRequired",
+    "RequestExpired",
+    "RequestTimeTooSkewed",
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 }
@@ -90,7 +92,13 @@ _NO_CREDENTIALS = (
     boto.MetadataRetrievalError,
     boto.SSOError,
 )
-_NEVER_SENT = (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ProxyConnectionError)
+_NEVER_SENT = (
+    boto.EndpointConnectionError,
+    boto.ConnectTimeoutError,
+    boto.ProxyConnectionError,
+    boto.SSLError,
+)
+_CERTIFICATES = "AWS_CA_BUNDLE names a file with the certificates to trust"
 
 
 def translate(error: Exception, location: Location, *, write: bool) -> TableError:
@@ -107,7 +115,8 @@ def translate(error: Exception, location: Location, *, write: bool) -> TableErro
     if isinstance(error, PayloadTooLarge):
         return InvalidRequest(str(error))
     if isinstance(error, _NEVER_SENT):
-        return Unavailable(f"{location} cannot be reached: {error}")
+        advice = f" ({_CERTIFICATES})" if isinstance(error, boto.SSLError) else ""
+        return Unavailable(f"{location} cannot be reached: {error}{advice}")
     return Unavailable(f"no answer came from {location}: {error}", maybe_applied=write)
 
 
