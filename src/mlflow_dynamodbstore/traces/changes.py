@@ -11,7 +11,7 @@ from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
-from mlflow_dynamodbstore.shared.volumes import Volume
+from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, is_too_large
 from mlflow_dynamodbstore.table.errors import ConditionFailed, ItemTooLarge, TransactionCancelled
 from mlflow_dynamodbstore.table.request_checks import refuse_oversized
