@@ -112,7 +112,7 @@ def state_of(store: Any, trace: str) -> object:
             ]
             lying[pk] = [item for item in found if item is not None]
     if locator is None:
-        return [item["SK"] for found in lying.values() for item in found]
+        return {"left": [item["SK"] for found in lying.values() for item in found]}
     if not is_located(locator):
         return early_links(locator)
     place = located_place(locator, trace)

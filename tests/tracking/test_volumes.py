@@ -30,6 +30,8 @@ from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.stores import everything_in, open_tracking_store, refused, uri_on
 from tests.table.fakes import FakeTime
 
+pytestmark = pytest.mark.one_volume(reason="each test opens the volumes that it is about")
+
 SMALL = 120_000
 LIMITED = f"synchronous=NORMAL&collection_limit={SMALL}"
 THREE = "synchronous=NORMAL&spread=3"
