@@ -124,8 +124,8 @@ def _stated(results: Results) -> Iterator[str]:
                 cell
                 for name in servers
                 for cell in (
-                    f"{ratio(results, call.title, name, 'calls'):.1f}x",
-                    f"{ratio(results, call.title, name, 'p99'):.1f}x",
+                    _times(ratio(results, call.title, name, "calls")),
+                    _times(ratio(results, call.title, name, "p99")),
                 )
             ),
             f"{call.goal:g}x",
@@ -135,6 +135,10 @@ def _stated(results: Results) -> Iterator[str]:
     ]
     head = [cell for name in servers for cell in (f"{name}, calls", f"{name}, p99")]
     yield _table(["call", *head, "goal"], rows)
+
+
+def _times(found: float) -> str:
+    return f"{found:.1f}x" if math.isfinite(found) else "no answer in time"
 
 
 def _loads(results: Results) -> Iterator[str]:
