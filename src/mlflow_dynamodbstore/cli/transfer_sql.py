@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from mlflow_dynamodbstore.shared.policies import Policies
     from mlflow_dynamodbstore.table.table import Table
+    from mlflow_dynamodbstore.transfer.sql.database import Database
     from mlflow_dynamodbstore.transfer.sql.move import Findings, Move, Verification
     from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
@@ -113,9 +114,9 @@ def import_database(
 ) -> None:
     """Import MLflow's own database into the table, with its ids and times.
 
-    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db. Stop its
-    server first. What the table already holds stays as it is. After an interruption, run
-    the same command again to finish.
+    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db, or a folder of
+    MLflow's file store, such as ./mlruns. Stop its server first. What the table already holds stays
+    as it is. After an interruption, run the same command again to finish.
 
     MLflow keeps data until it is deleted; a table lets traces, histories of metrics and deleted
     runs expire. --keep-forever switches that off for the table, as `ttl set --keep-forever` does.
@@ -125,11 +126,9 @@ def import_database(
     everything in them follows, and FILE tells which id became which.
     """
     from mlflow_dynamodbstore.shared.policies import Policies
-    from mlflow_dynamodbstore.transfer.sql.database import Database
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
-    with output.spinner("opening the database"):
-        database = Database.to_read(source)
+    database = _opened(ctx, source)
     table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
     new_ids = None
     changes = None
@@ -236,6 +235,20 @@ def _keep_forever(options: TableOptions, policies: Policies, *, json: bool) -> N
     for policy in (METRIC_HISTORY_RETENTION, SOFT_DELETED_RETENTION):
         policies.set(policy, 0)
     change_trace_retention(options, policies, 0, wait=False, json=json)
+
+
+def _opened(ctx: click.Context, source: str) -> Database:
+    """The database to be imported; that of a folder is made for the moment."""
+    from mlflow_dynamodbstore.transfer.sql.database import Database
+    from mlflow_dynamodbstore.transfer.sql.file_store import database_of_folder, folder_of
+
+    folder = folder_of(source)
+    if folder is None:
+        with output.spinner("opening the database"):
+            return Database.to_read(source)
+    into = Path(ctx.with_resource(TemporaryDirectory(prefix="mlflow-import-")))
+    with output.spinner(f"reading {folder}"):
+        return database_of_folder(folder, into)
 
 
 def _table_to_count(ctx: click.Context, options: TableOptions) -> Table:
