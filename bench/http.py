@@ -31,6 +31,7 @@ WORKERS = (1, 4)
 @click.option("--only", default="", help="Calls whose titles begin so.")
 @click.option("--postgres/--no-postgres", default=True, show_default=True)
 @click.option("--load/--no-load", default=True, help="The load of MLflow's pull request 17038 too.")
+@click.option("--keep", is_flag=True, help="Keep what an earlier run measured beside it.")
 @click.option("--folder", type=click.Path(path_type=Path), help="For files; tmpfs unless given.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("bench-out"))
 @click.option("--docs", type=click.Path(path_type=Path), help="Folder for the page and its plot.")
@@ -41,6 +42,7 @@ def main(
     only: str,
     postgres: bool,
     load: bool,
+    keep: bool,
     folder: Path | None,
     out: Path,
     docs: Path | None,
@@ -60,6 +62,8 @@ def main(
             results.loads = pull_request_17038.run(Path(made), say, postgres=postgres)
     out.mkdir(parents=True, exist_ok=True)
     as_json = out / "http.json"
+    if keep and as_json.exists():
+        results = http_page.added(http_page.read(as_json), results)
     as_json.write_text(json.dumps({"machine": report.machine(), **asdict(results)}, indent=2))
     for path in [as_json, *http_page.write(docs or out, results)]:
         say(f"written: {path}")

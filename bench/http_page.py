@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +26,33 @@ class Results:
     folder: str
     measured: list[Measured] = field(default_factory=list)
     loads: Sequence[Load] = ()
+
+
+def read(path: Path) -> Results:
+    """What an earlier run measured."""
+    found = json.loads(path.read_text())
+    return Results(
+        found["load"],
+        found["seconds"],
+        found["folder"],
+        [Measured(**one) for one in found["measured"]],
+        [Load(**one) for one in found["loads"]],
+    )
+
+
+def added(earlier: Results, results: Results) -> Results:
+    """Both, the later ones where both have measured the same."""
+
+    def what(one: Measured) -> tuple[str, str, int, int]:
+        return one.call, one.server, one.workers, one.connections
+
+    merged = {what(one): one for one in (*earlier.measured, *results.measured)}
+    order = [call.title for call in CALLS]
+    measured = sorted(
+        merged.values(), key=lambda one: (one.workers, order.index(one.call), one.connections)
+    )
+    loads = results.loads or earlier.loads
+    return Results(results.load, results.seconds, results.folder, measured, loads)
 
 
 def write(folder: Path, results: Results) -> list[Path]:
@@ -76,8 +105,8 @@ def ratio(results: Results, call: str, server: str, of: str) -> float:
         for one in results.measured
         if one.call == call and (one.workers, one.connections) == STATED
     }
-    if server not in found or SQLITE not in found:
-        return float("nan")
+    if server not in found or not found[server].per_second or not found[SQLITE].per_second:
+        return math.nan  # one of them has not answered a single call in time
     if of == "p99":
         return found[SQLITE].p99_ms / found[server].p99_ms
     return found[server].per_second / found[SQLITE].per_second
@@ -147,7 +176,7 @@ def plot(results: Results) -> str:
     bars = [
         plots.Bar(call.title, ratio(results, call.title, EMBEDDED, "calls"), None, call.goal)
         for call in CALLS
-        if any(one.call == call.title for one in results.measured)
+        if math.isfinite(ratio(results, call.title, EMBEDDED, "calls"))
     ]
     workers, connections = STATED
     explained = f"Embedded engine, {workers} worker, {connections} connections. Black: goal."

@@ -32,7 +32,7 @@ class TestMetrics:
         for step in range(3, 6):
             home.store.log_metric(run_id, Metric("loss", 0.5, 1_000 + step, step))
         finish(home, run_id)
-        (sk,) = home.rows(EXPERIMENT, f"R#{run_id}#MHIST#loss#")
+        (sk,) = home.rows(run_place(run_id).pk, f"R#{run_id}#MHIST#loss#")
         assert sk.startswith(f"R#{run_id}#MHIST#loss#8000000000000003#80000000000003eb#")
 
     def test_get_metric_history(self, home: Home):
