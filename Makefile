@@ -28,17 +28,17 @@ serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, POR
 	@$(BIN)/python -m mlflow_dynamodbstore.serve --host $(HOST) --port $(PORT) --data "$(DATA)" \
 		--workers $(WORKERS) $(if $(TABLE),--table "$(TABLE)")
 
-test: $(VENV)/.dev dynoxide ## run the tests on every engine (TESTS, JOBS)
+test: $(VENV)/.dev dynoxide dynamodb-local ## run the tests on every engine (TESTS, JOBS)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation in a real browser, and keep pictures of them (IMAGES, WITHOUT)
 	@sh tools/install_chromium.sh
 	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser $(if $(WITHOUT),-k "not $(WITHOUT)")
 
-fuzz: $(VENV)/.dev dynoxide ## run the property tests for long, with new random examples
+fuzz: $(VENV)/.dev dynoxide dynamodb-local ## run the property tests for long, with new random examples
 	HYPOTHESIS_PROFILE=long SEARCH_FUZZ=3000 STORE_FUZZ=all $(BIN)/python -m pytest -n $(JOBS) --timeout 0 -m hypothesis $(TESTS)
 
-matrix: $(BIN)/python dynoxide ## run the tests on every release of MLflow that we support (RELEASES, PYTHONS, TESTS)
+matrix: $(BIN)/python dynoxide dynamodb-local ## run the tests on every release of MLflow that we support (RELEASES, PYTHONS, TESTS)
 	$(BIN)/python tools/matrix.py $(if $(RELEASES)$(PYTHONS),--releases $(RELEASES)) \
 		$(if $(PYTHONS),--pythons $(PYTHONS)) \
 		$(if $(filter-out tests,$(TESTS)),--tests $(TESTS)) --jobs $(JOBS)
@@ -79,12 +79,12 @@ clean: ## remove caches and built files
 	find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove the environments too (never the data)
-	rm -rf $(VENV) .matrix .dynoxide
+	rm -rf $(VENV) .matrix .dynoxide .dynamodb-local
 
-# A second DynamoDB to test against. Where it cannot be had, the script says so and the tests go on.
-.PHONY: dynoxide
-dynoxide:
-	@if [ -f tools/install_dynoxide.sh ]; then sh tools/install_dynoxide.sh; fi
+# Two more DynamoDBs to test against. Where one cannot be had, its script says so and the tests go on.
+.PHONY: dynoxide dynamodb-local
+dynoxide dynamodb-local:
+	@script=tools/install_$$(echo $@ | tr - _).sh; if [ -f $$script ]; then sh $$script; fi
 
 $(BIN)/python:
 	@echo "Making a Python environment in $(VENV)"

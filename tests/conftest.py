@@ -1,10 +1,21 @@
-"""What every test relies on: no telemetry, and property tests that repeat themselves."""
+"""What every test relies on: no telemetry, and property tests that repeat themselves.
+
+With ``STORE_SPREAD=3``, every embedded table spreads its experiments over three volumes unless its
+URI says otherwise. With ``STORE_INDEX_LAG=2``, its global indexes show a write two seconds late.
+"""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from mlflow_dynamodbstore.table.embedded.engine import EmbeddedEngine
+
+SPREAD = int(os.environ.get("STORE_SPREAD", "1"))
+INDEX_LAG = float(os.environ.get("STORE_INDEX_LAG", "0"))
+(EmbeddedEngine.__init__.__kwdefaults__ or {}).update(spread=SPREAD, index_lag=INDEX_LAG)
 
 # Before anything imports mlflow, which reads it once. Servers started by tests inherit it.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -28,3 +39,16 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "one_volume(reason): needs experiments that lie in one partition, and says why"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        marker = item.get_closest_marker("one_volume")
+        if marker is not None and SPREAD > 1:
+            item.add_marker(pytest.mark.skip(reason=f"one volume: {marker.kwargs['reason']}"))

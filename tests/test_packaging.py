@@ -146,7 +146,7 @@ def test_the_sdist_has_what_building_it_needs_and_nothing_private(built):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "hatch_build.py", "README.md", "LICENSE"} <= names
-    assert not [n for n in names if n.startswith((".venv", ".dynoxide", "data/", "site/", ".ci"))]
+    assert not [n for n in names if n.startswith((".venv", ".dyn", "data/", "site/", ".ci"))]
 
 
 def test_the_workflows_test_the_python_versions_that_the_package_names():

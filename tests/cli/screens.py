@@ -20,6 +20,7 @@ from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.places import run_place
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (DOCS / "moving.md", DOCS / "operations.md")
@@ -55,7 +56,7 @@ def populate(uri: str) -> None:
         if n:
             store.update_run_info(run.info.run_id, RunStatus.FINISHED, 1_700_000_100_000, None)
         else:
-            key = run_keys.run_key(number, run.info.run_id)
+            key = run_place(run.info.run_id).key
             item = table.get(key)
             assert item is not None
             table.put({**item, "opened": 1_700_000_000})

@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep import backfill, cleanup, doctor
 from tests.engines import moto_server
+from tests.places import run_place
 from tests.upkeep.helpers import items_of, make_run
 
 # --- ttl ----------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def test_doctor_ends_with_a_code_of_its_own_when_something_is_wrong(run, store):
 
 def test_doctor_names_runs_that_nobody_ended(run, store):
     run_id = make_run(store, ended=False)
-    key = run_keys.run_key("0", run_id)
+    key = run_place(run_id).key
     store.table.put({**store.table.get(key), "opened": 1_700_000_000})
     assert _unended(run)["level"] == "ok", "it has logged a metric a moment ago"
     for entry in items_of(store, "LIVE#"):
@@ -229,11 +230,14 @@ def test_stats_count_items_and_bytes_by_kind(run, store):
     assert counted["entities"]["Run"]["items"] == 1
     assert counted["entities"]["Metric history"]["expiring"] == 1
     assert counted["total"]["items"] == sum(e["items"] for e in counted["entities"].values())
+    assert [len(sizes) for sizes in counted["experiments"].values()] == [1]
     shown = run("stats", "--price-per-gb", "1000000").stdout
-    assert "total" in shown
-    assert "< $0.01" in run("stats").stdout.splitlines()[-2]
-    assert "$" in shown.splitlines()[-2]
-    assert "< $" not in shown.splitlines()[-2]
+    (total,) = [line for line in shown.splitlines() if "total" in line]
+    (usual,) = [line for line in run("stats").stdout.splitlines() if "total" in line]
+    assert "< $0.01" in usual
+    assert "$" in total
+    assert "< $" not in total
+    assert "Largest experiments" in shown
 
 
 def test_workspaces_are_listed_created_and_deleted(run):

@@ -9,12 +9,12 @@ from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.cli.exits import INTERRUPTED
-from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.policies import DAY, Policies
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import retention
 from mlflow_dynamodbstore.traces.retention import TraceRetention
 from tests.cli.conftest import store_at
+from tests.places import trace_place
 from tests.traces.making import make_info, trace_id
 
 
@@ -38,7 +38,7 @@ def test_a_longer_retention_prolongs_the_traces_of_all_workspaces(run, uri, monk
     store.start_trace(make_info(trace_id(2), home))
     assert "2 traces checked, 2 prolonged" in run(*change, "60").stdout
     assert "2 traces checked, 0 prolonged" in run(*change, "5").stdout
-    places = [trace_keys.trace_key(away, trace_id(1)), trace_keys.trace_key(home, trace_id(2))]
+    places = [trace_place(store.table, trace_id(n)).key for n in (1, 2)]
     dates = {item["ttl"] for item in store.table.get_many(places).values()}
     assert dates == {created + 60 * DAY}
     run(*change, "0", "--json")

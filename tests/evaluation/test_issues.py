@@ -12,7 +12,9 @@ from mlflow.entities.assessment import IssueReference
 from mlflow_dynamodbstore.shared.policies import DAY
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.interleaving import interleaved, two_stores
-from tests.stores import everything_in, refused
+from tests.places import trace_place
+from tests.stores import everything_in, open_tracking_store, refused
+from tests.table.fakes import FakeTime
 from tests.traces.making import make_info, trace_id
 
 
@@ -68,6 +70,17 @@ def test_the_count_follows_references_and_traces(store, experiment, issue):
     assert traces_of(store, experiment, issue) == 2
     store.delete_traces(experiment, trace_ids=[trace_id(1)])
     assert traces_of(store, experiment, issue) == 1
+
+
+def test_traces_in_all_volumes_of_an_experiment_count(tmp_path):
+    store = open_tracking_store(tmp_path, FakeTime(), options="synchronous=NORMAL&spread=3")
+    issue = store.create_issue("0", "slow", "takes too long").issue_id
+    for number in range(20):
+        store.start_trace(make_info(trace_id(number), "0"))
+        refer(store, number, issue)
+    assert len({trace_place(store.table, trace_id(number)).volume for number in range(20)}) == 3
+    assert traces_of(store, "0", issue) == 20
+    store.table.close()
 
 
 def test_expired_traces_do_not_count(store, time, experiment, issue):

@@ -75,15 +75,21 @@ RULES = (
 MISSING = "MLflow finds nothing to do for what does not exist; ours says that it does not."
 NO_NUMBER = "An experiment's id is a number; MLflow's SQL store does not look in this method."
 ONE_SIDE = "An earlier call created on one side only what this one names."
+TRUE_IS_ONE = "True is the id 1 here, as in a column."
 ONES: dict[tuple[str, str], str] = {
     ("_load_dataset_records", "dataset_id"): MISSING,
     ("delete_dataset_records", "dataset_id"): MISSING,
     ("delete_assessment", "trace_id"): MISSING,
     ("search_datasets", "experiment_ids.0"): NO_NUMBER,
     ("log_spans", "location"): NO_NUMBER,
-    ("add_dataset_to_experiments", "experiment_ids.0"): "True is the id 1 here, as in a column.",
+    ("add_dataset_to_experiments", "experiment_ids.0"): TRUE_IS_ONE,
+    ("query_trace_metrics", "page_token"): "MLflow leaves out what is no letter of a token.",
+    ("start_trace", "trace_info.trace_id"): "A trace without an id could not be found.",
+    ("upsert_online_scoring_config", "scorer_name"): ONE_SIDE,
     ("create_assessment", "assessment.metadata"): "Metadata is a dict; SQLite stores any JSON.",
     ("create_assessment", "assessment.overrides"): ONE_SIDE,
+    ("delete_experiment", "experiment_id"): ONE_SIDE,
+    ("delete_experiment_tag", "experiment_id"): TRUE_IS_ONE,
     ("delete_model_version", "name"): ONE_SIDE,
     ("revoke_user_resource_permission", "resource_pattern"): ONE_SIDE,
     ("delete_model_version", "version"): "True is version 1 here, as in a column.",

@@ -263,6 +263,7 @@ _ACCESS = (
         access.new_number_key,
         ("experiment", "9f2c", "7"),
     ),
+    Pattern("SK", "SURVEY#<part>", "Survey", access.survey_key, ("contents",)),
     Pattern("SK", "FILL#STATE", "Origin of the table", lambda: access.FILL_STATE),
     Pattern(
         "SK",

@@ -15,9 +15,9 @@ from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search.filters import Comparison
 from mlflow_dynamodbstore.shared.search.fulltext import TRIGRAM, WORD, needed, tokens
 from mlflow_dynamodbstore.shared.search.like import like
-from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.places import items_in
 
 TEXTS = st.text(st.sampled_from("aAbB cż_%-Σσς"), max_size=12)
 
@@ -68,8 +68,7 @@ def found(store: Any, filter_string: str) -> set[str]:
 
 
 def entries(store: Any) -> list[str]:
-    items = store.table.items(Query("EXP#0", Range("FTS", "FTS_REV$").on()))
-    return [item["SK"] for item in items]
+    return [item["SK"] for item in items_in(store.table, "0", Range("FTS", "FTS_REV$"))]
 
 
 def test_runs_are_found_by_letters_and_words(store: Any) -> None:

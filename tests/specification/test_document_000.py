@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from mlflow.entities import (
     Dataset,
     DatasetInput,
@@ -27,6 +28,7 @@ from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.specification.rows import Home
 from tests.stores import ARTIFACTS
 
+pytestmark = pytest.mark.one_volume(reason="the document states what is in one partition")
 EXPERIMENT = "EXP#0"
 
 

@@ -32,6 +32,7 @@ from tests.traces.making import NOON, make_info, make_spans, trace_id
 
 __all__ = ["logged"]
 
+pytestmark = pytest.mark.one_volume(reason="the document states what is in one partition")
 TRACE = trace_id(1)
 INDEXED = ("run.name", "experiment.name", "registered_model.name")
 

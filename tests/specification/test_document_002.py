@@ -81,6 +81,7 @@ def make_old(home: Home, experiment_id: str, name: str) -> None:
     home.table.update(reversed_name, Update(remove=("gsi5pk", "gsi5sk")))
 
 
+@pytest.mark.one_volume(reason="the document states what is in one partition")
 class TestDatasets:
     def test_list_datasets_for_run(self, home: Home):
         """Query: PK=EXP#<id>, SK in DLINK#<run_id>#; then the datasets by their keys."""
@@ -101,6 +102,7 @@ class TestDatasets:
         assert {key.sk.split("#")[0] for key in read.keys} == {"D"}
 
 
+@pytest.mark.one_volume(reason="the document states what is in one partition")
 class TestLoggedModels:
     def test_log_model_to_run(self, home: Home):
         """PutItem: PK=EXP#<id>, SK=R#<run_id>#LM#<model_name>."""
@@ -285,6 +287,7 @@ class TestExperimentItems:
         assert set(write.keys) == {Key(EXPERIMENT, "E#META"), Key(EXPERIMENT, "E#TAG#team")}
 
 
+@pytest.mark.one_volume(reason="the document states what is in one partition")
 class TestRuns:
     def test_get_run_by_id(self, home: Home):
         """GetItem alone: our ids name their experiment. GSI1 has it, for ids from elsewhere."""

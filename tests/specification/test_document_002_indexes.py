@@ -20,6 +20,8 @@ from tests.traces.making import NOON, make_info, make_spans, trace_id
 
 __all__ = ["logged"]
 
+pytestmark = pytest.mark.one_volume(reason="the document states what is in one partition")
+
 CLIENT = """
 import mlflow
 

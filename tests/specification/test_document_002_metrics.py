@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlflow.entities import Metric, ViewType
 
 from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX
+from tests.places import run_place
 from tests.specification.rows import Home
 from tests.specification.test_document_000 import EXPERIMENT, finish, new_run, used
 
@@ -18,9 +19,9 @@ class TestMetrics:
             home.store.log_metric(run_id, Metric("loss", 0.5, 1_001, 1))
         assert [one.operation for one in made] == ["PutItem", "GetItem"]
         assert made[0].keys[0].sk.startswith(f"LIVE#{run_id}#")
-        assert not home.rows(EXPERIMENT, f"R#{run_id}#M")
+        assert not home.rows(run_place(run_id).pk, f"R#{run_id}#M")
         finish(home, run_id)
-        assert [sk.split("#")[2] for sk in home.rows(EXPERIMENT, f"R#{run_id}#M")] == [
+        assert [sk.split("#")[2] for sk in home.rows(run_place(run_id).pk, f"R#{run_id}#M")] == [
             "METRIC",
             "MHIST",
         ]
@@ -31,7 +32,7 @@ class TestMetrics:
         for step in range(3, 6):
             home.store.log_metric(run_id, Metric("loss", 0.5, 1_000 + step, step))
         finish(home, run_id)
-        (sk,) = home.rows(EXPERIMENT, f"R#{run_id}#MHIST#loss#")
+        (sk,) = home.rows(run_place(run_id).pk, f"R#{run_id}#MHIST#loss#")
         assert sk.startswith(f"R#{run_id}#MHIST#loss#8000000000000003#80000000000003eb#")
 
     def test_get_metric_history(self, home: Home):

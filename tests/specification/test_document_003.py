@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from mlflow.entities import Metric, Param, RunStatus
 
-from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.log_entries import SETTLED
 from mlflow_dynamodbstore.tracking.records import SEALING
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup, Report
+from tests.places import partitions, run_place
 from tests.specification.rows import Home
 from tests.specification.test_document_000 import new_run, used
 
@@ -43,6 +43,12 @@ def belongings(home: Home, run_id: str) -> dict[str, Item]:
     }
     assert own
     return own
+
+
+def rows_of(home: Home, experiment_id: str) -> dict[str, Item]:
+    """Every raw item of an experiment, by sort key."""
+    found = (home.rows(pk) for pk in partitions(home.table, experiment_id))
+    return {sk: item for rows in found for sk, item in rows.items()}
 
 
 def kinds(items: dict[str, Item]) -> set[str]:
@@ -130,11 +136,12 @@ class TestRecovery:
         alone, together = (whole_run(home, experiment_id) for _ in range(2))
         home.store.delete_run(alone)
         home.store.delete_experiment(experiment_id)
-        dated = home.rows(f"EXP#{experiment_id}")
-        assert "ttl" in dated["E#META"]
+        dated = home.item(f"EXP#{experiment_id}", "E#META")
+        assert dated is not None
+        assert "ttl" in dated
         home.time.sleep(80 * DAY)
         home.store.restore_experiment(experiment_id)
-        rows = home.rows(f"EXP#{experiment_id}")
+        rows = rows_of(home, experiment_id)
         assert not [sk for sk, item in history_apart(rows).items() if "ttl" in item]
         guard = home.item("WORKSPACE#default", "EXPNAME#nlp")
         assert guard is not None
@@ -155,7 +162,7 @@ class TestRecovery:
         """The sealer wrote the latest metrics with the date that the run had when it began."""
         run_id = whole_run(home, ended=False)
         home.store.delete_run(run_id)
-        key = run_keys.run_key("0", run_id)
+        key = run_place(run_id).key
         mark = sealing.marking_update(SEALING)
         marked = home.table.update(key, mark, condition=PRESENT, returns="new")
         assert marked is not None
@@ -174,10 +181,9 @@ class TestBackgroundCleanup:
         whole_run(home, experiment_id)
         home.store.delete_experiment(experiment_id)
         home.time.sleep(91 * DAY)
-        pk = f"EXP#{experiment_id}"
-        before = {sk: item for sk, item in home.rows(pk).items() if SETTLED not in item}
+        before = {sk: i for sk, i in rows_of(home, experiment_id).items() if SETTLED not in i}
         report = cleaned(home)
-        after = {sk: item for sk, item in home.rows(pk).items() if SETTLED not in item}
+        after = {sk: i for sk, i in rows_of(home, experiment_id).items() if SETTLED not in i}
         left, gone = after.keys() - {"E#META"}, before.keys() - after.keys() - {"E#META"}
         assert all(after[sk]["ttl"] <= home.time.now for sk in left)
         assert report.dated == len(left) > 0

@@ -17,23 +17,34 @@ from mlflow_dynamodbstore.table.contract import Delete, Engine, Scan
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
-from tests.engines import dynoxide_server, find_dynoxide, moto_server
+from tests.engines import (
+    dynamodb_local_server,
+    dynoxide_server,
+    find_dynamodb_local,
+    find_dynoxide,
+    moto_server,
+)
 from tests.table.fakes import FakeTime, patient_retry
 
 CAPABILITIES = {
     "binary_prefixes": "begins_with takes bytes",
     "collection_limit": "a partition can be told to refuse growing past a size",
+    "copies_counted": "the copies of an item in local indexes count towards its 400 KB",
     "empty_updates": "a patch may change nothing",
     "exact_limits": "sizes are counted as DynamoDB documents them, to the byte",
     "exact_prefixes": "a prefix covers keys that go on behind the last character there is",
+    "expression_limits": "expressions over 4 KB, 300 operators, or 100 values of IN are refused",
     "index_key_limits": "index keys that are too long are refused",
     "index_key_types": "index keys that are not text are refused",
     "index_lag": "global indexes can be told to show a write late",
     "index_reads_through": "a local index that carries keys fetches whole items",
     "key_checks": "every operation refuses keys that are empty or too long",
     "metering": "requests and units can be measured by DynamoDB's rules",
+    "nesting_limits": "values nested more than 32 levels deep are refused",
     "no_old_image": "a patch that creates an item has no old image",
+    "pages_before_filter": "1 MB of a page is counted before the filter",
     "parallel_processes": "several processes may write at once, and conditions hold among them",
+    "patched_local_keys": "a patch of an item in a local index is checked as a put is",
     "transaction_tokens": "a transaction sent again with its token is not done twice",
     "typed_conditions": "values of different types are neither equal nor ordered",
 }
@@ -41,10 +52,20 @@ CAPABILITIES = {
 EMBEDDED = frozenset(CAPABILITIES)
 DYNOXIDE = EMBEDDED - {
     "collection_limit",
+    "copies_counted",
     "exact_prefixes",
+    "expression_limits",
     "index_key_limits",
     "index_lag",
     "no_old_image",
+}
+DYNAMODB_LOCAL = EMBEDDED - {
+    "collection_limit",
+    "exact_prefixes",
+    "index_lag",
+    "metering",
+    "pages_before_filter",
+    "patched_local_keys",
 }
 MOTO = DYNOXIDE - {
     "binary_prefixes",
@@ -54,6 +75,7 @@ MOTO = DYNOXIDE - {
     "index_reads_through",
     "key_checks",
     "metering",
+    "nesting_limits",
     "parallel_processes",
     "transaction_tokens",
     "typed_conditions",
@@ -119,7 +141,19 @@ def dynoxide(_: Path) -> Iterator[tuple[str, frozenset[str]]]:
         yield f"dynamodb://{host}/suite", DYNOXIDE
 
 
-@pytest.fixture(scope="session", params=[embedded, moto, dynoxide], ids=lambda f: f.__name__)
+@contextmanager
+def dynamodb_local(_: Path) -> Iterator[tuple[str, frozenset[str]]]:
+    if find_dynamodb_local() is None:
+        pytest.skip("DynamoDB Local or java is missing (see tools/install_dynamodb_local.sh)")
+    with dynamodb_local_server() as host:
+        yield f"dynamodb://{host}/suite", DYNAMODB_LOCAL
+
+
+@pytest.fixture(
+    scope="session",
+    params=[embedded, moto, dynoxide, dynamodb_local],
+    ids=lambda engine: engine.__name__,
+)
 def one_engine(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EngineUnderTest]:

@@ -34,7 +34,7 @@ def make_span(
     name: str | None = None,
     kind: str = "LLM",
     start: int = NOON,
-    lasting: int = 5,
+    lasting: int | None = 5,
     failed: bool = False,
     resource: Resource = NO_RESOURCE,
     attributes: dict[str, Any] | None = None,
@@ -53,7 +53,7 @@ def make_span(
         parent=None if is_root else _context(trace, parent or 0),
         attributes=stored,
         start_time=(start + number) * 1_000_000,
-        end_time=(start + number + lasting) * 1_000_000,
+        end_time=None if lasting is None else (start + number + lasting) * 1_000_000,
         status=otel.Status(code),
         resource=resource,
     )

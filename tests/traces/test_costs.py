@@ -71,6 +71,7 @@ def test_a_trace_with_its_spans(costs):
     assert used.read_units <= 2, used
 
 
+@pytest.mark.one_volume(reason="counts the requests to one partition")
 def test_a_search_by_a_tag(costs):
     """100 results in at most 4 requests and 100 read units, although twice as many are read."""
     store, meter, _ = costs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count, permutations
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from mlflow.entities.assessment import FeedbackValue
 from mlflow.tracing.constant import SpansLocation, TraceTagKey
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.traces.items import early_links, is_located
+from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.traces import overflow
+from mlflow_dynamodbstore.traces.items import early_links, is_located, located_place
 from mlflow_dynamodbstore.traces.records import record
 from tests.interleaving import (
     Operation,
@@ -23,6 +25,7 @@ from tests.interleaving import (
     interleaved,
     two_stores,
 )
+from tests.places import partitions
 from tests.traces.making import feedback, make_info, make_prompt, make_span, make_spans, trace_id
 
 HERE, THERE = "1", "2"
@@ -83,12 +86,17 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Two:
+@pytest.fixture(scope="module", params=["one item", "overflow"])
+def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """Two stores whose traces are one item each, or all have an overflow."""
     two = two_stores(tmp_path_factory.mktemp("traces"))
     for name in "here", "there":
         two.second.create_experiment(name)
-    return two
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "overflow":
+            patch.setattr(overflow, "OWN_ITEM_ROOM", 1)
+            patch.setattr(overflow, "INLINE_OVERFLOW", 0)
+        yield two
 
 
 def state_of(store: Any, trace: str) -> object:
@@ -96,16 +104,19 @@ def state_of(store: Any, trace: str) -> object:
     locator = store.table.get(trace_keys.trace_locator_key(trace))
     lying = {}
     for home in HERE, THERE:
-        place = TracePlace(home, trace)
-        children = Query(place.pk, trace_keys.trace_children(trace).on())
-        found = [store.table.get(place.key), *store.table.items(children)]
-        lying[home] = [item for item in found if item is not None]
+        for pk in partitions(store.table, home):
+            children = Query(pk, trace_keys.trace_children(trace).on())
+            found = [
+                store.table.get(Key(pk, trace_keys.trace(trace))),
+                *store.table.items(children),
+            ]
+            lying[pk] = [item for item in found if item is not None]
     if locator is None:
-        return {home: [item["SK"] for item in found] for home, found in lying.items()}
+        return [item["SK"] for found in lying.values() for item in found]
     if not is_located(locator):
         return early_links(locator)
-    home = locator["experiment_id"]
-    own, *below = lying.pop(home)
+    place = located_place(locator, trace)
+    own, *below = lying.pop(place.pk)
     expiries = {item.get("ttl") for item in [own, locator, *below]}
     shown = record(store.table, own)
     info = _without(shown.to_info().to_dict(), trace)
@@ -113,8 +124,8 @@ def state_of(store: Any, trace: str) -> object:
         for name in "create_time", "last_update_time":
             assessment.pop(name, None)
     return {
-        "home": home,
-        "left elsewhere": [item["SK"] for item in lying.popitem()[1]],
+        "home": place.experiment_id,
+        "left elsewhere": [item["SK"] for found in lying.values() for item in found],
         "expiries": expiries,
         "tags": info.pop("tags"),
         "assessments": {one["assessment_id"]: one for one in info.pop("assessments", [])},
@@ -160,7 +171,12 @@ def pairs() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("one", "other"), pairs())
-def test_it_is_as_if_in_some_order(two: Two, one: str, other: str) -> None:
+def test_it_is_as_if_in_some_order(
+    request: pytest.FixtureRequest, two: Two, one: str, other: str
+) -> None:
+    if "overflow" in request.node.name and (one, other) == ("delete", "link"):
+        pytest.skip("links stay in the own item, and this waits for traces that are begun")
+
     def state(trace: str) -> object:
         return state_of(two.second, trace)
 
@@ -189,7 +205,9 @@ def test_spans_are_here_or_archived_whatever_happens_meanwhile(
         return begin(two.second)
 
     for at, (_, _, found), _ in interleaved(two, fresh, archive, OPERATIONS[other], state):
-        assert isinstance(found, dict)
+        if not isinstance(found, dict):
+            assert found == [], at  # it was deleted
+            continue
         tags = found.get("tags", {})
         assert TraceTagKey.ARCHIVAL_FAILURE not in tags, at
         if tags:

@@ -91,6 +91,16 @@ def test_spans_alone_make_a_trace_that_lasts_from_the_first_to_the_last(store, e
     )
 
 
+def test_a_trace_with_a_span_that_has_not_ended_takes_more_spans(store, other, experiment):
+    """A client may send a span when it begins, and again when it ends."""
+    store.log_spans(experiment, [make_span(TRACE, 0, lasting=None)])
+    assert other.get_trace(TRACE, allow_partial=True).data.spans[0].end_time_ns is None
+    other.log_spans(experiment, [make_span(TRACE, 1), make_span(TRACE, 0)])
+    ended = {span.span_id: span.end_time_ns for span in store.get_trace(TRACE).data.spans}
+    assert len(ended) == 2
+    assert None not in ended.values()
+
+
 def test_a_span_that_is_sent_again_replaces_itself(store, other, experiment):
     store.log_spans(experiment, [make_span(TRACE, 0, name="first", attributes=usage(3, 4))])
     other.log_spans(experiment, [make_span(TRACE, 0, name="second", attributes=usage(30, 40))])

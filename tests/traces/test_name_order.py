@@ -144,6 +144,7 @@ def experiment_of_300(logged, name_of):
     return experiment
 
 
+@pytest.mark.one_volume(reason="counts what is read of one partition")
 @pytest.mark.parametrize(
     ("name_of", "most_requests", "most_items"),
     [

@@ -6,9 +6,9 @@ import pytest
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
-from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.shared.experiment_items import OLD_TRACES
-from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.contract import Put
+from tests.places import items_in, trace_place
 from tests.stores import everything_in
 from tests.traces.making import NOON, feedback, make_info, make_spans, trace_id
 
@@ -25,8 +25,8 @@ def as_it_was(store):
             store.table.engine.apply(Put(old))
 
 
-def stored(store, experiment, trace):
-    return store.table.engine.get(trace_keys.trace_key(experiment, trace))
+def stored(store, trace):
+    return store.table.engine.get(trace_place(store.table, trace).key)
 
 
 def meta(store, experiment):
@@ -44,9 +44,9 @@ def old(store, experiment):
         store.log_spans(experiment, make_spans(trace_id(n), start=NOON + n))
         store.start_trace(make_info(trace_id(n), experiment, start=NOON + n, tags={"n": str(n)}))
     as_it_was(store)
-    assert "lsi1sk" not in stored(store, experiment, trace_id(0))
+    assert "lsi1sk" not in stored(store, trace_id(0))
     store.start_trace(make_info(trace_id(2), experiment, start=NOON + 2, tags={"n": "2"}))
-    assert stored(store, experiment, trace_id(2))["v"] == 2
+    assert stored(store, trace_id(2))["v"] == 2
     return experiment
 
 
@@ -73,7 +73,7 @@ def test_old_traces_are_found_among_new_ones(other, old):
 def test_a_write_brings_an_old_trace_to_the_newest_form(other, old, write):
     """LSI1 lists it then."""
     write(other, old)
-    item = stored(other, old, trace_id(0))
+    item = stored(other, trace_id(0))
     assert item["v"] == 2
     assert item["lsi1sk"] == index_keys.lsi1_trace(trace_id(0), NOON)
     assert found(other, old) == NEWEST_FIRST
@@ -84,7 +84,7 @@ def test_writes_that_do_not_look_leave_the_form_alone(other, old):
     other.set_trace_tag(trace_id(0), "seen", "yes")
     other.create_assessment(feedback(trace_id(0), "good", 1))
     other.link_traces_to_run([trace_id(0)], "a" * 32)
-    assert "lsi1sk" in (other.table.get(trace_keys.trace_key(old, trace_id(0))) or {})
+    assert "lsi1sk" in (other.table.get(trace_place(other.table, trace_id(0)).key) or {})
     assert found(other, old, filter_string="tags.seen = 'yes'") == [trace_id(0)]
     assert found(other, old) == NEWEST_FIRST
 
@@ -106,10 +106,7 @@ def test_a_renewal_brings_all_traces_to_the_newest_form(other, old):
     other.trace_retention.renew([old])
     assert meta(other, old)["v"] == 3
     assert OLD_TRACES not in meta(other, old)
-    query = Query(
-        experiment_keys.experiment_pk(old), index_keys.traces_by_time().on("lsi1sk"), index="LSI1"
-    )
-    assert len(other.table.query(query).items) == 4
+    assert len(items_in(other.table, old, index_keys.traces_by_time(), "LSI1")) == 4
     assert other.trace_time_indexes.of([old]) == {old: "LSI1"}
     assert found(other, old) == NEWEST_FIRST
 

@@ -8,7 +8,15 @@ import time
 
 import numpy as np
 import pytest
-from mlflow.entities import ExperimentTag, Metric, Param, RunTag, ViewType
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    ExperimentTag,
+    Metric,
+    Param,
+    RunTag,
+    ViewType,
+)
 from mlflow.entities.logged_model_parameter import LoggedModelParameter
 from mlflow.entities.logged_model_tag import LoggedModelTag
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
@@ -274,3 +282,38 @@ def test_whole_numbers_of_numpy_are_numbers(store):
     run = store.create_run("0", "ada", np.int64(5), [], "run").info.run_id
     assert store.get_run(run).info.start_time == 5
     assert len(store.search_runs(["0"], "", ViewType.ALL, max_results=np.int64(1))) == 1
+
+
+def test_what_mlflows_columns_do_not_take_is_refused_before_anything_is_written(store, monkeypatch):
+    monkeypatch.setenv("MLFLOW_CRYPTO_KEK_PASSPHRASE", "n" * 32)
+    dataset = store.create_dataset("d", experiment_ids=["0"])
+    store.start_trace(make_info(TRACE, "0"))
+    again = make_info(TRACE, "0")
+    again.client_request_id = LARGE
+    unnamed = make_info(TRACE, "0")
+    unnamed.trace_id = ""
+    bare = DatasetInput(Dataset("d", "1", "t", "s"), [])
+    vars(bare)["_tags"] = None
+    calls = {
+        "start_trace": (again,),
+        "start_trace of nothing": (unnamed,),
+        "search_traces": (["words"],),
+        "upsert_dataset_records": (dataset.dataset_id, [{"inputs": "words"}]),
+        "log_inputs": (vars(store)["subject"], [bare]),
+        "create_gateway_secret": (None, {"key": "value"}),
+        "create_gateway_model_definition": (None, "s", "p", "m"),
+        "create_gateway_model_definition of nobody": ("n", "s", None, "m"),
+        "create_endpoint_binding": ("e", "scorer", None),
+    }
+    for call, given in calls.items():
+        before = sorted(map(repr, everything_in(store.table)))
+        with pytest.raises(MlflowException) as caught:
+            getattr(store, call.split()[0])(*given)
+        assert caught.value.error_code == "INVALID_PARAMETER_VALUE", call
+        assert sorted(map(repr, everything_in(store.table))) == before, call
+
+
+def test_the_largest_page_is_a_page(store):
+    assert store.search_logged_models(["0"], max_results=2**63 - 1) == []
+    dataset = store.create_dataset("d", experiment_ids=["0"])
+    assert store._load_dataset_records(dataset.dataset_id, max_results=2**63 - 1) == ([], None)

@@ -50,6 +50,7 @@ def metered(uri: str) -> Bench:
     return Bench(uri, DynamoDBTrackingStore(uri, "/tmp", table=Table(engine)), engine.meter)
 
 
+@pytest.mark.one_volume(reason="the limits of a search are those of one partition")
 @pytest.mark.parametrize(
     "operation", [*OPERATIONS, *search_operations(SIZE)], ids=lambda o: o.title
 )

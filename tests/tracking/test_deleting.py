@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.contract import Query
 from tests.interleaving import at_every_moment, two_stores
+from tests.places import run_place
 
 
 def made(store):
@@ -21,8 +20,8 @@ def made(store):
 
 def check_is_dated_as_a_whole(store, run_id):
     """All items of a run expire with it, or none of them does."""
-    run = store.table.get(RunPlace("0", run_id).key)
-    within = Query(experiment_keys.experiment_pk("0"), run_keys.run_children(run_id).on())
+    run = store.table.get(run_place(run_id).key)
+    within = Query(run_place(run_id).pk, run_keys.run_children(run_id).on())
     children = [item for item in store.table.items(within) if "#MHIST#" not in item["SK"]]
     assert len(children) == 4
     assert {item.get("ttl") for item in children} == {run.get("ttl")}

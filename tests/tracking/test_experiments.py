@@ -16,9 +16,9 @@ from mlflow.utils.validation import MAX_EXPERIMENT_TAG_VAL_LENGTH
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.shared.policies import DAY
-from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking import experiment_deletion
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.places import items_in
 from tests.stores import ARTIFACTS, everything_in, open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
@@ -415,8 +415,7 @@ def test_an_interrupted_removal_is_finished_by_the_next_call(store, monkeypatch)
             store._hard_delete_experiment(experiment_id)
     assert names(store, ViewType.DELETED_ONLY) == {"one"}
     store._hard_delete_experiment(experiment_id)
-    partition = Query(experiment_keys.experiment_pk(experiment_id))
-    assert list(store.table.items(partition)) == []
+    assert items_in(store.table, experiment_id) == []
     assert store.get_experiment_by_name("one") is None
 
 

@@ -20,10 +20,11 @@ from mlflow.entities import (
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.table.contract import Put, Query
+from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.places import items_in
 from tests.stores import everything_in, open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
@@ -200,10 +201,7 @@ def test_runs_can_be_searched_by_dataset(store, run_id):
 
 def test_each_run_has_links_to_its_datasets(store, run_id):
     store.log_inputs(run_id, [used(dataset(digest="1")), used(dataset(digest="2"))])
-    query = Query(
-        experiment_keys.experiment_pk("0"), where=experiment_keys.dataset_links(run_id).on()
-    )
-    assert len(list(store.table.items(query))) == 2
+    assert len(items_in(store.table, "0", experiment_keys.dataset_links(run_id))) == 2
 
 
 def test_many_datasets_at_once(store, run_id):

@@ -18,13 +18,12 @@ from mlflow.entities import (
 )
 from mlflow.models import Model
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.tracking import metric_log, sealing
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from tests.interleaving import Operation, Two, interleaved, two_stores
+from tests.places import items_in, run_place
 
 _numbers = count(1)
 
@@ -132,11 +131,9 @@ def state_of(store: Any, of: Subject) -> object:
     """What there is of a run, and whether all paths to it show the same."""
     store.run_lookup.forget(of.run_id)
     run = store.get_run(of.run_id)
-    own = store.table.get(run_keys.run_key(*of))
-    children = Query(
-        experiment_keys.experiment_pk(of.experiment_id), run_keys.run_children(of.run_id).on()
-    )
-    below = [item for item in store.table.items(children) if "#MHIST#" not in item["SK"]]
+    own = store.table.get(run_place(of.run_id).key)
+    children = items_in(store.table, of.experiment_id, run_keys.run_children(of.run_id))
+    below = [item for item in children if "#MHIST#" not in item["SK"]]
     shown = run.data.to_dictionary()
     for path, order in (("ByTime", []), ("ByMetric", ["metrics.m"]), ("ByParam", ["params.p"])):
         token = forced_path.set(path)

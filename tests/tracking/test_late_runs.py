@@ -6,11 +6,10 @@ import pytest
 from mlflow.entities import RunTag, ViewType
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.places import run_id_of
-from mlflow_dynamodbstore.table.contract import Query
 from tests.interleaving import at_every_moment, two_stores
+from tests.places import items_in
 
 
 def runs_in(store, experiment_id, view=ViewType.ACTIVE_ONLY):
@@ -31,10 +30,7 @@ def begun_in(store, experiment_id):
 
 def run_items(store, experiment_id):
     """The runs that an experiment has any items of."""
-    items = store.table.items(
-        Query(experiment_keys.experiment_pk(experiment_id), run_keys.RUNS.on())
-    )
-    return {run_id_of(item) for item in items}
+    return {run_id_of(item) for item in items_in(store.table, experiment_id, run_keys.RUNS)}
 
 
 def stage(store, experiment_id):

@@ -21,16 +21,16 @@ from mlflow.entities import (
 from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
 from mlflow.utils.workspace_context import WorkspaceContext
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.policies import DAY, SOFT_DELETED_RETENTION
-from mlflow_dynamodbstore.table.contract import Patch, Query, Write
+from mlflow_dynamodbstore.table.contract import Patch, Write
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import logged_models
-from mlflow_dynamodbstore.tracking.model_records import LoggedModelPlace, logged_model_place_of
+from mlflow_dynamodbstore.tracking.model_records import logged_model_place_of
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.places import items_in, model_place
 from tests.stores import ARTIFACTS, everything_in, open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
@@ -75,7 +75,7 @@ def params(values: dict[str, str]) -> list[LoggedModelParameter]:
 
 def items_of(store: DynamoDBTrackingStore, model_id: str) -> list[Item]:
     within = logged_model_keys.logged_model_and_children(model_id)
-    return list(store.table.items(Query(experiment_keys.experiment_pk("0"), where=within.on())))
+    return items_in(store.table, "0", within)
 
 
 # --- creating and reading -------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_a_new_model_is_read_back_as_it_was_made(store, clock):
     made = store.create_logged_model(
         "0", "iris", run_id, tags(a="1"), params({"lr": "0.1", "long": LONG}), "agent"
     )
-    assert ids.experiment_of(made.model_id) == "0"
+    assert model_place(made.model_id).experiment_id == "0"
     assert made.to_dictionary() == store.get_logged_model(made.model_id).to_dictionary()
     assert (made.name, made.source_run_id, made.model_type) == ("iris", run_id, "agent")
     assert (made.tags, made.params) == ({"a": "1"}, {"lr": "0.1", "long": LONG})
@@ -135,7 +135,7 @@ def test_an_unknown_model_is_not_found_by_any_method(store):
 def test_a_model_with_an_id_from_elsewhere_is_found(tmp_path, time, monkeypatch):
     store = open_tracking_store(tmp_path, time)
     foreign = "m-" + uuid.UUID(int=7, version=4).hex
-    monkeypatch.setattr(ids, "new_model_id", lambda _: foreign)
+    monkeypatch.setattr(ids, "new_model_id", lambda *_, **__: foreign)
     store.create_logged_model("0", "imported")
     store.set_logged_model_tags(foreign, tags(a="1"))
     assert store.get_logged_model(foreign).tags == {"a": "1"}
@@ -151,8 +151,8 @@ def test_finalizing_sets_status_and_time(store, clock):
 
 
 def entries_of(store, run_id):
-    query = Query(experiment_keys.experiment_pk("0"), where=run_keys.run_logged_models(run_id).on())
-    return [entry["model_id"] for entry in store.table.items(query)]
+    entries = items_in(store.table, "0", run_keys.run_logged_models(run_id))
+    return [entry["model_id"] for entry in entries]
 
 
 def test_a_run_lists_every_model_of_a_name(store):
@@ -386,7 +386,7 @@ def test_a_model_removed_for_good_leaves_nothing_behind(store):
     store.delete_logged_model(model_id)
     store._hard_delete_logged_model(model_id)
     left = [i for i in everything_in(store.table) if i["SK"].startswith("LM#")]
-    assert {logged_model_place_of(item) for item in left} == {LoggedModelPlace("0", untouched)}
+    assert {logged_model_place_of(item) for item in left} == {model_place(untouched)}
     assert not [i for i in everything_in(store.table) if i.get("model_id") == model_id]
 
 

@@ -100,8 +100,8 @@ def test_a_run_that_is_reopened_while_it_is_sealed_stays_in_order(
     for at in itertools.count(1):
         run_id = new_run(writer)
         log(writer, run_id, *range(calls))
-        more = range(calls, calls + 3)
-        with two.engine.interrupted({at: partial(log, writer, run_id, *more)}):
+        more = partial(log, writer, run_id, *range(calls, calls + 3))
+        with two.engine.interrupted({at: more}):
             end(sealer, run_id)
         if two.engine.ended_before:
             assert at > 5
@@ -201,3 +201,14 @@ def test_items_are_in_order_when_the_last_before_a_step_reaches_as_far_as_any(
             store.table.put(item)
         assert is_in_order(store.table, place, "m", made[stored:]) is expected
     assert is_in_order(store.table, place, "other", made)
+
+
+def test_a_run_that_is_resumed_after_a_crash_stays_in_order(store: Any, other: Any) -> None:
+    """The first process dies with calls that nobody folded; the second goes on where it stopped."""
+    run_id = new_run(store)
+    log(store, run_id, *range(25))
+    log(other, run_id, *range(25, 70))
+    check(store, run_id, range(70))
+    end(other, run_id)
+    assert not is_marked(store, run_id)
+    check(store, run_id, range(70))

@@ -6,7 +6,7 @@ import pytest
 from mlflow.entities import Metric, Param, RunTag
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.keys import runs as run_keys
+from tests.places import run_place
 from tests.stores import open_tracking_store, refused
 from tests.table.fakes import FakeTime
 
@@ -29,7 +29,7 @@ def newer(tmp_path):
     """A store, and a run that a newer release has written."""
     maker, store = (open_tracking_store(tmp_path, FakeTime()) for _ in range(2))
     run_id = maker.create_run("0", "ada", 0, [], "newer").info.run_id
-    key = run_keys.run_key("0", run_id)
+    key = run_place(run_id).key
     maker.table.put({**(maker.table.get(key) or {}), "v": 7})
     return store, run_id
 

@@ -12,7 +12,6 @@ import pytest
 from mlflow.entities import Metric, Param, Run, RunStatus, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
@@ -28,6 +27,7 @@ from mlflow_dynamodbstore.tracking.records import LIVE, LOGGING, SEALED
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.faults import CrashingEngine, SimulatedCrash
+from tests.places import items_in, run_place
 
 EXPERIMENT = "0"
 PATHS = ("ByTime", "ByMetric", "ByParam")
@@ -73,13 +73,12 @@ def ended_run(store: Any) -> str:
 
 
 def item(store: Any, run_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = store.table.get(run_keys.run_key(EXPERIMENT, run_id))
+    found: dict[str, Any] = store.table.get(run_place(run_id).key)
     return found
 
 
 def sort_keys(store: Any, within: Range) -> list[str]:
-    query = Query(experiment_keys.experiment_pk(EXPERIMENT), within.on())
-    return [found["SK"] for found in store.table.items(query)]
+    return [found["SK"] for found in items_in(store.table, EXPERIMENT, within)]
 
 
 RANKS = Range("RANK#", "RANK$")
@@ -222,9 +221,7 @@ def test_deleting_dates_every_item_and_restoring_undates_it(store: Any, clock: C
     """All items of a deleted run carry its ttl, and no search shows it; restore undoes both."""
     run_id = ended_run(store)
     store.delete_run(run_id)
-    everything = Query(
-        experiment_keys.experiment_pk(EXPERIMENT), run_keys.run_and_children(run_id).on()
-    )
+    everything = Query(run_place(run_id).pk, run_keys.run_and_children(run_id).on())
     due = {
         found.get("ttl") for found in store.table.items(everything) if "#MHIST#" not in found["SK"]
     }
@@ -246,12 +243,11 @@ def test_a_deleted_run_is_gone_the_second_its_ttl_comes(store: Any, clock: Clock
 
 def test_hard_deleting_leaves_nothing_behind(store: Any) -> None:
     """``mlflow gc`` removes a run with all its items, history and ranks."""
-    pk = experiment_keys.experiment_pk(EXPERIMENT)
-    before = [found["SK"] for found in store.table.items(Query(pk))]
+    before = items_in(store.table, EXPERIMENT)
     run_id = ended_run(store)
     store.delete_run(run_id)
     store._hard_delete_run(run_id)
-    assert [found["SK"] for found in store.table.items(Query(pk))] == before
+    assert items_in(store.table, EXPERIMENT) == before
 
 
 def test_a_loop_that_outlives_a_deletion_elsewhere_writes_nothing(

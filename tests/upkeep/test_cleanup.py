@@ -18,6 +18,7 @@ from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep.cleanup import POSITION, Cleanup, Report
+from tests.places import partitions, run_place
 from tests.stores import everything_in
 from tests.upkeep.helpers import items_of, make_run
 
@@ -72,12 +73,12 @@ def test_children_of_an_expired_experiment_are_found(store, time):
     kept = make_run(store, "0")
     store.delete_experiment(experiment_id)
     time.sleep(91 * DAY)
-    pk = experiment_keys.experiment_pk(experiment_id)
-    orphans = [key for key in snapshot(store) if key[0] == pk]
+    pks = partitions(store.table, experiment_id)
+    orphans = [key for key in snapshot(store) if key[0] in pks]
     assert orphans
     report = cleaned(store, time)
     assert report.orphans == report.dated + report.removed == len(orphans)
-    assert not [key for key in snapshot(store) if key[0] == pk]
+    assert not [key for key in snapshot(store) if key[0] in pks]
     assert store.get_run(kept).data.params == {"lr": "0.1"}
 
 
@@ -174,7 +175,7 @@ def test_parts_that_a_run_names_are_kept(store, time):
 
 def test_parts_of_a_generation_that_nobody_names_are_found(store, time):
     run_id = big_run(store)
-    head = run_keys.run_key("0", run_id)
+    head = run_place(run_id).key
     torn = large_values.store(head, "summary", ids.new_id() * 10, inline=0).parts
     store.table.write(torn)
     report = cleaned(store, time)
@@ -184,7 +185,7 @@ def test_parts_of_a_generation_that_nobody_names_are_found(store, time):
 
 def test_parts_of_a_run_that_is_being_sealed_are_kept(store, time):
     run_id = big_run(store)
-    head = run_keys.run_key("0", run_id)
+    head = run_place(run_id).key
     store.table.put({**store.table.get(head), "state": "sealing"})
     store.table.write(large_values.store(head, "summary", "x" * 50, inline=0).parts)
     assert not cleaned(store, time).found
@@ -203,16 +204,16 @@ def test_ranks_of_a_run_that_is_gone_are_deleted(store, time):
 def test_ranks_that_a_sealed_run_does_not_say_of_itself_are_deleted(store, time):
     """A sealer that was overtaken by a writer leaves such ranks behind."""
     run_id = make_run(store, metrics={"loss": 0.5})
-    stale = Key("EXP#0", rank_keys.metric_rank("loss", 0.75, run_id))
+    stale = Key(run_place(run_id).pk, rank_keys.metric_rank("loss", 0.75, run_id))
     store.table.put({"PK": stale.pk, "SK": stale.sk})
     assert dict(cleaned(store, time).found) == {"Metric rank": 1}
     assert store.table.get(stale) is None
-    assert store.table.get(Key("EXP#0", rank_keys.metric_rank("loss", 0.5, run_id))) is not None
+    assert store.table.get(Key(stale.pk, rank_keys.metric_rank("loss", 0.5, run_id))) is not None
 
 
 def test_ranks_of_a_live_run_are_left_to_its_next_sealing(store, time):
     run_id = make_run(store, ended=False)
-    stale = Key("EXP#0", rank_keys.metric_rank("loss", 0.75, run_id))
+    stale = Key(run_place(run_id).pk, rank_keys.metric_rank("loss", 0.75, run_id))
     store.table.put({"PK": stale.pk, "SK": stale.sk})
     assert not cleaned(store, time).found
 
@@ -220,7 +221,7 @@ def test_ranks_of_a_live_run_are_left_to_its_next_sealing(store, time):
 def test_a_rank_that_becomes_true_before_it_is_deleted_is_kept(store, time, monkeypatch):
     """Between judging and deleting, the run is written to and sealed with that very value."""
     run_id = make_run(store, metrics={"loss": 0.5})
-    place = Key("EXP#0", rank_keys.metric_rank("loss", 0.75, run_id))
+    place = Key(run_place(run_id).pk, rank_keys.metric_rank("loss", 0.75, run_id))
     store.table.put({"PK": place.pk, "SK": place.sk})
     job = Cleanup(store.table, store.policies, sleep=time.sleep)
     judge = job._finder.find
@@ -374,7 +375,8 @@ def test_both_engines_find_the_same(either_store, time):
     experiment_id = store.create_experiment("gone")
     gone = make_run(store, experiment_id)
     store.table.write([Delete(experiment_keys.experiment_key(experiment_id))])
-    wrong = Key("EXP#0", rank_keys.metric_rank("loss", 9.0, make_run(store)))
+    run_id = make_run(store)
+    wrong = Key(run_place(run_id).pk, rank_keys.metric_rank("loss", 9.0, run_id))
     store.table.put({"PK": wrong.pk, "SK": wrong.sk})
     report = cleaned(store, time, segments=3)
     assert report.found["Run"] == 1

@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.faults import CrashingEngine, FaultyEngine, SimulatedCrash
+from tests.places import run_place
 from tests.stores import everything_in
 from tests.table.fakes import patient_retry
 from tests.upkeep.helpers import make_run
@@ -32,8 +33,8 @@ def expected(store):
         ("EXP#0", run_keys.run_tag(gone, "team")),
         ("EXP#0", run_keys.run_param(gone, "lr")),
         ("EXP#0", rank_keys.metric_rank("loss", 1.0, gone)),
-        ("EXP#0", rank_keys.metric_rank("loss", 7.0, run_id)),
-        ("EXP#0", rank_keys.param_rank("lr", "9", run_id)),
+        (run_place(run_id).pk, rank_keys.metric_rank("loss", 7.0, run_id)),
+        (run_place(run_id).pk, rank_keys.param_rank("lr", "9", run_id)),
         ("EXP#0", trace_keys.trace_spans("tr-gone")),
         ("EXP#0", value_part(experiment_keys.dataset("gone"), "a1b2c3d4e5f6", 0)),
         ("EXP#12", experiment_keys.experiment_tag("team")),

@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.doctor import Doctor, Level
+from tests.places import run_place
 from tests.stores import ARTIFACTS, everything_in, refused
 from tests.table.embedded.damaging import change_rows, flip, overwrite_page
 from tests.upkeep.helpers import items_of, make_run
@@ -59,21 +60,21 @@ def test_a_flipped_byte_is_found_and_its_item_named(damaged, path):
     store, _, bad = damaged(lambda: flip(path, MARK.encode(), at=3, with_=1))
     found = findings(store.table)["damage"]
     assert found.level == Level.FAILURE
-    assert f"R#{bad}#TAG#mark in EXP#0: its content is damaged" in found.text
+    assert f"R#{bad}#TAG#mark in {run_place(bad).pk}: its content is damaged" in found.text
     assert "dump --skip-damaged" in found.text
 
 
 def test_the_other_runs_stay_readable(damaged, path):
     store, good, bad = damaged(lambda: flip(path, MARK.encode(), at=3))
     assert store.get_run(good).data.params == {"lr": "0.1"}
-    with refused("DATA_LOSS", f"'R#{bad}#TAG#mark' in 'EXP#0' is damaged"):
+    with refused("DATA_LOSS", f"'R#{bad}#TAG#mark' in '{run_place(bad).pk}' is damaged"):
         store.get_run(bad)
 
 
 def test_a_search_that_meets_a_damaged_item_names_it(damaged, path):
     """It leaves nothing out silently. Other experiments are searched as before."""
     store, _, bad = damaged(lambda: flip(path, MARK.encode(), at=3))
-    with refused("DATA_LOSS", f"'R#{bad}#TAG#mark' in 'EXP#0' is damaged"):
+    with refused("DATA_LOSS", f"'R#{bad}#TAG#mark' in '{run_place(bad).pk}' is damaged"):
         store.search_runs(["0"], "", ViewType.ALL)
     other = store.create_experiment("other")
     run = make_run(store, other)
@@ -100,15 +101,16 @@ def damage_attribute(table, sk, name):
 
 def test_a_damaged_summary_is_named(store):
     run = make_run(store, params={f"p{n}": "x" * 50 for n in range(50)})
+    pk = run_place(run).pk
     damage_attribute(store.table, f"R#{run}", "summary")
     for read in (
         lambda: store.get_run(run),
         lambda: store.search_runs(["0"], "", ViewType.ALL),
         lambda: store.search_runs(["0"], "params.p1 != 'x'", ViewType.ALL),
     ):
-        with refused("DATA_LOSS", f"summary in the item 'R#{run}' in 'EXP#0' is damaged"):
+        with refused("DATA_LOSS", f"summary in the item 'R#{run}' in '{pk}' is damaged"):
             read()
-    assert f"R#{run} in EXP#0: summary is damaged" in findings(store.table)["damage"].text
+    assert f"R#{run} in {pk}: summary is damaged" in findings(store.table)["damage"].text
 
 
 def test_damaged_points_are_named(store):

@@ -117,6 +117,7 @@ def test_they_are_found(logged, filled):
     check_finds(logged, *filled)
 
 
+@pytest.mark.one_volume(reason="counts the requests to one partition")
 def test_a_search_reads_the_entries_and_what_they_name(logged, filled):
     """Not the others, however many there are."""
     one, two, _ = filled

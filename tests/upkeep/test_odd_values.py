@@ -11,6 +11,7 @@ from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep.doctor import Level
+from tests.places import run_place, trace_place
 from tests.stores import everything_in
 from tests.traces.making import make_info, trace_id
 from tests.upkeep.helpers import make_run
@@ -40,7 +41,7 @@ def test_a_table_without_any_is_well(store):
 def test_a_tag_of_a_live_run_is_named(store, value):
     run = make_run(store, ended=False)
     change(store, f"R#{run}#TAG#team", value=value)
-    assert f"R#{run}#TAG#team in EXP#0: value is " in odd(store)
+    assert f"R#{run}#TAG#team in {run_place(run).pk}: value is " in odd(store)
 
 
 def test_a_run_is_sealed_with_texts(store):
@@ -56,7 +57,7 @@ def test_a_param_of_a_sealed_run_is_named(store):
     summary = large_values.load(store.table, item, "summary")
     summary["p"]["lr"] = {"epoch": 5}
     change(store, f"R#{run}", summary=large_values.pack(summary))
-    assert f"R#{run} in EXP#0: param lr is of type dict" in odd(store)
+    assert f"R#{run} in {run_place(run).pk}: param lr is of type dict" in odd(store)
     assert store.get_run(run).data.params == {"lr": "{'epoch': 5}"}
 
 
@@ -64,7 +65,7 @@ def test_a_param_of_a_sealed_run_is_named(store):
 def test_a_time_is_named_and_the_run_can_be_sent(store, moment):
     run = make_run(store)
     change(store, f"R#{run}", end_time=moment)
-    assert f"R#{run} in EXP#0: end_time is " in odd(store)
+    assert f"R#{run} in {run_place(run).pk}: end_time is " in odd(store)
     store.get_run(run).to_proto()
     for found in store.search_runs(["0"], "", ViewType.ALL):
         found.to_proto()
@@ -73,14 +74,15 @@ def test_a_time_is_named_and_the_run_can_be_sent(store, moment):
 def test_a_user_is_named_and_the_run_can_be_sent(store):
     run = make_run(store)
     change(store, f"R#{run}", user=["ada"], artifact_uri={"a": 1})
-    assert f"R#{run} in EXP#0: user is of type list" in odd(store)
+    assert f"R#{run} in {run_place(run).pk}: user is of type list" in odd(store)
     store.get_run(run).to_proto()
 
 
 def test_tags_and_metadata_of_a_trace_are_named_and_it_can_be_sent(store):
     store.start_trace(make_info(TRACE, "0", tags={"a": "1"}, metadata={"b": "2"}))
     change(store, f"T#{TRACE}", **{"t:a": {"epoch": 5}, "request_time": 10**30})
-    assert f"T#{TRACE} in EXP#0: request_time is a number beyond 64 bits" in odd(store)
+    pk = trace_place(store.table, TRACE).pk
+    assert f"T#{TRACE} in {pk}: request_time is a number beyond 64 bits" in odd(store)
     info = store.get_trace_info(TRACE)
     assert info.tags["a"] == "{'epoch': 5}"
     info.to_proto()
@@ -88,7 +90,7 @@ def test_tags_and_metadata_of_a_trace_are_named_and_it_can_be_sent(store):
 
 def test_the_value_is_written_again(store):
     run = make_run(store, ended=False)
-    key = Key("EXP#0", f"R#{run}#TAG#team")
+    key = Key(run_place(run).pk, f"R#{run}#TAG#team")
     store.table.update(key, Update(set={"value": [1]}), condition=Attr("value").exists())
     assert odd(store) is not None
     store.update_run_info(run, RunStatus.RUNNING, None, None)

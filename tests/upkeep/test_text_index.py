@@ -6,6 +6,7 @@ import pytest
 from mlflow.entities import RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
+from mlflow_dynamodbstore.upkeep import backfill
 from mlflow_dynamodbstore.upkeep.backfill import POSITION
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from mlflow_dynamodbstore.upkeep.text_index import TextIndex
@@ -75,7 +76,8 @@ def test_deleted_runs_are_indexed_too(store, index):
     assert found(store, "attributes.run_name LIKE '%owl%'") == {run_id}
 
 
-def test_a_backfill_that_is_interrupted_goes_on_where_it_was(store, index, time):
+def test_a_backfill_that_is_interrupted_goes_on_where_it_was(store, index, time, monkeypatch):
+    monkeypatch.setattr(backfill, "PAGE", 10)
     other = store.create_experiment("other")
     runs = [make_run(store, number, name="night owl") for number in ["0"] * 120 + [other] * 3]
     index.add("run.name", ["word"])

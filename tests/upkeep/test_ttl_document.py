@@ -13,10 +13,10 @@ from mlflow.entities import Metric, RunStatus, TraceInfo, TraceLocation, TraceSt
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.shared.policies import ENVIRONMENT, Policies
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from tests.places import run_place
 from tests.stores import everything_in
 from tests.upkeep.helpers import items_of, make_run
 
@@ -28,8 +28,8 @@ SOFT, TRACE, HISTORY = (
 )
 
 
-def run_item(store, run_id, experiment_id="0"):
-    return store.table.get(run_keys.run_key(experiment_id, run_id))
+def run_item(store, run_id):
+    return store.table.get(run_place(run_id).key)
 
 
 def children(store, run_id):
@@ -106,7 +106,7 @@ def test_expired_items_are_invisible_from_their_second_on(either_store, time):
     with pytest.raises(MlflowException, match="not found"):
         store.get_run(run_id)
     assert stages(store, run_id) == []
-    assert store.table.engine.get(run_keys.run_key("0", run_id)) is not None
+    assert store.table.engine.get(run_place(run_id).key) is not None
 
 
 def test_the_embedded_engine_removes_expired_items_itself(store, time):
@@ -115,7 +115,7 @@ def test_the_embedded_engine_removes_expired_items_itself(store, time):
     store.delete_run(run_id)
     time.sleep(90 * DAY)
     assert store.table.engine.sweep(time.now) > 0
-    assert store.table.engine.get(run_keys.run_key("0", run_id)) is None
+    assert store.table.engine.get(run_place(run_id).key) is None
 
 
 # --- soft delete --------------------------------------------------------------------------------
@@ -176,11 +176,11 @@ def test_runs_of_a_deleted_experiment_keep_the_expiry_they_have(store, time):
     experiment_id = store.create_experiment("nlp")
     deleted, active = make_run(store, experiment_id), make_run(store, experiment_id)
     store.delete_run(deleted)
-    own = run_item(store, deleted, experiment_id)["ttl"]
+    own = run_item(store, deleted)["ttl"]
     time.sleep(10 * DAY)
     store.delete_experiment(experiment_id)
-    assert run_item(store, deleted, experiment_id)["ttl"] == own
-    assert "ttl" not in run_item(store, active, experiment_id)
+    assert run_item(store, deleted)["ttl"] == own
+    assert "ttl" not in run_item(store, active)
 
 
 def test_children_of_an_expired_experiment_are_orphans_until_cleanup_expires_them(store, time):
@@ -344,10 +344,10 @@ def test_cleanup_sets_an_expiry_on_orphans(store, time):
     store.delete_experiment(experiment_id)
     time.sleep(90 * DAY)
     Cleanup(store.table, store.policies, sleep=time.sleep).run()
-    left = store.table.engine.get(run_keys.run_key(experiment_id, run_id))
+    left = store.table.engine.get(run_place(run_id).key)
     assert left["ttl"] <= time.now
     assert store.table.engine.sweep(time.now) > 0
-    assert store.table.engine.get(run_keys.run_key(experiment_id, run_id)) is None
+    assert store.table.engine.get(run_place(run_id).key) is None
 
 
 # --- traces -------------------------------------------------------------------------------------

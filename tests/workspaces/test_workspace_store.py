@@ -16,7 +16,6 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.keys import access as access_keys
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import registry as registry_keys
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.shared.names import claims
@@ -27,6 +26,7 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.workspaces import resources
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+from tests.places import items_in, partitions
 from tests.stores import everything_in, open_tracking_store, refused, settle_claims
 from tests.table.fakes import FakeTime
 
@@ -258,7 +258,7 @@ def test_cascading_leaves_other_workspaces_alone(filled, tracking):
     before = [i for i in everything_in(store.table) if "team-a" not in f"{i['PK']}{i}"]
     store.delete_workspace("team-a", CASCADE)
     after = everything_in(store.table)
-    assert [i for i in before if i["PK"] != experiment_keys.experiment_pk("1")] == [
+    assert [i for i in before if i["PK"] not in partitions(store.table, "1")] == [
         i for i in after if i["SK"] != access_keys.workspace_entry_key("team-a").sk
     ]
 
@@ -362,7 +362,7 @@ def test_a_deletion_interrupted_anywhere_is_finished_by_the_next_call(
     registry = DynamoDBRegistryStore("", table=table)
     with WorkspaceContext("default"):
         if mode == CASCADE:
-            assert partition(table, experiment_keys.experiment_pk(experiment_id)) == []
+            assert items_in(table, experiment_id) == []
             assert [e.name for e in tracking.search_experiments(ViewType.ALL)] == ["Default"]
             assert partition(table, registry_keys.model_pk("iris")) == []
         else:

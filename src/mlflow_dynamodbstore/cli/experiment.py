@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mlflow_dynamodbstore.cli import output
-from mlflow_dynamodbstore.cli.common import MLFLOW, Group
+from mlflow_dynamodbstore.cli.common import MLFLOW, Group, WholeNumber
 from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 
 if TYPE_CHECKING:
-    from mlflow_dynamodbstore.shared.volumes import Volumes, VolumeState
+    from mlflow_dynamodbstore.shared.volume_states import VolumeState
+    from mlflow_dynamodbstore.shared.volumes import Volumes
     from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.table.values import Item
 
@@ -22,7 +23,7 @@ MOST = 1000
 
 @click.group(cls=Group)
 def experiment() -> None:
-    """The volumes over which an experiment is spread."""
+    """Show or open the volumes of an experiment."""
 
 
 @experiment.command(loads=MLFLOW)
@@ -37,22 +38,25 @@ def volumes(options: TableOptions, name: str, json: bool) -> None:
     _show(name, Volumes(table).states(meta), json=json)
 
 
-@experiment.command(loads=MLFLOW)
+@experiment.command(
+    loads=MLFLOW,
+    stopped="Stopped. Volumes may have been opened; `experiment volumes` tells.",
+)
 @click.argument("name")
 @click.option(
     "--volumes",
     "count",
-    type=click.IntRange(1, MOST),
+    type=WholeNumber(1, MOST),
     required=True,
-    help="How many volumes take new runs and traces.",
+    help="Number of volumes that accept new runs and traces.",
 )
 @pass_table_options
 def spread(options: TableOptions, name: str, count: int, json: bool) -> None:
-    """Spread an experiment, given its name, over several volumes beforehand.
+    """Spread an experiment, given its name, over several volumes.
 
-    A volume takes about 1,000 write units a second and 10 GB. Volumes also open by themselves
-    before one is full; spread an experiment that is to take more load than that. New volumes are
-    used after a minute, when all processes know them. What is stored stays where it is.
+    A volume accepts about 1,000 write units a second and holds 10 GB. A new one is opened
+    automatically before a volume is full; spread an experiment that needs more writes a second. New
+    volumes are used after a minute, when all processes know them. Existing data stays where it is.
     """
     from mlflow_dynamodbstore.shared.places import experiment_id_of
     from mlflow_dynamodbstore.shared.volumes import Volumes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,8 +16,12 @@ from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_opti
 from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB, in_dollars
 
 if TYPE_CHECKING:
+    from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.upkeep.doctor import Level
     from mlflow_dynamodbstore.upkeep.table_stats import TableStats
+
+
+LARGEST_EXPERIMENTS = 10
 
 
 @click.command(cls=Command, loads=MLFLOW)
@@ -30,17 +35,18 @@ def doctor(ctx: click.Context, options: TableOptions, quick: bool, json: bool) -
     """
     from mlflow_dynamodbstore.upkeep.doctor import Doctor
 
+    table = options.table()
     with output.bar("examining", quiet=json) as shown:
         examined = Doctor(
-            options.table(),
+            table,
             segments=options.segments(),
             progress=lambda stats: output.note(shown, f"{stats.total.items:,} items read"),
         )
         findings = list(examined.examine(deep=not quick))
+    told = [{"check": f.check, "level": f.level.value, "text": f.text} for f in findings]
+    _note(table, examined.stats, told if not quick else None)
     if json:
-        output.as_json(
-            [{"check": f.check, "level": f.level.value, "text": f.text} for f in findings]
-        )
+        output.as_json(told)
     else:
         rows = [(f.check, _level(f.level), escape(f.text)) for f in findings]
         output.grid("Doctor", ("check", "result", "finding"), rows)
@@ -56,11 +62,17 @@ def doctor(ctx: click.Context, options: TableOptions, quick: bool, json: bool) -
     show_default=True,
     help="Dollars per GB and month of storage.",
 )
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the operator's page to a file.",
+)
 @pass_table_options
-def stats(options: TableOptions, price_per_gb: float, json: bool) -> None:
+def stats(options: TableOptions, price_per_gb: float, html: Path | None, json: bool) -> None:
     """Count items and bytes by kind, and show what storing them costs a month.
 
-    Reads the whole table.
+    Reads the whole table, and keeps the sums in it for the operator's page.
     """
     from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
     from mlflow_dynamodbstore.upkeep.table_stats import TableStats
@@ -72,18 +84,44 @@ def stats(options: TableOptions, price_per_gb: float, json: bool) -> None:
         while not scan.is_done:
             counted.add(scan.next_items())
             output.note(shown, f"{counted.total.items:,} items read")
+    _note(table, counted, None)
+    if html is not None:
+        from mlflow_dynamodbstore.upkeep.operator_page import operator_page
+
+        html.write_text(operator_page(table), "utf-8")
     if json:
         by_kind = {
             kind: {**asdict(amount), "monthly_dollars": amount.monthly(price_per_gb)}
             for kind, amount in counted.by_kind.items()
         }
-        output.as_json({"entities": by_kind, "total": asdict(counted.total)})
+        output.as_json(
+            {
+                "entities": by_kind,
+                "total": asdict(counted.total),
+                "experiments": counted.by_experiment(),
+            }
+        )
     else:
         _show(counted, price_per_gb)
 
 
+def _note(table: Table, counted: TableStats | None, findings: list[dict[str, str]] | None) -> None:
+    """Keep what was found in the table, for the operator's page, where that is allowed."""
+    from mlflow_dynamodbstore.table.errors import AccessDenied
+    from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
+
+    surveys = Surveys(table)
+    try:
+        if counted is not None:
+            surveys.note(Survey.of(counted))
+        if findings is not None:
+            surveys.note_health(findings, deep=True)
+    except AccessDenied:
+        output.warn("The credentials do not allow writing: the operator's page does not change.")
+
+
 def _show(counted: TableStats, price_per_gb: float) -> None:
-    from mlflow_dynamodbstore.upkeep.table_stats import readable
+    from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT, readable
 
     ranked = sorted(counted.by_kind.items(), key=lambda one: -one[1].bytes - one[1].index_bytes)
     rows = [
@@ -99,6 +137,14 @@ def _show(counted: TableStats, price_per_gb: float) -> None:
     ]
     columns = ("kind", "items", "expiring", "table", "indexes", "a month")
     output.grid("Contents", columns, rows, numbers=columns[1:])
+    experiments = list(counted.by_experiment().items())[:LARGEST_EXPERIMENTS]
+    if experiments:
+        shares = [
+            (number, len(sizes), readable(sum(sizes)), f"{max(sizes) / COLLECTION_LIMIT:.1%}")
+            for number, sizes in experiments
+        ]
+        facts = ("experiment", "volumes", "with local indexes", "fullest volume")
+        output.grid("Largest experiments", facts, shares, numbers=facts[1:])
 
 
 def _level(level: Level) -> str:

@@ -22,11 +22,29 @@ if TYPE_CHECKING:
     from mlflow_dynamodbstore.deploy.stacks import Event, Stack
 
 AWS_GOES_ON = "Stopped. AWS continues; run the same command again to follow it."
-stack_option = click.option("--stack", help="Name of the stack. [default: the table's name]")
+stack_option = click.option(
+    "--stack-name", "stack", help="Name of the stack. [default: the table's name]"
+)
+WHOLE = "server"
 
 
 @click.command(cls=Command, stopped=AWS_GOES_ON, creates=True)
 @stack_option
+@click.option(
+    "--stack",
+    "what",
+    type=click.Choice(["table", WHOLE]),
+    default="table",
+    show_default=True,
+    help="The table alone, or all: bucket, roles, server on Fargate, upkeep, alarms.",
+)
+@click.option(
+    "--parameter",
+    "parameters",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter of the stack with the server; may be repeated.",
+)
 @click.option("--template", "only_template", is_flag=True, help="Only print the template.")
 @click.option(
     "--cleanup-image",
@@ -42,6 +60,8 @@ stack_option = click.option("--stack", help="Name of the stack. [default: the ta
 def deploy(
     options: TableOptions,
     stack: str | None,
+    what: str,
+    parameters: tuple[str, ...],
     only_template: bool,
     cleanup_image: str | None,
     cleanup_schedule: str | None,
@@ -51,10 +71,19 @@ def deploy(
 
     The table outlives its stack, and is protected against deletion. With --cleanup-image the stack
     also runs `ttl cleanup` on a schedule; a later update without the options keeps it.
+
+    --stack server makes the rest, too; its template lists the parameters that it needs.
     """
     from mlflow_dynamodbstore.deploy.template import template
 
     location = _deployable(options)
+    if what == WHOLE:
+        if cleanup_image is not None or cleanup_schedule is not None:
+            raise Failure("--stack server cleans up by itself: leave out --cleanup-…", USAGE)
+        _deploy_server(options, stack, _given(parameters), only_template, json=json)
+        return
+    if parameters:
+        raise Failure("--parameter belongs to --stack server", USAGE)
     if only_template:
         body = template(
             location.table,
@@ -65,13 +94,55 @@ def deploy(
         return
     made = _stack(location, stack)
     given = {IMAGE: cleanup_image, SCHEDULE: cleanup_schedule}
-    parameters = {name: value for name, value in given.items() if value is not None}
+    chosen = {name: value for name, value in given.items() if value is not None}
     known = made.parameters()
     if known is None and _is_there(options):
         raise Failure(f"{location} already exists, and needs no stack")
-    if cleanup_schedule is not None and not {**(known or {}), **parameters}.get(IMAGE):
+    if cleanup_schedule is not None and not {**(known or {}), **chosen}.get(IMAGE):
         raise Failure("--cleanup-schedule needs --cleanup-image", USAGE)
-    _report(made.name, made.deploy(parameters), "up to date", json=json)
+    _report(made.name, made.deploy(chosen), "up to date", json=json)
+
+
+def _deploy_server(
+    options: TableOptions,
+    stack: str | None,
+    given: dict[str, str],
+    only_template: bool,
+    *,
+    json: bool,
+) -> None:
+    from mlflow_dynamodbstore.deploy.server_stack import server_template
+
+    location = options.location
+    body = server_template(location.table)
+    if only_template:
+        output.as_json(body)
+        return
+    made = _stack(location, stack)
+    known = made.parameters()
+    if known is None and _is_there(options):
+        raise Failure(
+            f"{location} already exists: the stack would create another. Choose a new name and "
+            "`copy` the table, or import it into the stack in CloudFormation"
+        )
+    unknown = sorted(given.keys() - body["Parameters"].keys())
+    if unknown:
+        raise Failure(f"the stack has no parameter {unknown[0]}; --template lists them", USAGE)
+    missing = [
+        name
+        for name, parameter in body["Parameters"].items()
+        if "Default" not in parameter and name not in {**(known or {}), **given}
+    ]
+    if missing:
+        raise Failure(f"the stack needs --parameter for {', '.join(missing)}", USAGE)
+    _report(made.name, made.deploy(given, body), "up to date", json=json)
+
+
+def _given(parameters: tuple[str, ...]) -> dict[str, str]:
+    wrong = [one for one in parameters if "=" not in one]
+    if wrong:
+        raise Failure(f"--parameter is NAME=VALUE, not {wrong[0]!r}", USAGE)
+    return dict(one.split("=", 1) for one in parameters)
 
 
 @click.command(cls=Command, stopped=AWS_GOES_ON, creates=True)
@@ -86,7 +157,7 @@ def destroy(
     location = _deployable(options)
     found = _stack(location, stack)
     if not found.exists() and not delete_data:
-        raise Failure(f"there is no stack {found.name}; --stack names another")
+        raise Failure(f"there is no stack {found.name}; --stack-name names another")
     what = "and the table with ALL ITS DATA" if delete_data else "and keep the table"
     output.confirm(f"Remove the stack {found.name} {what}?", yes=yes)
     _report(found.name, found.destroy(), "removed", json=json)

@@ -44,6 +44,7 @@ _EXPIRING = {
 LOADS = "mlflow_dynamodbstore.transfer.sql.transfer"
 MAP_FILE = "import-map.json"
 _NUMBERED = ("experiments", "users", "roles")
+IMPORT = "Import"
 SHOWN = 10
 """How many findings are printed; ``--json`` has more."""
 
@@ -139,7 +140,7 @@ def import_database(
     policies = Policies(table)
     if not dry_run and _keeps_forever(policies, keep_forever, json=json):
         _keep_forever(options, policies, json=json)
-    job = Job("Import", transfer, json, _expiry(policies), new_ids)
+    job = Job(IMPORT, transfer, json, _expiry(policies), new_ids)
     _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
@@ -258,6 +259,8 @@ def _run(ctx: click.Context, job: Job, *, verify: bool, dry_run: bool) -> None:
     clean = _count(job) if dry_run else _move(job, verify=verify)
     _show_not_moved(job)
     _show_expiry(job)
+    if dry_run and job.title == IMPORT:
+        _show_cost(job)
     if job.quiet:
         output.as_json(job.outcome)
     if not clean:
@@ -277,7 +280,7 @@ def _count(job: Job) -> bool:
 def _move(job: Job, *, verify: bool) -> bool:
     with output.bar(job.title.lower(), quiet=job.quiet) as shown:
         totals = job.transfer.count()
-        move = job.transfer.move(lambda kind, done: _note(shown, kind, done, totals[kind]))
+        move = job.transfer.move(lambda kind, done: _note(shown, kind, done, totals[kind]), totals)
     _show_move(move, job)
     _show_new_ids(job)
     if not verify:
@@ -362,6 +365,22 @@ def _show_expiry(job: Job) -> None:
     if not job.quiet:
         days = ", ".join(f"{what} in {days:,}" for what, days in job.expiry.items())
         output.say(f"Days until imported data expires: {days}. `ttl set` changes that.")
+
+
+def _show_cost(job: Job) -> None:
+    """What the workload of the database costs a month on DynamoDB."""
+    if not job.transfer.database.has_tracking:
+        return
+    from mlflow_dynamodbstore.cli.estimate import as_json, show
+    from mlflow_dynamodbstore.transfer.sql.workload import workload_of
+    from mlflow_dynamodbstore.upkeep.cost_estimate import estimate
+
+    with output.spinner("measuring"):
+        made = estimate(workload_of(job.transfer.database))
+    job.outcome["estimate"] = as_json(made)
+    if not job.quiet:
+        output.say("If the team goes on as in the last 30 days of this database, on DynamoDB:")
+        show(made)
 
 
 def _show_findings(

@@ -66,16 +66,20 @@ class Stack:
         """Whether the stack exists."""
         return self._status() is not None
 
-    def deploy(self, parameters: Mapping[str, str] | None = None) -> Iterator[Event]:
-        """Create the stack, or update it; parameters that are not given keep their values."""
+    def deploy(
+        self, parameters: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> Iterator[Event]:
+        """Create the stack, or update it; parameters that are not given keep their values.
+
+        ``body`` is another template than that of the table alone.
+        """
         seen = self._seen()
         known = self.parameters()
         values = {**(known or {}), **(parameters or {})}
         image = values.get(IMAGE, "")
-        request: dict[str, Any] = {
-            "TemplateBody": json.dumps(template(self._table, cleanup_image=image))
-        }
-        if image:
+        made = template(self._table, cleanup_image=image) if body is None else body
+        request: dict[str, Any] = {"TemplateBody": json.dumps(made)}
+        if image or body is not None:
             request["Capabilities"] = ["CAPABILITY_IAM"]
             request["Parameters"] = [
                 {"ParameterKey": name, "ParameterValue": value}

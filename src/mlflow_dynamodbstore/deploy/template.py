@@ -33,19 +33,24 @@ def template(
         **(schedule if cleanup_image else {}),
         "Resources": {
             **(scheduled if cleanup_image else {}),
-            RESOURCE: {
-                "Type": "AWS::DynamoDB::Table",
-                "DeletionPolicy": "Retain",
-                "UpdateReplacePolicy": "Retain",
-                "Properties": {
-                    **table_definition(schema, name),
-                    "TimeToLiveSpecification": {"AttributeName": TTL, "Enabled": True},
-                    "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-                },
-            },
+            RESOURCE: table_resource(name, schema),
         },
         "Outputs": {
             "TableName": {"Value": {"Ref": RESOURCE}},
             "TableArn": {"Value": {"Fn::GetAtt": [RESOURCE, "Arn"]}},
+        },
+    }
+
+
+def table_resource(name: str, schema: Schema = MLFLOW_TABLE) -> dict[str, Any]:
+    """The table itself."""
+    return {
+        "Type": "AWS::DynamoDB::Table",
+        "DeletionPolicy": "Retain",
+        "UpdateReplacePolicy": "Retain",
+        "Properties": {
+            **table_definition(schema, name),
+            "TimeToLiveSpecification": {"AttributeName": TTL, "Enabled": True},
+            "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
         },
     }

@@ -84,7 +84,7 @@ class EvaluationDatasets:
         }
         inside = inline_tags(meta)
         long = {key: value for key, value in (tags or {}).items() if key not in inside}
-        refuse_oversized([Put(meta)])
+        refuse_oversized(self.table.schema, [Put(meta)])
         # Tags and links first: nobody sees them before the dataset's own item exists.
         self.table.write(
             [

@@ -188,13 +188,15 @@ class Issues:
     def _traces_by_issue(self, experiment_id: str) -> dict[str, set[str]]:
         """The traces of an experiment that refer to issues, by the sort keys of the issues."""
         # Whole items: a key alone does not say whether its trace has expired.
-        query = Query(
-            experiment_pk(experiment_id), where=issue_keys.ISSUES.on("lsi5sk"), index="LSI5"
-        )
+        queries = [
+            Query(volume.pk, where=issue_keys.ISSUES.on("lsi5sk"), index="LSI5")
+            for volume in self.experiment_lookup.volumes.of([experiment_id])
+        ]
         found: dict[str, set[str]] = {}
-        for note in self.table.items(query):
-            issue, trace = issue_keys.reference_of(str(note["lsi5sk"]))
-            found.setdefault(issue, set()).add(trace)
+        for notes in self.table.map(lambda query: list(self.table.items(query)), queries):
+            for note in notes:
+                issue, trace = issue_keys.reference_of(str(note["lsi5sk"]))
+                found.setdefault(issue, set()).add(trace)
         return found
 
     # --- writing --------------------------------------------------------------------------------

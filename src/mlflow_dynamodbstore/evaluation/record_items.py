@@ -16,6 +16,8 @@ from mlflow_dynamodbstore.evaluation.attributes import CONTENTS, REVISION
 from mlflow_dynamodbstore.keys import evaluation_datasets as dataset_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared import large_values
+from mlflow_dynamodbstore.shared.plain_values import shown
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.values import Item, Key
 
 ID_PREFIX = "dr-"
@@ -28,7 +30,10 @@ Given = Mapping[str, Any]
 
 def input_hash(given: Given) -> str:
     """The hash of a record's inputs."""
-    inputs = json.dumps(given.get("inputs", {}), sort_keys=True)
+    values = given.get("inputs", {})
+    if values is not None and not isinstance(values, dict):
+        raise invalid(f"Invalid value {shown(values)} for the inputs of a record: use a dict.")
+    inputs = json.dumps(values, sort_keys=True)
     return hashlib.sha256(inputs.encode()).hexdigest()
 
 

@@ -8,7 +8,7 @@ from mlflow.entities.gateway_endpoint import GatewayResourceType
 
 from mlflow_dynamodbstore.gateway.config_cache import EndpointConfigCache
 from mlflow_dynamodbstore.gateway.endpoint_records import ENTITY
-from mlflow_dynamodbstore.gateway.items import REVISION, new_item, no_such
+from mlflow_dynamodbstore.gateway.items import REVISION, check_given, new_item, no_such
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import gateway as gateway_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT, PRESENT
@@ -36,6 +36,7 @@ class Bindings:
         resource_id: str,
         created_by: str | None = None,
     ) -> GatewayEndpointBinding:
+        check_given(endpoint_id=endpoint_id, resource_id=resource_id)
         item = self._new_item(endpoint_id, resource_type, resource_id, created_by)
         try:
             self._write(item, condition=ABSENT)

@@ -38,6 +38,7 @@ from mlflow_dynamodbstore.gateway.endpoint_records import (
 )
 from mlflow_dynamodbstore.gateway.items import (
     REVISION,
+    check_given,
     check_one_of,
     new_guard,
     new_item,
@@ -88,6 +89,7 @@ class Endpoints:
     ) -> GatewayEndpoint:
         if not model_configs:
             raise invalid("Endpoint must have at least one model configuration")
+        check_given(name=name)
         workspace = self.context.workspace()
         endpoint_id = f"e-{ids.new_id()}"
         mappings = new_mappings(endpoint_id, model_configs, created_by, get_current_time_millis())

@@ -117,6 +117,13 @@ def update_time(before: Item) -> int:
     return max(int(get_current_time_millis()), int(before["updated_at"]) + 1)
 
 
+def check_given(**given: object) -> None:
+    """Refuse None where MLflow's columns do."""
+    for name, value in given.items():
+        if value is None:
+            raise invalid(f"Missing value for required parameter '{name}'.")
+
+
 def check_one_of(**given: object) -> None:
     """Refuse a call that names an entity in two ways, or in none."""
     if sum(value is not None for value in given.values()) != 1:

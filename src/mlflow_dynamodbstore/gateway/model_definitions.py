@@ -13,6 +13,7 @@ from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     USES,
     GatewayItems,
+    check_given,
     check_one_of,
     new_guard,
     new_item,
@@ -55,6 +56,7 @@ class ModelDefinitions:
         model_name: str,
         created_by: str | None = None,
     ) -> GatewayModelDefinition:
+        check_given(name=name, provider=provider, model_name=model_name)
         workspace = self.context.workspace()
         definition_id = f"d-{ids.new_id()}"
         key = gateway_keys.model_definition_key(definition_id, workspace)

@@ -14,6 +14,7 @@ from mlflow_dynamodbstore.gateway.encryption import GATEWAY, decrypted_value, en
 from mlflow_dynamodbstore.gateway.items import (
     REVISION,
     GatewayItems,
+    check_given,
     check_one_of,
     new_guard,
     new_item,
@@ -62,6 +63,7 @@ class Secrets:
         auth_config: dict[str, Any] | None = None,
         created_by: str | None = None,
     ) -> GatewaySecretInfo:
+        check_given(secret_name=secret_name)
         remember_key(self.table, GATEWAY)
         workspace = self.context.workspace()
         self.workspaces_in_use.note(workspace)

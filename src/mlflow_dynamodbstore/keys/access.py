@@ -31,6 +31,8 @@ USER_META = "U#META"
 USER_FAILURES = "U#FAILED"
 FILL_STATE = "FILL#STATE"
 """In CONFIG: what the table is or was filled from, and how far that has come."""
+SURVEYS = children("SURVEY")
+"""In CONFIG: what was last counted in the table, how that grew, and what ``doctor`` found."""
 EXPERIMENT_NAMES = children("EXPNAME")
 MODEL_NAMES = children("RMNAME")
 USER_EXPERIMENT_PERMISSIONS = children("U#PERM")
@@ -173,6 +175,16 @@ def _new_numbers_sk(sequence: str, source: str) -> str:
 def old_number_of(sk: str) -> str:
     """The number that an entity had in the database it was imported from."""
     return str(key_text(pieces_of(sk, "NUM")[2]))
+
+
+def survey_key(part: str) -> Key:
+    """A part of :data:`SURVEYS`."""
+    return Key(CONFIG_PK, join("SURVEY", bounded(part, KEY)))
+
+
+def survey_part_of(sk: str) -> str:
+    """Which part of :data:`SURVEYS` an item is."""
+    return str(key_text(pieces_of(sk, "SURVEY")[0]))
 
 
 def fill_state_key() -> Key:

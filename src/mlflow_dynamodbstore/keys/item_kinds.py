@@ -109,6 +109,7 @@ _CONFIG_KINDS: Mapping[str, str] = {
     "UID": "Entry of a user",
     "KEY": "Check of a key",
     "NUM": "New number",
+    "SURVEY": "Survey",
     "FILL": "Origin of the table",
 }
 _WORKSPACE_KINDS: Mapping[str, str] = {

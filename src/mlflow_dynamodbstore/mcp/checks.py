@@ -38,6 +38,8 @@ def checked_tools(tools: list[MCPTool] | None) -> list[dict[str, Any]] | None:
     validate_mcp_tool_payloads(tools, "tools")
     if tools is None:
         return None
+    if not all(isinstance(tool, MCPTool) for tool in tools):
+        raise invalid("tools must be a list of MCPTool")
     written = [
         replace(tool, icons=checked_icons(tool.icons, f"tools[{n}].icons"))
         for n, tool in enumerate(tools)

@@ -16,6 +16,8 @@ from mlflow_dynamodbstore.server.exposition import expose
 from mlflow_dynamodbstore.server.front import Front, Ways
 from mlflow_dynamodbstore.server.lane import Lane
 from mlflow_dynamodbstore.server.native import install_views, matcher, routes_of
+from mlflow_dynamodbstore.server.operator_page import install_page
+from mlflow_dynamodbstore.server.page_counters import counters_of_workers
 from mlflow_dynamodbstore.server.threads import Threads
 
 _logger = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ def create_app() -> Any:
     Under a WSGI server it is MLflow's Flask app with the native routes.
     """
     flask = server_app.flask_app()
+    install_page(flask, counters=counters_of_workers())
     if not server_app.runs_under_uvicorn():
         return with_native_routes(flask)
     return improved(server_app.mlflow_app(), flask)

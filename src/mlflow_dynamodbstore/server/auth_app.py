@@ -8,11 +8,14 @@ from typing import Any
 from mlflow_dynamodbstore.auth import app as auth_app
 from mlflow_dynamodbstore.mlflow_compat import server_app
 from mlflow_dynamodbstore.server.app import improved, with_native_routes
+from mlflow_dynamodbstore.server.operator_page import install_page
+from mlflow_dynamodbstore.server.page_counters import counters_of_workers
 
 
 def create_app() -> Any:
     """MLflow's auth app with our store. MLflow's server calls it once in each of its processes."""
     app = auth_app.create_app()
+    install_page(server_app.flask_app(), auth_app.auth.sender_is_admin, counters_of_workers())
     if not server_app.runs_under_uvicorn():
         return with_native_routes(app)
     has_check = server_app.permission_check(auth_app.auth)

@@ -112,14 +112,14 @@ def _inside(value: Any, depth: int) -> Iterator[Any]:
     yield value
     if depth == 0 or isinstance(value, str | bytes | int | float | Enum | type):
         return
-    if isinstance(value, Mapping):
+    if type(value).__module__.startswith(_TELEMETRY):  # whose ids have 128 bits
+        within = [part for part in _fields(value).values() if _is_entity(part)]
+    elif isinstance(value, Mapping):
         within = [part for pair in list(value.items())[:MOST_ELEMENTS] for part in pair]
     elif isinstance(value, list | tuple | set | frozenset):
         within = list(value)[:MOST_ELEMENTS]
     elif _is_entity(value):
         within = list(_fields(value).values())
-        if type(value).__module__.startswith(_TELEMETRY):  # whose ids have 128 bits
-            within = [part for part in within if _is_entity(part)]
     else:
         return
     for part in within:

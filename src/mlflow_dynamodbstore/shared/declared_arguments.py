@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
-from mlflow_dynamodbstore.shared.plain_values import shown, text, whole_number
+from mlflow_dynamodbstore.shared.plain_values import LARGEST, shown, text, whole_number
 
 MAX_RESULTS = "max_results"
 PAGE_TOKEN = "page_token"  # noqa: S105  # the name of an argument
 LEFT_TO_METHODS = frozenset({"username", "role_id", "user_id", "role_permission_id", "mode"})
 """What their methods answer themselves: a user or role that cannot exist does not exist."""
-ITEM_IDS = "item_ids"
-"""The ids that MLflow takes only if they are text."""
+ONLY_TEXTS = frozenset({"item_ids", "users"})
+"""The lists whose elements MLflow takes only if they are text."""
 LONGEST: Mapping[str, int] = {
     "filter_string": 500_000,
     "filter_string1": 500_000,
@@ -186,9 +186,11 @@ def _page_size(value: Any, name: str) -> int:
         raise MlflowException.invalid_parameter_value(
             f"Invalid value {size} for parameter '{name}' supplied. It must not be negative."
         )
-    return size
+    return min(size, _MOST_RESULTS)
 
 
+_MOST_RESULTS = LARGEST >> 1
+"""Python counts iterations with 63 bits, and some searches look at one result more."""
 _WHOLE: Mapping[str, Settle] = {
     MAX_RESULTS: _page_size,
     "version": _version,
@@ -224,7 +226,7 @@ def _text_list(value: Any, name: str) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         if all(type(one) is str and one.isascii() for one in value):
             return value
-        settle = _only_text if name == ITEM_IDS else text
+        settle = _only_text if name in ONLY_TEXTS else text
         return type(value)(None if one is None else settle(one, name) for one in value)
     return value
 

@@ -26,6 +26,11 @@ from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
 
 COMPRESS_FROM = 256
 INLINE_LIMIT = 256 * 1024
+INLINE_IN_LSI1 = 128 * 1024
+"""Bytes of a value up to which it stays in a head that is in LSI1.
+
+The index carries whole items, and an item and its copy have 400 KB together.
+"""
 PART_SIZE = 380 * 1024
 
 _RAW, _ZLIB = b"\x00", b"\x01"

@@ -59,21 +59,35 @@ _FULL = (
     "allows, and is full. Begin a new run or trace, which gets room elsewhere. To make room here, "
     "delete runs or traces, or let them expire sooner with `mlflow-dynamodbstore ttl`."
 )
-_PERMANENT = (table_errors.ItemTooLarge, table_errors.InvalidRequest)
+_TRANSIENT = (table_errors.Throttled, table_errors.Unavailable)
+_REFUSALS = {
+    table_errors.RefusalCode.ITEM_TOO_LARGE: table_errors.ItemTooLarge,
+    table_errors.RefusalCode.COLLECTION_FULL: table_errors.CollectionFull,
+}
 
 
 def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
     """The exception MLflow's client, server and tests expect for a storage error."""
     if is_full(error):
         return MlflowException(_FULL, error_code=RESOURCE_LIMIT_EXCEEDED)
-    if isinstance(error, IncompleteWrite) and isinstance(error.__cause__, _PERMANENT):
-        error = error.__cause__  # trying again would not help
-    if isinstance(error, table_errors.TransactionCancelled) and error.too_large:
-        error = table_errors.ItemTooLarge("it holds more than fits into one item")
+    error = _permanent_cause(error) or error
     for kind, code in _CODES:
         if isinstance(error, kind):
             return MlflowException(str(error), error_code=code)
     return MlflowException(str(error), error_code=INTERNAL_ERROR)
+
+
+def _permanent_cause(error: table_errors.TableError) -> table_errors.TableError | None:
+    """Why one write of several can never succeed; None if trying again may help."""
+    if isinstance(error, IncompleteWrite):
+        cause = error.__cause__
+        if isinstance(cause, table_errors.TableError) and not isinstance(cause, _TRANSIENT):
+            return cause
+    if isinstance(error, table_errors.TransactionCancelled):
+        for reason in error.reasons:
+            if reason is not None and reason.code in _REFUSALS:
+                return _REFUSALS[reason.code](reason.message or str(error))
+    return None
 
 
 def translated(function: Callable[P, R]) -> Callable[P, R]:
@@ -131,7 +145,7 @@ def _translation(
     if fault:
         return MlflowException(fault, INVALID_PARAMETER_VALUE)
     name = function.__qualname__
-    _logger.error("%s failed in a way that nobody foresaw", name, exc_info=error)
+    _logger.error("%s failed unexpectedly", name, exc_info=error)
     return MlflowException(f"{name} failed: {type(error).__name__}", error_code=INTERNAL_ERROR)
 
 

@@ -21,6 +21,7 @@ from boto3.dynamodb.conditions import ConditionBase
 
 from mlflow_dynamodbstore.table.binary import to_binary
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.expressions import FEW_PARTS, check_condition_size
 from mlflow_dynamodbstore.table.values import Item, same_value
 
 Predicate: TypeAlias = Callable[[Item], bool]
@@ -62,7 +63,10 @@ def predicate(condition: ConditionBase) -> Predicate:
     if known is not None:
         return known
     constants: list[Any] = []
-    judge = _judge_of(_shape(condition, constants))
+    shape = _shape(condition, constants)
+    judge = _judge_of(shape)
+    if _parts(shape) + _choices(constants) > FEW_PARTS:
+        check_condition_size(condition)
 
     def judged(item: Item) -> bool:
         return judge(item, constants)
@@ -137,6 +141,19 @@ def _judge_of(shape: Shape) -> Judge:
         name = getattr(kind, "__name__", "this")
         raise InvalidRequest(f"{name} is not a complete condition")
     return build(*parts)
+
+
+@lru_cache(maxsize=4096)
+def _parts(shape: Shape) -> int:
+    """How many attributes and constants a shape has; each step of a path counts."""
+    if isinstance(shape, tuple):
+        return sum(_parts(part) for part in shape[1:])
+    return len(_path(shape)) if isinstance(shape, str) else 1
+
+
+def _choices(constants: Sequence[Any]) -> int:
+    """How many values the lists among the constants have; only IN takes each by itself."""
+    return sum(len(constant) for constant in constants if type(constant) is list)
 
 
 def attribute_names(condition: ConditionBase) -> set[str]:

@@ -18,6 +18,7 @@ from boto3.dynamodb.conditions import ConditionBase
 
 from mlflow_dynamodbstore.table.errors import (
     CollectionFull,
+    ItemTooLarge,
     RefusalCode,
     TableError,
     TransactionCancelled,
@@ -109,11 +110,12 @@ class IncompleteWrite(TableError):
         self.unwritten: list[Write] = []
         self.uncertain: list[Write] = []
         lists = {"applied": self.written, "uncertain": self.uncertain}
-        cause = None
         for write, outcome in zip(writes, outcomes, strict=True):
             lists.get(outcome.status, self.unwritten).append(write)
-            if outcome.status != "refused":
-                cause = cause or outcome.error
+        # What can never succeed says more than what was throttled beside it.
+        errors = [o.error for o in outcomes if o.status == "failed"]
+        errors += [o.error for o in outcomes if o.status != "refused"]
+        cause = next(filter(None, errors), None)
         super().__init__(
             f"{len(self.written)} operations were written, {len(self.unwritten)} were not, "
             f"{len(self.uncertain)} are uncertain: {cause or 'the table kept throttling them'}"
@@ -129,6 +131,16 @@ def is_full(error: Exception) -> bool:
         reasons = [reason for reason in error.reasons if reason is not None]
         return any(reason.code is RefusalCode.COLLECTION_FULL for reason in reasons)
     return isinstance(error, CollectionFull)
+
+
+def is_too_large(error: Exception) -> bool:
+    """Whether a write failed because an item with its copies in indexes would pass 400 KB."""
+    if isinstance(error, IncompleteWrite):
+        return isinstance(error.__cause__, ItemTooLarge)
+    if isinstance(error, TransactionCancelled):
+        reasons = [reason for reason in error.reasons if reason is not None]
+        return any(reason.code is RefusalCode.ITEM_TOO_LARGE for reason in reasons)
+    return isinstance(error, ItemTooLarge)
 
 
 @dataclass(slots=True)  # not frozen: see above

@@ -28,7 +28,9 @@ LOCAL_REGION = "us-east-1"
 
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-\d+")
 _TABLE = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
-_AWS_HOST = re.compile(r"(.*\.)?amazonaws\.com(\.[a-z]{2})?")
+_AWS_HOST = re.compile(
+    r"(.*\.)?(amazonaws\.(com(\.cn)?|eu)|api\.aws|api\.amazonwebservices\.(com\.cn|eu))"
+)
 
 _FORMS = "dynamodb://us-east-1/mlflow, dynamodb://localhost:8000/mlflow or dynamodb:///mlflow.ddb"
 
@@ -65,7 +67,7 @@ class Location:
         options = {}
         if scheme != _default_scheme(host):
             options["scheme"] = scheme
-        if self.region != LOCAL_REGION:
+        if self.region != _region_of(_split_port(host)[0]):
             options["region"] = self.region
         query = f"?{urlencode(options)}" if options else ""
         return f"{SCHEME}{host}/{self.table}{query}"
@@ -116,8 +118,15 @@ def _endpoint(authority: str, table: str, query: str) -> Location:
         raise BadTableURI(f"{host} is not an IPv6 address; write {SCHEME}[::1]:8000/{table}")
     options = _options("endpoint", query)
     scheme = options.pop("scheme", _default_scheme(authority))
-    region = str(options.pop("region", LOCAL_REGION))
+    region = str(options.pop("region", _region_of(host)))
     return Location("endpoint", table, region, f"{scheme}://{authority}", options=options)
+
+
+def _region_of(host: str) -> str:
+    """The region in an address of AWS, ``dynamodb.eu-west-1.amazonaws.com``."""
+    if not _AWS_HOST.fullmatch(host):
+        return LOCAL_REGION
+    return next(filter(_REGION.fullmatch, host.split(".")), LOCAL_REGION)
 
 
 def _table_name(authority: str, path: str) -> str:

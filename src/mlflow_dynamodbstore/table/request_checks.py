@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from boto3.dynamodb.conditions import ConditionBase
+
+from mlflow_dynamodbstore.table.conditions import attribute_names
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_GET,
     MAX_ITEM_BYTES,
@@ -17,8 +20,9 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.errors import InvalidRequest, ItemTooLarge
-from mlflow_dynamodbstore.table.schema import Schema
-from mlflow_dynamodbstore.table.sizes import item_size, text_size
+from mlflow_dynamodbstore.table.expressions import check_update_size
+from mlflow_dynamodbstore.table.schema import Index, Schema
+from mlflow_dynamodbstore.table.sizes import item_size, size_of_copies, text_size
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -81,22 +85,51 @@ def check_limit(limit: int | None) -> None:
         raise InvalidRequest(f"a page holds at least one item, not {limit}")
 
 
+def check_filter(schema: Schema, index: Index | None, condition: ConditionBase | None) -> None:
+    """Raise ``InvalidRequest`` for a filter that the table, or an index of it, cannot judge.
+
+    DynamoDB judges entries before it fetches whole items, and the range is for the key condition.
+    """
+    if condition is None:
+        return
+    partition, sort = (schema.pk, schema.sk) if index is None else (index.pk or schema.pk, index.sk)
+    for name in sorted(attribute_names(condition)):
+        if name in (partition, sort):
+            raise InvalidRequest(f"a filter cannot use {name!r}, which is a key of this query")
+        if index is not None and not schema.carries(index, name):
+            raise InvalidRequest(f"a filter cannot use {name!r}: {index.name} does not carry it")
+
+
 def check_segment(scan: Scan) -> None:
     """Raise ``InvalidRequest`` for a segment that does not exist."""
     if not 0 <= scan.segment < scan.segments:
         raise InvalidRequest(f"there is no segment {scan.segment} of {scan.segments}")
 
 
-def refuse_oversized(writes: Iterable[Write]) -> None:
+def check_size(schema: Schema, item: Item, size: int) -> None:
+    """Raise ``ItemTooLarge`` for an item of so many bytes that DynamoDB does not take.
+
+    It counts an item together with its entries in local indexes.
+    """
+    if size > MAX_ITEM_BYTES:
+        raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
+    if size > LONG:
+        copies = size_of_copies(schema, item, size)
+        if size + copies > MAX_ITEM_BYTES:
+            raise ItemTooLarge(
+                f"the item and its copies in local indexes have {size + copies} bytes, more than "
+                f"{MAX_ITEM_BYTES}"
+            )
+
+
+def refuse_oversized(schema: Schema, writes: Iterable[Write]) -> None:
     """Raise ``ItemTooLarge`` for a put that no engine takes; for calls that write in several steps.
 
     Only items with long values are measured, since every write passes here.
     """
     for write in writes:
         if isinstance(write, Put) and _is_long(write.item):
-            size = item_size(write.item)
-            if size > MAX_ITEM_BYTES:
-                raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
+            check_size(schema, write.item, item_size(write.item))
 
 
 def _is_long(item: Item) -> bool:
@@ -127,7 +160,7 @@ def check_transaction(operations: int, token: str) -> None:
 
 
 def check_update(update: Update, schema: Schema) -> None:
-    """Raise ``InvalidRequest`` for an update of the key, or one that names an attribute twice."""
+    """Raise ``InvalidRequest`` for an update that changes the key, names twice or is too long."""
     names = [*update.set, *update.if_absent, *update.add, *update.remove]
     for name in (schema.pk, schema.sk):
         if name in names:
@@ -137,6 +170,7 @@ def check_update(update: Update, schema: Schema) -> None:
     for name, amount in update.add.items():
         if type(amount) is not int:
             raise InvalidRequest(f"only a whole number can be added to {name!r}")
+    check_update_size(update)
 
 
 def _first_repeated(values: Sequence[T]) -> T:

@@ -55,6 +55,10 @@ class Schema:
         """The primary key of an item."""
         return Key(item[self.pk], item[self.sk])
 
+    def carries(self, index: Index, name: str) -> bool:
+        """Whether the entries of an index hold an attribute."""
+        return index.projection == "ALL" or name in (self.pk, self.sk, index.pk, index.sk)
+
     def index_key(self, index: Index, item: Item) -> tuple[str, str] | None:
         """The key of an item in an index, or None when it is not in it."""
         pk, sk = item.get(index.pk or self.pk), item.get(index.sk)

@@ -51,8 +51,14 @@ def item_size(item: Item) -> int:
 
 def size_with_copies(schema: Schema, item: Item) -> int:
     """The bytes that an item takes in its partition: its own, and its entries in local indexes."""
+    size = item_size(item)
+    return size + size_of_copies(schema, item, size)
+
+
+def size_of_copies(schema: Schema, item: Item, size: int) -> int:
+    """The bytes that an item of so many bytes takes in local indexes."""
     entries = (schema.entry(index, item) for index in schema.local_indexes)
-    return item_size(item) + sum(item_size(entry) for entry in entries if entry is not None)
+    return sum(size if entry is item else item_size(entry) for entry in entries if entry)
 
 
 def text_size(text: str) -> int:

@@ -177,6 +177,10 @@ class Table:
         share = self.engine.capabilities.collection_share
         return None if share is None else share(partition)
 
+    def throttled_seconds(self, partition: str) -> float:
+        """For how long requests to a partition, and few others, have been throttled."""
+        return self.retry.pacing.throttled_seconds(partition)
+
     # --- writing one item -----------------------------------------------------------------------
 
     def put(
@@ -212,8 +216,8 @@ class Table:
         ``IncompleteWrite``, which says what was written, when the retries are used up. An item that
         no engine takes is refused before anything is written.
         """
-        refuse_oversized(writes)
-        refuse_oversized(then)
+        refuse_oversized(self.schema, writes)
+        refuse_oversized(self.schema, then)
         if self._local is not None and then:
             outcomes = self._local.apply_in_order(writes, then)
             first = self._finished(writes, outcomes[: len(writes)])

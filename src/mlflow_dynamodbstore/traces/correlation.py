@@ -5,7 +5,6 @@ from __future__ import annotations
 from mlflow.store.analytics import trace_correlation
 from mlflow.tracing.analysis import TraceFilterCorrelationResult
 
-from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.traces.filters import parse_filter
 from mlflow_dynamodbstore.traces.search import TraceSearch
 
@@ -23,7 +22,7 @@ class Correlation:
         filter_string2: str,
         base_filter: str | None = None,
     ) -> TraceFilterCorrelationResult:
-        searched = self.trace_search.searched_experiments(parse_experiment_ids([*experiment_ids]))
+        searched = self.trace_search.searched_experiments(experiment_ids)
         one = self._matching_ids(searched, _both(base_filter, filter_string1))
         other = self._matching_ids(searched, _both(base_filter, filter_string2))
         total = len(self._matching_ids(searched, base_filter))

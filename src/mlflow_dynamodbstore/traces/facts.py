@@ -44,7 +44,7 @@ class SpanFact(NamedTuple):
     type: str | None
     status: str
     start_ns: int
-    end_ns: int | None
+    end_ns: int | None = None
     model: str | None = None
     provider: str | None = None
     usage: str | None = None

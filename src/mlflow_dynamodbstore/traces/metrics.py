@@ -22,7 +22,6 @@ from mlflow.store.entities.paged_list import PagedList
 from mlflow.store.tracking import MAX_RESULTS_QUERY_TRACE_METRICS
 from mlflow.tracing.constant import TraceMetricKey
 
-from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.traces.filters import TraceFilter
 from mlflow_dynamodbstore.traces.metric_rows import (
@@ -124,7 +123,7 @@ class TraceMetrics:
             since=start_time_ms,
             until=end_time_ms,
         )
-        searched = self.trace_search.searched_experiments(parse_experiment_ids([*experiment_ids]))
+        searched = self.trace_search.searched_experiments(experiment_ids)
         groups = _grouped(query, self.trace_search.matching_traces(searched, query.traces()))
         points = (_point(query, group, groups[group]) for group in sorted(groups))
         return PagedList([point for point in points if point][:max_results], None)

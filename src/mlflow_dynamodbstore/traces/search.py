@@ -15,7 +15,10 @@ from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
     TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY,
 )
-from mlflow_dynamodbstore.mlflow_compat.validation import resolve_experiment_ids_and_locations
+from mlflow_dynamodbstore.mlflow_compat.validation import (
+    parse_experiment_ids,
+    resolve_experiment_ids_and_locations,
+)
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
@@ -88,14 +91,11 @@ class TraceSearch:
         )
         return [trace.to_info() for trace in found], token
 
-    def searched_experiments(self, named: Iterable[str | int] | None) -> list[str]:
+    def searched_experiments(self, named: Iterable[str] | None) -> list[str]:
         """The experiments of the active workspace to search: those named, or all."""
         if named is None:
             return self.experiment_lookup.ids()
-        try:
-            ids = dict.fromkeys(str(int(one)) for one in named)
-        except ValueError as error:
-            raise invalid(f"Experiment ids must be whole numbers: {error}.") from error
+        ids = dict.fromkeys(map(str, parse_experiment_ids([*named])))
         return [one for one in ids if self.experiment_lookup.is_in_workspace(one)]
 
     def _search(

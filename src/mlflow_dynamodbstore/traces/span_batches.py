@@ -123,9 +123,9 @@ def _check(span: Span) -> None:
             raise MlflowException.invalid_parameter_value(
                 f"Invalid value {shown(value)} for {what} of a span: it must be text."
             )
-    for time in (span.start_time_ns, span.end_time_ns):
-        if time is not None:
-            whole_number(time, "the time of a span")
+    whole_number(span.start_time_ns, "the start of a span")
+    if span.end_time_ns is not None:
+        whole_number(span.end_time_ns, "the end of a span")
 
 
 def _add(batch: SpanBatch, span: Span) -> None:

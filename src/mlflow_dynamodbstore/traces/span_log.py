@@ -9,7 +9,7 @@ again; a span that is sent twice counts once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mlflow.entities import Span
@@ -19,6 +19,7 @@ from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.table.contract import Delete
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -28,6 +29,7 @@ from mlflow_dynamodbstore.traces.creation import TraceCreation, retried_when_mov
 from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
+from mlflow_dynamodbstore.traces.overflow import own_item
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, batch_of
 
 
@@ -52,11 +54,7 @@ class SpanLog:
         self, location: str, spans: list[Span], tracking_uri: str | None = None
     ) -> list[Span]:
         del tracking_uri  # for other stores
-        by_trace: defaultdict[str, list[Span]] = defaultdict(list)
-        for span in spans:
-            by_trace[span.trace_id].append(span)
-        batches = {trace_id: batch_of(some) for trace_id, some in by_trace.items()}
-        for trace_id, batch in batches.items():
+        for trace_id, batch in _batches(spans).items():
             self._log(location, trace_id, batch)
         return spans
 
@@ -102,8 +100,9 @@ class SpanLog:
         """A new trace made of its first spans; writes the items of its long tags and facts."""
         begun = merging.begun_by_spans(items.new_trace(place, int(self.table.clock()), ttl), batch)
         made = _with_batch(begun, batch, {}, tags)
-        self.table.write([*made.before, *made.parts])
-        return made.after
+        own = own_item(made.after)
+        self.table.write([*made.before, *made.parts, *own.parts])
+        return own.item
 
     def join(self, item: Item, batch: SpanBatch, *, is_first: bool = False) -> None:
         """Add spans to a trace that exists; ``is_first`` if its own item was made of them."""
@@ -166,3 +165,20 @@ def _with_batch(
         parts=stored.parts,
         obsolete=large_values.removal(item, facts.FACTS),
     )
+
+
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError)
+"""What MLflow's spans raise when parts of them are missing or of another type."""
+
+
+def _batches(spans: Iterable[Span]) -> dict[str, SpanBatch]:
+    """Spans by their traces; raises for one that cannot be read, before anything is written."""
+    by_trace: defaultdict[str, list[Span]] = defaultdict(list)
+    try:
+        for span in spans:
+            if not span.trace_id:
+                raise invalid("A span must name its trace.")
+            by_trace[span.trace_id].append(span)
+        return {trace_id: batch_of(some) for trace_id, some in by_trace.items()}
+    except _UNREADABLE as error:
+        raise invalid(f"A span cannot be read: {error}.") from error

@@ -38,6 +38,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
 from mlflow_dynamodbstore.shared.plain_values import WrongTypeError, optional_text, text
+from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
 from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -79,6 +80,8 @@ class Inputs:
                 raise WrongTypeError(
                     f"Argument 'datasets' should be a list, got '{type(datasets)}'"
                 )
+            if any(isinstance(one, DatasetInput) and one.tags is None for one in datasets):
+                raise invalid("The tags of a dataset must be a list.")
             validate_dataset_inputs(datasets)
         run = run_place_of(self.run_admission.admit(run_id))
         uses = _uses(run, datasets or [])

@@ -12,10 +12,11 @@ both in the log and in the history.
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.points import (
     Extent,
     Point,
+    StepTime,
     extent_of,
     history_item,
     in_order,
@@ -228,7 +230,7 @@ class RunLog:
         found: dict[str, list[Extent]] = defaultdict(list)
         for key, extent in self._folded_extents(settled=settled):
             found[key].append(extent)
-        for (key, _), points in self._points_by_day.items():
+        for key, _, points in self._packs:
             found[key].append(extent_of(points))
         return {key: merged_extent(some) for key, some in found.items()}
 
@@ -237,7 +239,7 @@ class RunLog:
         last: dict[int, int] = {}
         for entry in self.entries:
             last[entry.at // DAY] = max(last.get(entry.at // DAY, 0), entry.at)
-        for (key, day), points in self._points_by_day.items():
+        for key, day, points in self._packs:
             expiry = last[day] + retention_days * DAY if retention_days > 0 else None
             for some in batched(points, POINTS_IN_PACK):
                 yield history_item(run, key, some, expiry)
@@ -253,6 +255,22 @@ class RunLog:
             for day, entries in days.items()
             for key, points in _points_by_key(entries).items()
         }
+
+    @cached_property
+    def _packs(self) -> list[tuple[str, int, list[Point]]]:
+        """The unfolded points of each key and day, cut where points begin that others have folded.
+
+        An item that lies around others would have to be read with each of them.
+        """
+        cuts: dict[str, set[StepTime]] = defaultdict(set)
+        for key, extent in self._folded_extents(settled=False):
+            cuts[key].add(extent.first)
+        found: list[tuple[str, int, list[Point]]] = []
+        for (key, day), points in self._points_by_day.items():
+            places = [bisect_left(points, cut) for cut in sorted(cuts.get(key, ()))]
+            ends = [0, *places, len(points)]
+            found += [(key, day, points[a:b]) for a, b in pairwise(ends) if a < b]
+        return found
 
 
 def _points_by_key(entries: Sequence[Entry]) -> dict[str, list[Point]]:

@@ -236,33 +236,26 @@ class MetricLog:
         """Take calls out of the log again."""
         self.table.write([append.writer.without(append) for append in appends])
 
-    def fold_if_due(self, appends: Sequence[Append]) -> None:
+    def fold_if_due(self, appends: Sequence[Append]) -> bool:
         """Fold the full segments of this process once there are enough of them.
 
         The calls are stored, whatever happens here: a failure leaves them for the next folding.
+        Returns whether it was tried.
         """
+        folded = False
         for writer in {append.writer.id: append.writer for append in appends}.values():
             segments = writer.take_full()
             if not segments:
                 continue
             extents = None
             try:
-                extents = self._try_to_fold(writer, segments)
+                extents = self._fold(writer, segments)
+            except TableError as error:
+                _logger.info("metrics of run %s are folded later: %s", writer.run.run_id, error)
             finally:
                 writer.folded(segments, extents)
-
-    def begin_anew(self, appends: Sequence[Append]) -> None:
-        """Let a new writer follow, since a call has reopened a run that somebody sealed.
-
-        All that this process remembers of the log has been folded, but for this call. It is folded
-        too where it shares a segment with earlier ones: their points would else lie in one item of
-        the history with later ones.
-        """
-        run = appends[0].writer.run
-        segments = list({append.segment.number: append.segment for append in appends}.values())
-        old = self.retire_writer(run.run_id)
-        if old is not None and segments[0].calls > 1:
-            self._try_to_fold(Writer(run, old), segments)
+            folded = True
+        return folded
 
     def retire_writer(self, run_id: str) -> str | None:
         """Let the next call to a run come from a new writer; returns the id of the old one.
@@ -282,13 +275,6 @@ class MetricLog:
                     writer = Writer(run)
                     self._writers.put(key, writer)
         return writer
-
-    def _try_to_fold(self, writer: Writer, segments: Sequence[Segment]) -> dict[str, Extent] | None:
-        try:
-            return self._fold(writer, segments)
-        except TableError as error:
-            _logger.info("metrics of run %s are folded later: %s", writer.run.run_id, error)
-            return None
 
     def _fold(self, writer: Writer, segments: Sequence[Segment]) -> dict[str, Extent]:
         run, last = writer.run, segments[-1]

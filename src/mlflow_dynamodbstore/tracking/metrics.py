@@ -77,9 +77,11 @@ class Metrics:
             reopened = self.run_admission.confirm(run, cached=cached, only_metrics=not others)
         except MlflowException:
             self.metric_log.undo(appends)
+            self.run_admission.date_late(run)
             raise
         if reopened:
-            self.metric_log.begin_anew(appends)
-        else:
-            self.metric_log.fold_if_due(appends)
+            # What this process remembers of the log has been folded by the one who sealed the run.
+            self.metric_log.retire_writer(run.run_id)
+        elif self.metric_log.fold_if_due(appends):
+            self.run_admission.date_late(run)
         return outcomes[: len(others)]

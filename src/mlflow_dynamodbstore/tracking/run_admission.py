@@ -76,11 +76,21 @@ class RunAdmission:
             self.forget(run_id)
         if deleted and cached:
             check_run_is_active(run_id, item)
-        reopened = False
+        reopened: Item | None = None
         if only_metrics:
             reopened = sealing.reopen_log(self.table, run_id, item)
         else:
             sealing.reopen(self.table, run_id, item)
-        if deleted and TTL in item:
+        # A sealed run that is deleted before it is reopened was dated without its log.
+        self._date(run, reopened or item)
+        return reopened is not None
+
+    def date_late(self, run: RunPlace) -> None:
+        """After a further write: what is written to a run that was deleted meanwhile expires."""
+        item = self.table.get(run.key)
+        if item is not None:
+            self._date(run, item)
+
+    def _date(self, run: RunPlace, item: Item) -> None:
+        if item["lifecycle"] != LifecycleStage.ACTIVE and TTL in item:
             date_children(self.table, run, item[TTL], self.policies.sealing_rules())
-        return reopened

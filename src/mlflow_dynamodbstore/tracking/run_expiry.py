@@ -1,7 +1,8 @@
 """Giving what belongs to a run the expiry of the run.
 
 That is everything below it but its history, its log, the links to its datasets, and the RANK and
-FTS items that its last summary gave rise to. The history has an expiry of its own.
+FTS items that its last summary gave rise to. The history has an expiry of its own, and so have the
+items of the log that are settled.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from boto3.dynamodb.conditions import Attr
+
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
-from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.places import RunPlace, run_place_of
 from mlflow_dynamodbstore.shared.policies import Rules
+from mlflow_dynamodbstore.table.contract import Patch
 from mlflow_dynamodbstore.table.errors import Damaged
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking import summaries
+from mlflow_dynamodbstore.tracking.log_entries import AT, SETTLED, read_log
 from mlflow_dynamodbstore.tracking.records import SEALED, RunContents
 
 _logger = logging.getLogger(__name__)
@@ -39,7 +44,8 @@ def date_run(table: Table, run: Item, ttl: int | None, rules: Rules) -> None:
 
 def date_children(table: Table, run: RunPlace, ttl: int, rules: Rules) -> None:
     """As :func:`date_run`, for what was written below a run while it was deleted."""
-    table.redate(run.pk, (*_below(run), log_keys.run_log(run.run_id)), ttl)
+    table.redate(run.pk, _below(run), ttl)
+    _redate_log(table, run, ttl)
     _follow(table, run, ttl, rules)
 
 
@@ -61,11 +67,24 @@ def redate_run(
     if contents is not None:
         keys = summaries.derived_keys(place.pk, place.run_id, contents, rules)
         others += [summaries.derived_item(key).item for key in keys]
-    if run["state"] != SEALED:
-        ranges.append(log_keys.run_log(place.run_id))
     if run["state"] != SEALED or contents is None or contents.datasets:
         ranges.append(experiment_keys.dataset_links(place.run_id))
     table.redate(place.pk, ranges, ttl, others)
+    if run["state"] != SEALED:
+        _redate_log(table, place, ttl)
+
+
+def _redate_log(table: Table, run: RunPlace, ttl: int | None) -> None:
+    """Give the log of a run this expiry, or none; others may write to it meanwhile."""
+    dated = Update(remove=(TTL,)) if ttl is None else Update(set={TTL: ttl})
+    unsettled = Attr(AT).exists() & Attr(SETTLED).not_exists()
+    table.write(
+        [
+            Patch(table.schema.key_of(item), dated, unsettled)
+            for item in read_log(table, run).items
+            if SETTLED not in item and item.get(TTL) != ttl
+        ]
+    )
 
 
 def _published(table: Table, run: Item) -> RunContents | None:

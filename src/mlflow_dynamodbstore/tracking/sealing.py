@@ -134,8 +134,11 @@ def reopen(table: Table, run_id: str, item: Item) -> None:
         return
 
 
-def reopen_log(table: Table, run_id: str, run: Item) -> bool:
-    """Let readers look into the log of a run that was sealed, or is being sealed."""
+def reopen_log(table: Table, run_id: str, run: Item) -> Item | None:
+    """Let readers look into the log of a run that was sealed, or is being sealed.
+
+    Returns the run as it is then; None if it was not sealed.
+    """
     item: Item | None = run
     while item is not None and item["state"] not in _LOG_IS_READ:
         state = item["state"]
@@ -143,13 +146,12 @@ def reopen_log(table: Table, run_id: str, run: Item) -> bool:
         # not known.
         changes = {"state": LOGGING} if state == SEALED else {}
         update = live_update(run_id, table.clock(), changes)
+        same = Attr("state").eq(state)
         try:
-            table.update(table.schema.key_of(item), update, condition=Attr("state").eq(state))
+            return table.update(table.schema.key_of(item), update, condition=same, returns="new")
         except ConditionFailed as error:
             item = error.old
-        else:
-            return True
-    return False
+    return None
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -268,7 +270,7 @@ def _keep_up(table: Table, item: Item, log: RunLog, rules: Rules) -> None:
     try:
         if (mark := due_mark(table, item, log)) is not None:
             seal(table, item, rules, mark)
-        elif len(log.items) > LONG_LOG:
+        elif len(log.items) > LONG_LOG and TTL not in item:
             fold_log(table, run_place_of(item), log, rules)
     except TableError as error:
         _logger.debug("the run at %s stays %s: %s", item["SK"], item["state"], error)
@@ -331,7 +333,9 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
     contents = RunContents.from_children(_replaced(below, folded))
     if before is not None and not seals:
         contents.add_metrics(before.metrics.items())
-    summary = large_values.store(key, SUMMARY, contents.to_summary())
+    summary = large_values.store(
+        key, SUMMARY, contents.to_summary(), inline=large_values.INLINE_IN_LSI1
+    )
     derived = set(derived_keys(key.pk, run.run_id, contents, rules))
     known = set(derived_keys(key.pk, run.run_id, before, rules)) if before else set()
     marks = [_resealed(key.pk)] if seals and before and rules.primary_metric else []

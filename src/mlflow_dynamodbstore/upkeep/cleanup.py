@@ -30,6 +30,8 @@ from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.upkeep.orphan_removal import OrphanRemover
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder, PossibleOrphan, Verdict
 from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
+from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
+from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 
 POSITION = "state.cleanup"
 """The setting that holds the position of a cleanup that was stopped."""
@@ -106,9 +108,11 @@ class Cleanup:
     def run(self, *, restart: bool = False) -> Report:
         """Clean up from where the last cleanup was stopped, or from the beginning."""
         scan = self._start_scan(restart)
+        stats = TableStats(self._table.schema, self._table.clock())
         while not scan.is_done:
             items = scan.next_items()
             self.report.read += len(items)
+            stats.add(items)
             self._check(items)
             if scan.is_done or len(self._suspects) >= MOST_SUSPECTS:
                 self._check_suspects_again()
@@ -121,6 +125,8 @@ class Cleanup:
         self.report.finished = True
         if not self._dry_run:
             self._tidy_volumes()
+            if not self.report.resumed:  # otherwise an earlier call has counted a part
+                Surveys(self._table).note(Survey.of(stats, dict(self.report.found)))
             self._table.delete(access_keys.setting_key(POSITION))
         return self.report
 

@@ -72,7 +72,7 @@ Progress = Callable[[TableStats], None]
 
 
 class Doctor:
-    """Checks one table, and leaves nothing behind in it."""
+    """Checks one table, and leaves nothing of its tries behind in it."""
 
     def __init__(
         self,
@@ -86,6 +86,8 @@ class Doctor:
         self._segments = segments
         self._progress = progress
         self._monotonic = monotonic
+        self.stats: TableStats | None = None
+        """What deep checks have counted."""
 
     def examine(self, *, deep: bool = True) -> Iterator[Finding]:
         """The findings, one by one; those of ``deep`` checks read the whole table."""
@@ -247,6 +249,7 @@ class Doctor:
                 policies.all()  # to be read after the items
                 orphans += len(finder.find(items, policies.sealing_rules()))
             self._progress(stats)
+        self.stats = stats
         return stats, orphans
 
     def _pages(self, on_damage: OnDamage) -> Iterator[list[Item]]:
@@ -267,7 +270,7 @@ class Doctor:
 
     def _values(self, odd: list[Damage]) -> Finding:
         if not odd:
-            return Finding("values", Level.OK, "every value has its type")
+            return Finding("values", Level.OK, "every value has the right type")
         some = "; ".join(map(str, odd[:EXAMPLES]))
         text = (
             f"values of a wrong type: {len(odd):,}, such as {some}; they are shown as text until "
@@ -277,7 +280,7 @@ class Doctor:
 
     def _versions(self, stats: TableStats) -> Finding:
         if not stats.outdated:
-            return Finding("versions", Level.OK, "all items have today's form")
+            return Finding("versions", Level.OK, "all items have the current form")
         text = f"{stats.outdated:,} items have an older form, until they are next written"
         return Finding("versions", Level.NOTE, text)
 
@@ -319,7 +322,7 @@ def _is_allowed(call: Callable[[], object]) -> bool:
 
 def _switched(check: str, on: bool | None, yes: str, no: str) -> Finding:
     if on is None:
-        return Finding(check, Level.NOTE, "this endpoint does not tell")
+        return Finding(check, Level.NOTE, "this endpoint does not report it")
     return Finding(check, Level.OK if on else Level.WARNING, yes if on else no)
 
 

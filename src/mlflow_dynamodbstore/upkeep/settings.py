@@ -94,12 +94,12 @@ SETTINGS: Mapping[str, Setting] = {
         ),
         Setting(
             policies.DENORMALIZED_TAGS,
-            "the tags of experiments that are repeated on the experiments' own items",
+            "the tags of experiments that are copied to the experiments' own items",
             _patterns,
         ),
         Setting(
             policies.XRAY_REGION,
-            "the region whose X-Ray is asked for spans that are not in the table",
+            "the region of the X-Ray from which missing spans are fetched",
             _region,
         ),
         Setting(

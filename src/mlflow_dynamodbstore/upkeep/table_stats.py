@@ -9,7 +9,7 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.item_kinds import UNKNOWN, describe_item
 from mlflow_dynamodbstore.keys.metric_log import METRIC_LOG, log_item_of
-from mlflow_dynamodbstore.shared.volumes import Volume
+from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import TTL, Item
@@ -22,7 +22,8 @@ OVERHEAD = 100
 """Bytes that DynamoDB adds to each item and index entry when it bills storage."""
 GB = 1024**3
 COLLECTION_LIMIT = 10 * GB
-UNENDED_SECONDS = 24 * 3600
+DAY = 24 * 3600
+UNENDED_SECONDS = DAY
 EXAMPLES = 5
 
 
@@ -66,6 +67,10 @@ class TableStats:
     now: float
     by_kind: dict[str, Amount] = field(default_factory=lambda: defaultdict(Amount))
     by_volume: dict[Volume, int] = field(default_factory=lambda: defaultdict(int))
+    by_expiry: dict[int, Amount] = field(default_factory=lambda: defaultdict(Amount))
+    """What expires on which day since 1970."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The names of experiments."""
     outdated: int = 0
     unended: int = 0
     unended_examples: list[str] = field(default_factory=list)
@@ -103,7 +108,12 @@ class TableStats:
         kind = describe_item(item).kind
         self.outdated += isinstance(item, Upgraded)
         own, local, global_ = stored_sizes(self.schema, item)
-        self.by_kind[kind].add(Amount(1, own, local + global_, int(TTL in item)))
+        amount = Amount(1, own, local + global_, int(TTL in item))
+        self.by_kind[kind].add(amount)
+        if amount.expiring:
+            self.by_expiry[int(item[TTL]) // DAY].add(amount)
+        if kind == "Experiment":
+            self.names[str(experiment_keys.experiment_id_of(str(item["PK"])))] = str(item["name"])
         pk = str(item["PK"])
         if pk.startswith("EXP#"):
             experiment_id = str(experiment_keys.experiment_id_of(pk))

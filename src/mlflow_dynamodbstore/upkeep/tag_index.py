@@ -1,4 +1,4 @@
-"""Choosing which tags of experiments are repeated on the experiments' own items."""
+"""Choosing which tags of experiments are copied to the experiments' own items."""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
+import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,12 +20,19 @@ from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 
 @dataclass
 class Answer:
-    """An HTTP answer; ``cut`` promises more bytes than it sends, ``drop`` sends nothing."""
+    """An HTTP answer, with further headers or others than usual.
+
+    ``cut`` promises more bytes than it sends, ``drop`` sends nothing, ``reset`` ends the connection
+    with a reset instead. ``hang_up`` ends it after the answer, without saying so.
+    """
 
     body: dict[str, Any] | bytes = b"{}"
     status: int = 200
     cut: bool = False
     drop: bool = False
+    reset: bool = False
+    hang_up: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def content(self) -> bytes:
@@ -41,6 +51,7 @@ class Script:
 
     answer: Callable[[str, dict[str, Any]], Answer]
     url: str = ""
+    date: str = ""  # instead of the time
     requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
 
@@ -49,7 +60,9 @@ class Script:
 
 
 @contextmanager
-def scripted(answer: Callable[[str, dict[str, Any]], Answer]) -> Iterator[Script]:
+def scripted(
+    answer: Callable[[str, dict[str, Any]], Answer], tls: ssl.SSLContext | None = None
+) -> Iterator[Script]:
     """Serves ``answer(operation, request)`` on a free port."""
     script = Script(answer)
 
@@ -62,16 +75,23 @@ def scripted(answer: Callable[[str, dict[str, Any]], Answer]) -> Iterator[Script
             script.requests.append((operation, request))
             script.headers.append(dict(self.headers))
             told = script.answer(operation, request)
-            if told.drop or told.cut:
-                self.close_connection = True
-            if told.drop:
+            self.close_connection = told.drop or told.cut or told.reset or told.hang_up
+            if told.reset:
+                linger = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            if told.drop or told.reset:
                 return
             content = told.content
-            self.send_response(told.status)
-            self.send_header("Content-Type", "application/x-amz-json-1.0")
             promised = content + b" " * 10 * told.cut
-            self.send_header("Content-Length", str(len(promised)))
-            self.send_header("x-amz-crc32", str(zlib.crc32(promised)))
+            headers = {
+                "Date": script.date or self.date_time_string(),
+                "Content-Type": "application/x-amz-json-1.0",
+                "Content-Length": str(len(promised)),
+                "x-amz-crc32": str(zlib.crc32(promised)),
+            }
+            self.send_response_only(told.status)
+            for name, value in {**headers, **told.headers}.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
 
@@ -80,9 +100,11 @@ def scripted(answer: Callable[[str, dict[str, Any]], Answer]) -> Iterator[Script
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
-    script.url = f"http://127.0.0.1:{server.server_port}"
+    script.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     try:
         yield script
     finally:

@@ -7,8 +7,11 @@ import sqlite3
 import msgpack
 import pytest
 
-from mlflow_dynamodbstore.table.contract import Put
+from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Patch, Put
+from mlflow_dynamodbstore.table.embedded import layout
+from mlflow_dynamodbstore.table.errors import ItemTooLarge
 from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.update import Update
 from tests.table.embedded.opened import KEY, item
 
 
@@ -44,3 +47,34 @@ def test_a_body_that_repeats_key_and_expiry_is_read(embedded, path):
     assert embedded.get(KEY) == item(n=1, ttl=7)
     embedded.redate("p", [("s", "s")], None)
     assert embedded.get(KEY) == item(n=1)
+
+
+def test_an_item_that_an_early_release_stored_larger_can_still_be_changed(embedded, monkeypatch):
+    """Releases up to 0.2 did not count copies in indexes; a patch keeps the rule of 400 KB."""
+    with monkeypatch.context() as early:
+        early.setattr(layout, "check_size", lambda *_: None)
+        embedded.apply(Put(item(lsi1sk="a", body="x" * 250_000)))
+    embedded.apply(Patch(KEY, Update(set={"deleted": 1})))
+    (outcome,) = embedded.apply_many([Patch(KEY, Update(set={"deleted": 2}))])
+    assert outcome.status == "applied"
+    assert embedded.get(KEY)["deleted"] == 2
+    with pytest.raises(ItemTooLarge):
+        embedded.apply(Patch(KEY, Update(set={"more": "x" * 200_000})))
+    embedded.apply(Patch(KEY, Update(remove=("body",))))
+    with pytest.raises(ItemTooLarge):
+        embedded.apply(Patch(KEY, Update(set={"body": "x" * 250_000})))
+
+
+def test_copies_are_counted_to_the_byte(embedded):
+    """The entry of LSI1 is the whole item, those of the others are keys."""
+    half = MAX_ITEM_BYTES // 2
+    bare = item(lsi1sk="a", body="")
+    embedded.apply(Put({**bare, "body": "x" * (half - item_size(bare))}))
+    with pytest.raises(ItemTooLarge, match="copies in local indexes have 409602 bytes"):
+        embedded.apply(Put({**bare, "body": "x" * (half + 1 - item_size(bare))}))
+    keys = item(lsi2sk="a", lsi3sk="bc", gsi1pk="d", gsi1sk="e", body="")
+    entries = item_size(item(lsi2sk="a")) + item_size(item(lsi3sk="bc"))
+    fits = "x" * (MAX_ITEM_BYTES - entries - item_size(keys))
+    embedded.apply(Put({**keys, "body": fits}))
+    with pytest.raises(ItemTooLarge):
+        embedded.apply(Put({**keys, "body": fits + "x"}))

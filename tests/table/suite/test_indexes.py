@@ -116,16 +116,6 @@ def test_equal_index_keys_page_without_gaps(engine, name, limit, descending):
     assert places == sorted(places, reverse=descending)
 
 
-@pytest.mark.parametrize("name", ["LSI1", "LSI3"])
-def test_equal_local_keys_order_by_table_key(engine, name):
-    """Within a local index, equal keys come in the order of the table's own key."""
-    index = MLFLOW_TABLE.by_name[name]
-    fill(engine, [entry(index, sk, "same") for sk in "cabd"])
-    assert sort_keys(walk(engine, Query("p", index=name))) == list("abcd")
-    back = Query("p", index=name, descending=True)
-    assert sort_keys(walk(engine, back)) == list("dcba")
-
-
 def test_equal_global_keys_in_several_partitions(engine):
     """Pages cut through equal keys of a global index also where the table's partitions differ."""
     index = MLFLOW_TABLE.by_name["GSI1"]
@@ -153,13 +143,42 @@ def test_ranges_of_an_index(engine, name):
         assert sort_keys(walk(engine, Query("p", where, index=name, limit=2))) == wanted
 
 
-@pytest.mark.requires("index_reads_through")
-def test_a_filter_on_a_local_index_sees_the_whole_item(engine):
-    """A filter may look at attributes that a local index does not carry."""
-    index = MLFLOW_TABLE.by_name["LSI2"]
-    fill(engine, [entry(index, f"{n}", f"{n}", n=n) for n in range(6)])
-    found = walk(engine, Query("p", index="LSI2", filter=Attr("n").gt(3), limit=2))
+def test_a_filter_sees_what_an_index_carries(engine):
+    """A filter looks at entries: at whole items of LSI1, at the table's sort key of the others."""
+    for name in ("LSI1", "LSI2", "GSI1"):
+        index = MLFLOW_TABLE.by_name[name]
+        fill(engine, [entry(index, f"{n}", f"{n}", n=n) for n in range(6)])
+        found = walk(engine, Query("p", index=name, filter=Attr("SK").gt("3"), limit=2))
+        assert sort_keys(found) == ["4", "5"]
+    fill(engine, [item("p", f"{n}", lsi1sk=f"{n}", n=n) for n in range(6)])
+    found = walk(engine, Query("p", index="LSI1", filter=Attr("n").gt(3), limit=2))
     assert sort_keys(found) == ["4", "5"]
+
+
+@pytest.mark.parametrize("keys_only", [False, True])
+@pytest.mark.parametrize("name", ["LSI2", "GSI1"])
+def test_a_filter_on_what_an_index_does_not_carry_is_refused(engine, name, keys_only):
+    """Also where whole items come back: DynamoDB fetches them after the filter."""
+    index = MLFLOW_TABLE.by_name[name]
+    engine.apply(Put(entry(index, "s", "a", n=1)))
+    for condition in (
+        Attr("n").gt(0),
+        Attr("n").not_exists(),
+        Attr("SK").gt("0") & ~Attr("n.m").exists(),
+    ):
+        query = Query("p", index=name, filter=condition, keys_only=keys_only)
+        with pytest.raises(InvalidRequest, match=f"'n': {name} does not carry it"):
+            engine.query(query)
+
+
+@pytest.mark.parametrize("name", [None, "LSI1", "LSI2", "GSI1"])
+def test_a_filter_on_the_keys_of_a_query_is_refused(engine, name):
+    """The range of a query is for its key condition."""
+    index = None if name is None else MLFLOW_TABLE.by_name[name]
+    keys = ("PK", "SK") if index is None else (index.pk or "PK", index.sk)
+    for key in keys:
+        with pytest.raises(InvalidRequest, match="a key of this query"):
+            engine.query(Query("p", index=name, filter=Attr("n").eq(1) | Attr(key).gt("a")))
 
 
 @pytest.mark.parametrize("name", ["LSI1", "LSI2"])
@@ -183,9 +202,21 @@ def test_index_keys_are_text(engine, name, value):
     engine.apply(Put(item("p", "s", **rest)))
     with pytest.raises(InvalidRequest):
         engine.apply(Put(item("p", "s", **{name: value}, **rest)))
+    assert engine.get(Key("p", "s")) == item("p", "s", **rest)
+
+
+LOCAL_KEY = pytest.param("lsi1sk", marks=pytest.mark.requires("patched_local_keys"))
+
+
+@pytest.mark.requires("index_key_types")
+@pytest.mark.parametrize("value", [1, 1.5, None, b"x", "", ["a"]])
+@pytest.mark.parametrize("name", ["gsi1pk", "gsi1sk", LOCAL_KEY])
+def test_patched_index_keys_are_text(engine, name, value):
+    """A patch cannot set what a put cannot bring."""
+    engine.apply(Put(item("p", "s")))
     with pytest.raises(InvalidRequest):
         engine.apply(Patch(Key("p", "s"), Update(set={name: value})))
-    assert engine.get(Key("p", "s")) == item("p", "s", **rest)
+    assert engine.get(Key("p", "s")) == item("p", "s")
 
 
 def test_transactions_and_bulk_writes_keep_indexes(engine):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 import pytest
-from boto3.dynamodb.conditions import Attr
+from boto3.dynamodb.conditions import Attr, ConditionBase
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_ITEM_BYTES,
@@ -14,6 +17,7 @@ from mlflow_dynamodbstore.table.contract import (
     Patch,
     Put,
     Query,
+    Scan,
 )
 from mlflow_dynamodbstore.table.errors import (
     CollectionFull,
@@ -61,6 +65,30 @@ def test_an_item_cannot_grow_too_large(engine):
     with pytest.raises(ItemTooLarge):
         engine.apply(Patch(KEY, Update(set={"more": "x" * 20 * 1024})))
     assert engine.get(KEY) == of_size(390 * 1024)
+
+
+@pytest.mark.requires("copies_counted")
+def test_the_copies_of_local_indexes_count(engine):
+    """LSI1 carries whole items, so an item in it ends at half of 400 KB."""
+    engine.apply(Put({**of_size(204_000), "lsi1sk": "a"}))
+    for large in (
+        {**of_size(205_000), "lsi1sk": "a"},
+        {**of_size(409_000), "lsi2sk": "a" * 1024},
+    ):
+        with pytest.raises(ItemTooLarge):
+            engine.apply(Put(large))
+        (outcome,) = engine.apply_many([Put(large)])
+        assert isinstance(outcome.error, ItemTooLarge)
+    engine.apply(Put({**of_size(409_000), "gsi1pk": "a", "gsi1sk": "b"}))
+
+
+@pytest.mark.requires("copies_counted", "patched_local_keys")
+def test_the_copies_of_local_indexes_count_in_patches(engine):
+    """A patch cannot make an item larger than a put can."""
+    engine.apply(Put({**of_size(204_000), "lsi1sk": "a"}))
+    with pytest.raises(ItemTooLarge):
+        engine.apply(Patch(KEY, Update(set={"more": "x" * 1000})))
+    assert engine.get(KEY) == {**of_size(204_000), "lsi1sk": "a"}
 
 
 def test_keys_of_the_longest_kind(engine):
@@ -115,6 +143,95 @@ def test_index_keys_have_limits_too(engine, name, length):
     with pytest.raises(InvalidRequest):
         engine.apply(Put(item("p", "s", **{**rest, name: "x" * (length + 1)})))
     assert engine.get(KEY)[name] == "x" * length
+
+
+@pytest.mark.requires("index_key_limits", "patched_local_keys")
+def test_patched_index_keys_have_limits_too(engine):
+    """A patch cannot set what a put cannot bring."""
+    engine.apply(Put(item("p", "s")))
+    for name, length in (("gsi1pk", MAX_PK_BYTES), ("gsi1sk", MAX_SK_BYTES), ("lsi1sk", 1024)):
+        with pytest.raises(InvalidRequest):
+            engine.apply(Patch(KEY, Update(set={name: "x" * (length + 1)})))
+    assert engine.get(KEY) == item("p", "s")
+
+
+def any_of(comparisons: int) -> ConditionBase:
+    """So many comparisons, and operators between them."""
+    return reduce(or_, [Attr("n").eq(n) for n in range(comparisons)])
+
+
+def hundreds(count: int) -> ConditionBase:
+    """Comparisons with so many hundreds of values."""
+    return reduce(or_, [Attr("n").is_in([*range(99), n]) for n in range(count)])
+
+
+@pytest.mark.requires("expression_limits")
+@pytest.mark.parametrize(
+    ("fits", "long"),
+    [
+        pytest.param(hundreds(5), hundreds(7), id="4 KB"),
+        pytest.param(any_of(150), any_of(151), id="300 operators"),
+    ],
+)
+def test_a_condition_has_an_end(engine, fits, long):
+    """A condition or filter of more than 4 KB, or of more than 300 operators, is refused."""
+    engine.apply(Put(item("p", "s", n=1)))
+    engine.apply(Put(item("p", "s", n=2), condition=fits))
+    assert engine.query(Query("p", filter=fits)).items == [item("p", "s", n=2)]
+    for request in (
+        lambda: engine.apply(Put(item("p", "s"), condition=long)),
+        lambda: engine.apply(Delete(KEY, condition=long)),
+        lambda: engine.query(Query("p", filter=long)),
+        lambda: engine.scan(Scan(filter=long)),
+        lambda: engine.transact([Check(KEY, long)], token()),
+    ):
+        with pytest.raises(InvalidRequest):
+            request()
+    assert engine.get(KEY) == item("p", "s", n=2)
+
+
+@pytest.mark.requires("expression_limits")
+def test_an_update_ends_at_4_kb(engine):
+    """An update whose expression is longer is refused and changes nothing."""
+    few = {f"a{n}": n for n in range(200)}
+    engine.apply(Patch(KEY, Update(set=few)))
+    for update in (
+        Update(set={f"a{n}": n for n in range(300)}),
+        Update(remove=tuple(f"a{n}" for n in range(800))),
+        Update(if_absent={f"b{n}": n for n in range(130)}),
+    ):
+        with pytest.raises(InvalidRequest):
+            engine.apply(Patch(KEY, update))
+    assert engine.get(KEY) == item("p", "s", **few)
+
+
+@pytest.mark.requires("expression_limits")
+def test_in_takes_100_values(engine):
+    """One more is an invalid request."""
+    engine.apply(Put(item("p", "s", n=1)))
+    hundred = Attr("n").is_in(list(range(100)))
+    assert engine.query(Query("p", filter=hundred)).items == [item("p", "s", n=1)]
+    with pytest.raises(InvalidRequest):
+        engine.query(Query("p", filter=Attr("n").is_in(list(range(101)))))
+
+
+def nested(levels: int):
+    """A list in a list, so many times."""
+    return [nested(levels - 1)] if levels else 1
+
+
+@pytest.mark.requires("nesting_limits")
+def test_values_are_nested_32_levels_deep(engine):
+    """The attribute is the first level."""
+    engine.apply(Put(item("p", "s", deep=nested(31))))
+    assert engine.get(KEY) == item("p", "s", deep=nested(31))
+    engine.apply(Patch(KEY, Update(set={"more": {"a": nested(30)}})))
+    for request in (
+        lambda: engine.apply(Put(item("p", "s", deep=nested(32)))),
+        lambda: engine.apply(Patch(KEY, Update(set={"deep": nested(32)}))),
+    ):
+        with pytest.raises(InvalidRequest):
+            request()
 
 
 def test_a_transaction_of_nothing_is_refused(engine):

@@ -156,6 +156,7 @@ def test_a_page_ends_at_one_megabyte(engine):
     assert [one["n"] for one in back] == list(range(24, -1, -1))
 
 
+@pytest.mark.requires("pages_before_filter")
 def test_one_megabyte_is_counted_before_the_filter(engine):
     """What the filter drops counts too: an empty page with a cursor is not the end."""
     fill(engine, numbered(25, body="x" * 100 * KIB))

@@ -143,6 +143,17 @@ def test_an_item_too_large_cancels_everything(engine):
     assert "more" not in engine.get(Key("p", "big"))
 
 
+@pytest.mark.requires("copies_counted")
+def test_an_item_with_its_copies_too_large_cancels_everything(engine):
+    """The operation is named, though the item alone would fit."""
+    with pytest.raises(TransactionCancelled) as cancelled:
+        engine.transact(
+            [Put(item("p", "new")), Put(item("p", "big", lsi1sk="a", body="x" * 210_000))], token()
+        )
+    assert codes(cancelled.value) == [None, "ItemTooLarge"]
+    assert walk(engine, Query("p")) == []
+
+
 @pytest.mark.requires("exact_limits")
 def test_four_megabytes_and_no_more(engine):
     """A transaction's items together may not pass 4 MB."""

@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.explain import Explanation, explain
 
 RUNS = 400
+pytestmark = pytest.mark.one_volume(reason="what is cheapest depends on how much a partition holds")
 
 
 @pytest.fixture(scope="module")

@@ -40,8 +40,8 @@ def found(store: Any, path: str, order: str) -> list[str]:
     token = forced_path.set(path)
     try:
         query = store.run_search._run_query("", [order], ViewType.ALL)
-        rows = store.run_search._streams(query, ["0"], None, 1)
-        return [record.run_id for stream in rows for record in stream]
+        streams = store.run_search._streams(query, ["0"], None, 1)
+        return [record.run_id for record in streams.merged(store.table)]
     finally:
         forced_path.reset(token)
 

@@ -82,6 +82,7 @@ def test_a_forged_token_is_refused(store: Any, token: str) -> None:
     assert raised.value.error_code == "INVALID_PARAMETER_VALUE"
 
 
+@pytest.mark.one_volume(reason="a third of the runs fits the smallest page")
 def test_several_experiments_are_merged_without_reading_them_to_the_end(store: Any) -> None:
     """The first page of many experiments reads little of each, in any order of theirs."""
     places = [store.create_experiment(f"e{n}") for n in range(4)]

@@ -44,6 +44,7 @@ def test_a_copy_in_a_file_holds_and_answers_the_same(source, opened):
     assert store_answers(target) == store_answers(source)
 
 
+@pytest.mark.one_volume(reason="DynamoDB does not know the option that spreads the source")
 def test_a_copy_of_a_copy_of_a_copy_is_the_same(source, opened, dynoxide_host):
     """From a file to DynamoDB, from there to another table, and back into a file."""
     there, beyond = opened(f"{dynoxide_host}/there"), opened(f"{dynoxide_host}/beyond")

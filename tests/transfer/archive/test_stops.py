@@ -46,7 +46,7 @@ def test_dying_at_each_write_in_turn_it_still_comes_to_its_end(source, sources, 
     """The writes of each life are counted anew; what one life has noted, the next need not do."""
     target, deaths = opened("target"), 0
     while True:
-        engine = CrashingEngine(target.engine, at=1 + deaths % 6, when=when)
+        engine = CrashingEngine(target.engine, at=1 + deaths % 9, when=when)
         try:
             done = TableFill(Table(engine, clock=time), sources()).run()
         except SimulatedCrash:
@@ -108,7 +108,7 @@ def test_a_source_that_stops_answering_ends_the_copy_until_the_next_call(source,
 def test_a_copy_from_dynamodb_goes_on_by_its_own_cursors(source, opened, time, dynoxide_host):
     there, target = opened(f"{dynoxide_host}/there"), opened("target")
     TableFill(there, TableSource(source)).run()
-    engine = CrashingEngine(target.engine, at=6)
+    engine = CrashingEngine(target.engine, at=9)
     with pytest.raises(SimulatedCrash):
         TableFill(Table(engine, clock=time), TableSource(there)).run()
     done = TableFill(target, TableSource(there, segments=1)).run()

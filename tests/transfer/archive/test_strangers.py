@@ -127,17 +127,18 @@ def test_an_item_of_a_stranger_that_is_right_is_loaded(path, opened):
     assert target.get(Key("EXP#1", "X#1"))
 
 
-def test_an_item_that_is_too_large_with_its_copy_in_an_index_is_refused_for_dynamodb(path):
-    """LSI1 carries whole items, and DynamoDB counts both; a file does not."""
+def test_an_item_that_is_too_large_with_its_copy_in_an_index_cannot_be_loaded(path):
+    """LSI1 carries whole items, and both count; an archive of an older file may hold such items."""
     rewrite(path, 7, with_key(b'"a":{"S":"%s"},"lsi1sk":{"S":"x"}' % (b"x" * 250 * 1024)))
     Archive(path).check()
     with pytest.raises(BadArchive, match="line 8 is not an item: it and its copy in an index"):
         Archive(path, with_copies=True).check()
 
 
-def test_load_into_dynamodb_refuses_such_an_item_before_it_connects(path):
+@pytest.mark.parametrize("uri", ["dynamodb://127.0.0.1:1/mlflow", "dynamodb:///{}/new.ddb"])
+def test_load_refuses_such_an_item_before_it_writes(path, uri, tmp_path):
     rewrite(path, 7, with_key(b'"a":{"S":"%s"},"lsi1sk":{"S":"x"}' % (b"x" * 250 * 1024)))
-    uri = "dynamodb://127.0.0.1:1/mlflow"
+    uri = uri.format(tmp_path)
     result = CliRunner().invoke(main, ["--uri", uri, "load", str(path)])
     assert "it and its copy in an index" in result.output
 

@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.keys.item_kinds import describe_item
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item
-from mlflow_dynamodbstore.tracking.records import SEALED
+from mlflow_dynamodbstore.tracking.records import BEGUN_WITH, SEALED
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
@@ -53,10 +53,14 @@ def log(store, registry) -> None:
     registry.set_registered_model_alias("iris", "champion", "1")
 
 
+LEFT_OUT = {"", "outside", "_w", "volume", BEGUN_WITH, "db_payload_generation"}
+"""Attributes of what begins here, and of MLflow's database."""
+
+
 def shape(item: Item) -> tuple[str, ...]:
     """The kind of an item and the names of its attributes."""
     # What a change of an alias leaves behind is of who changed it here.
-    names = {re.sub("^h:.*", "", name) for name in item} - {"", "outside", "_w"}
+    names = {re.sub("^h:.*", "", name) for name in item} - LEFT_OUT
     pieces = str(len(item["SK"].split("#")))
     return (describe_item(item).kind, pieces, *sorted(names))
 

@@ -13,9 +13,9 @@ from mlflow.entities import RunTag, ViewType
 
 from mlflow_dynamodbstore.cli import main, output
 from mlflow_dynamodbstore.cli.exits import FINDINGS, INTERRUPTED, USAGE
-from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.move import Kind, Move
+from tests.places import items_in
 from tests.sql import empty_database
 from tests.transfer.sql.helpers import stores
 from tests.transfer.sql.mlflow_database import Theirs
@@ -59,8 +59,7 @@ def test_an_import_can_keep_everything_forever(source: Theirs, table):
     assert "expire" not in done.output
     shown = json.loads(run(table, "ttl", "show", "--json").stdout)
     assert {policy["days"] for policy in shown.values()} == {0}
-    items = table.items(Query("EXP#1"))
-    assert [item for item in items if "ttl" in item] == []
+    assert [item for item in items_in(table, "1") if "ttl" in item] == []
 
 
 @pytest.mark.parametrize(("answer", "days"), [("\n", 0), ("y\n", 0), ("n\n", 30)])

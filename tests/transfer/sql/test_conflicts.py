@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import sqlalchemy as sa
 from mlflow.entities import ExperimentTag, Metric, RunTag, TraceInfo, ViewType
@@ -9,13 +11,14 @@ from mlflow.entities.trace_location import TraceLocation
 from mlflow.entities.trace_state import TraceState
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
+from tests.places import items_in, partitions, run_place
 from tests.sql import empty_database
 from tests.traces.making import NOON
 from tests.transfer.sql.helpers import exported, imported, stores, verified
@@ -104,6 +107,26 @@ def test_an_unused_default_experiment_gives_way(source: Theirs, table):
     assert verified(kinds.importing(Database.to_read(source.uri), table)).findings.first == []
 
 
+def test_an_unused_default_experiment_keeps_its_volumes(source: Theirs, table):
+    tracking, _ = stores(table)
+    tracking.experiment_lookup.volumes.spread("0", 5)
+    source.tracking.rename_experiment("0", "not Default")
+    imported(source.uri, table)
+    assert tracking.get_experiment("0").name == "not Default"
+    assert len(partitions(table, "0")) == 5
+
+
+def test_a_default_experiment_with_runs_in_any_volume_is_used(source: Theirs, tmp_path):
+    table = Table(open_engine(f"dynamodb:///{tmp_path}/spread.ddb?synchronous=NORMAL&spread=3"))
+    tracking, _ = stores(table)
+    tracking.experiment_lookup.volumes.close("0", 0)
+    assert run_place(tracking.create_run("0", "bob", NOON, [], "own").info.run_id).volume
+    source.tracking.rename_experiment("0", "not Default")
+    imported(source.uri, table)
+    assert tracking.get_experiment("0").name == "Default"
+    table.close()
+
+
 def test_a_used_default_experiment_takes_in_runs_and_tags(source: Theirs, table):
     tracking, _ = stores(table)
     own = tracking.create_run("0", "bob", NOON, [], "own").info.run_id
@@ -132,17 +155,32 @@ def test_a_default_experiment_with_another_value_of_a_tag_is_a_conflict(source: 
 
 
 def test_a_trace_too_large_for_an_item_is_refused_and_nothing_of_it_written(source: Theirs, table):
-    metadata = {f"key {n}": "ü" * 7_000 for n in range(40)}
     location = TraceLocation.from_experiment_id("1")
-    info = TraceInfo("tr-large", location, NOON, TraceState.OK, trace_metadata=metadata)
+    info = TraceInfo("tr-large", location, NOON, TraceState.OK, request_preview="ü" * 150_000)
     source.tracking.start_trace(info)
     move = imported(source.uri, table)
     (finding,) = move.findings.first
     assert finding.name == "tr-large"
-    assert finding.sentence.startswith("cannot be moved: it needs an item of 56")
+    assert finding.sentence.startswith("cannot be moved: it needs an item of 60")
     assert table.get(trace_keys.trace_locator_key("tr-large")) is None
     verification = verified(kinds.importing(Database.to_read(source.uri), table))
     assert [f.sentence for f in verification.findings.first] == ["is missing"]
+
+
+def test_what_does_not_fit_into_a_traces_own_item_is_moved(source: Theirs, table, tmp_path):
+    dice = random.Random(7)
+    metadata = {f"key {n}": dice.randbytes(3_500).hex() for n in range(60)}
+    tags = {f"tag {n}": dice.randbytes(500).hex() for n in range(350)}
+    location = TraceLocation.from_experiment_id("1")
+    info = TraceInfo("tr-large", location, NOON, TraceState.OK, trace_metadata=metadata, tags=tags)
+    source.tracking.start_trace(info)
+    assert not imported(source.uri, table).findings.first
+    assert not verified(kinds.importing(Database.to_read(source.uri), table)).findings.first
+    tracking, _ = stores(table)
+    found = tracking.get_trace_info("tr-large")
+    assert tags.items() <= found.tags.items()
+    assert metadata.items() <= found.trace_metadata.items()
+    assert not exported(table, empty_database(tmp_path)).findings.first
 
 
 def test_values_that_a_database_cannot_tell_apart_are_refused(table, tmp_path):
@@ -184,13 +222,17 @@ def test_texts_that_a_strict_database_refuses_are_refused_before(
 # --- verifying ----------------------------------------------------------------------------------
 
 
+def test_histories_are_found_in_any_volume(source: Theirs, tmp_path):
+    table = Table(open_engine(f"dynamodb:///{tmp_path}/spread.ddb?synchronous=NORMAL&spread=3"))
+    imported(source.uri, table)
+    assert verified(kinds.importing(Database.to_read(source.uri), table)).findings.first == []
+    table.close()
+
+
 def test_a_point_that_is_missing_is_found(source: Theirs, table):
     imported(source.uri, table)
     run_id = run_named(stores(table)[0], "run 1")
-    query = Query(
-        experiment_keys.experiment_pk("1"), where=run_keys.metric_history(run_id, "many").on()
-    )
-    first, *_ = table.items(query)
+    first, *_ = items_in(table, "1", run_keys.metric_history(run_id, "many"))
     table.delete(table.schema.key_of(first))
     verification = verified(kinds.importing(Database.to_read(source.uri), table))
     (finding,) = verification.findings.first

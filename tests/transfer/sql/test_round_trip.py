@@ -74,7 +74,6 @@ IGNORED = {
     "input_uuid": "made anew",
     "association_id": "made anew",
     "source_id": "of a dataset: made anew",
-    "db_payload_generation": "for locking",
 }
 
 

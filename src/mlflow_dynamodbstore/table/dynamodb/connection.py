@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -26,6 +27,17 @@ from mlflow_dynamodbstore.table.location import Location
 
 CONNECT_SECONDS = 5
 READ_SECONDS = 20
+KEEPALIVE_SECONDS = 60  # gateways forget a connection that has been idle for 350
+_SOCKET_OPTIONS = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+]
+if sys.platform == "linux":
+    _SOCKET_OPTIONS += [
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_SECONDS // 4),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+    ]
 _PRODUCT = f"mlflow-dynamodbstore/{__version__}"
 
 
@@ -95,10 +107,7 @@ class Connector:
             proxies=get_environ_proxies(url) if config.proxies is None else config.proxies,
             timeout=(CONNECT_SECONDS, READ_SECONDS),
             max_pool_connections=self.max_connections,
-            socket_options=[
-                (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-            ],
+            socket_options=_SOCKET_OPTIONS,
             client_cert=config.client_cert,
             proxies_config=config.proxies_config,
         )

@@ -12,7 +12,6 @@ import botocore.session
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_BATCH_GET,
-    MAX_ITEM_BYTES,
     Capabilities,
     Got,
     Observer,
@@ -43,6 +42,7 @@ from mlflow_dynamodbstore.table.errors import (
     TransactionCancelled,
 )
 from mlflow_dynamodbstore.table.location import LOCAL_REGION, Location
+from mlflow_dynamodbstore.table.request_checks import check_size
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -143,7 +143,8 @@ class DynamoDBEngine:
             self._call("TransactWriteItems", request, write=True)
         except ItemTooLarge as error:
             # A put that is too large is refused before the transaction begins, and is not named.
-            raise TransactionCancelled(_too_large(writes, str(error))) from error
+            reasons = _too_large(self.schema, writes, str(error))
+            raise TransactionCancelled(reasons) from error
 
     def query(self, query: Query) -> Page:
         answer = self._call("Query", requests.query(self._table, self.schema, query))
@@ -216,18 +217,25 @@ def _location(table: str, region: str | None, endpoint_url: str | None) -> Locat
     return Location("aws", table, region)
 
 
-def _too_large(writes: Sequence[TransactWrite], message: str) -> list[Refusal | None]:
-    """Reasons that name the puts that are too large, or if none is, all patches."""
-    blamed = {
-        n
-        for n, write in enumerate(writes)
-        if isinstance(write, Put) and item_size(write.item) > MAX_ITEM_BYTES
-    }
-    blamed = blamed or {n for n, w in enumerate(writes) if isinstance(w, Patch)}
-    return [
-        Refusal(RefusalCode.ITEM_TOO_LARGE, message) if n in blamed else None
-        for n in range(len(writes))
-    ]
+def _too_large(
+    schema: Schema, writes: Sequence[TransactWrite], message: str
+) -> list[Refusal | None]:
+    """Reasons that name the puts that are too large; if none is, all patches, or all puts."""
+    blamed = (
+        [isinstance(write, Put) and _is_too_large(schema, write.item) for write in writes],
+        [isinstance(write, Patch) for write in writes],
+        [isinstance(write, Put) for write in writes],
+    )
+    chosen = next(some for some in blamed if any(some))
+    return [Refusal(RefusalCode.ITEM_TOO_LARGE, message) if one else None for one in chosen]
+
+
+def _is_too_large(schema: Schema, item: Item) -> bool:
+    try:
+        check_size(schema, item, item_size(item))
+    except ItemTooLarge:
+        return True
+    return False
 
 
 def _error_answer(error: Exception, failure: TableError) -> Body:

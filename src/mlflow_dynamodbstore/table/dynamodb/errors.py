@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
 from botocore import exceptions as boto
@@ -10,6 +11,7 @@ from botocore.loaders import Loader
 from mlflow_dynamodbstore.table.dynamodb.codec import decode_item
 from mlflow_dynamodbstore.table.dynamodb.transport import (
     AnswerCutShort,
+    Body,
     PayloadTooLarge,
     ServiceError,
     service_error,
@@ -66,6 +68,8 @@ _DENIED = {
     "MissingAuthenticationTokenException",
     "NotAuthorized",
     "OptInRequired",
+    "RequestExpired",
+    "RequestTimeTooSkewed",
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 }
@@ -88,7 +92,13 @@ _NO_CREDENTIALS = (
     boto.MetadataRetrievalError,
     boto.SSOError,
 )
-_NEVER_SENT = (boto.EndpointConnectionError, boto.ConnectTimeoutError, boto.ProxyConnectionError)
+_NEVER_SENT = (
+    boto.EndpointConnectionError,
+    boto.ConnectTimeoutError,
+    boto.ProxyConnectionError,
+    boto.SSLError,
+)
+_CERTIFICATES = "AWS_CA_BUNDLE names a file with the certificates to trust"
 
 
 def translate(error: Exception, location: Location, *, write: bool) -> TableError:
@@ -105,7 +115,8 @@ def translate(error: Exception, location: Location, *, write: bool) -> TableErro
     if isinstance(error, PayloadTooLarge):
         return InvalidRequest(str(error))
     if isinstance(error, _NEVER_SENT):
-        return Unavailable(f"{location} cannot be reached: {error}")
+        advice = f" ({_CERTIFICATES})" if isinstance(error, boto.SSLError) else ""
+        return Unavailable(f"{location} cannot be reached: {error}{advice}")
     return Unavailable(f"no answer came from {location}: {error}", maybe_applied=write)
 
 
@@ -164,7 +175,7 @@ def _unknown_region(region: str) -> str:
 
 def _cancelled(error: ServiceError) -> TransactionCancelled | InvalidRequest:
     reasons: list[Refusal | None] = []
-    for reason in error.body.get("CancellationReasons", []):
+    for reason in error.body.get("CancellationReasons") or _named_reasons(error.message):
         code, message = reason.get("Code") or "None", reason.get("Message") or ""
         if code == "None":
             reasons.append(None)
@@ -175,6 +186,12 @@ def _cancelled(error: ServiceError) -> TransactionCancelled | InvalidRequest:
         old = reason.get("Item")
         reasons.append(Refusal(known, message, decode_item(old) if old else None))
     return TransactionCancelled(reasons)
+
+
+def _named_reasons(message: str) -> list[Body]:
+    """The reasons that a message lists, ``[None, ConditionalCheckFailed]``, without the items."""
+    listed = re.search(r"\[([\w, ]+)\]", message)
+    return [{"Code": code.strip()} for code in listed[1].split(",")] if listed else []
 
 
 def _is_item_size(message: str) -> bool:

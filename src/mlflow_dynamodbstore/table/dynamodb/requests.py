@@ -18,12 +18,13 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.dynamodb import cursors
-from mlflow_dynamodbstore.table.dynamodb.codec import encode_item, encode_key
-from mlflow_dynamodbstore.table.dynamodb.expressions import Expressions
+from mlflow_dynamodbstore.table.dynamodb.codec import encode, encode_item, encode_key
 from mlflow_dynamodbstore.table.dynamodb.transport import Body
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.expressions import Expressions
 from mlflow_dynamodbstore.table.request_checks import (
     check_distinct,
+    check_filter,
     check_limit,
     check_segment,
     check_transaction,
@@ -96,6 +97,7 @@ def query(table: str, schema: Schema, query: Query) -> Body:
             raise InvalidRequest(f"the table has no index {query.index!r}")
     pk, sk = (index.pk or schema.pk, index.sk) if index else (schema.pk, schema.sk)
 
+    check_filter(schema, index, query.filter)
     expressions = Expressions()
     request: Body = {
         "TableName": table,
@@ -139,7 +141,7 @@ def _write(table: str, schema: Schema, write: TransactWrite) -> Body:
         request["UpdateExpression"] = text
     if write.condition is not None:
         request["ConditionExpression"] = expressions.condition(write.condition)
-    expressions.add_to(request)
+    add_placeholders(request, expressions)
     return request
 
 
@@ -157,4 +159,14 @@ def _page(
         request["FilterExpression"] = expressions.condition(condition)
     if start is not None:
         request["ExclusiveStartKey"] = start
-    expressions.add_to(request)
+    add_placeholders(request, expressions)
+
+
+def add_placeholders(request: Body, expressions: Expressions) -> None:
+    """Put the names and values of a request's expressions into it."""
+    if expressions.names:
+        names = {placeholder: name for name, placeholder in expressions.names.items()}
+        request["ExpressionAttributeNames"] = names
+    if expressions.values:
+        values = {placeholder: encode(value) for placeholder, value in expressions.values.items()}
+        request["ExpressionAttributeValues"] = values

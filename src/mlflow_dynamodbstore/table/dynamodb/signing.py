@@ -22,6 +22,7 @@ class Signer:
     """Makes the headers of requests to one endpoint.
 
     ``credentials`` is botocore's object, which renews temporary credentials when they are read.
+    ``skew`` is how many seconds the endpoint's clock is ahead of ours.
     """
 
     def __init__(self, credentials: Any, region: str, url: str) -> None:
@@ -30,17 +31,19 @@ class Signer:
         self._host = host_header(url)
         self._path = quote(urlsplit(url).path or "/", safe="/~")
         self._key: tuple[str, str, bytes] = ("", "", b"")
+        self.skew = 0.0
 
     def headers(self, target: str, payload: bytes) -> dict[str, str]:
         """The headers of a request, signed as of now."""
         credentials = self._credentials.get_frozen_credentials()
-        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() + self.skew))
         headers = {"Content-Type": CONTENT_TYPE, "X-Amz-Date": now, "X-Amz-Target": target}
         canonical = f"content-type:{CONTENT_TYPE}\nhost:{self._host}\nx-amz-date:{now}\n"
         signed = "content-type;host;x-amz-date"
         if credentials.token:
-            headers["X-Amz-Security-Token"] = credentials.token
-            canonical += f"x-amz-security-token:{credentials.token}\n"
+            # HTTP drops blanks at the ends of a header, and the signature counts runs of them once.
+            headers["X-Amz-Security-Token"] = credentials.token.strip()
+            canonical += f"x-amz-security-token:{' '.join(credentials.token.split())}\n"
             signed += ";x-amz-security-token"
         canonical += f"x-amz-target:{target}\n"
         signed += ";x-amz-target"

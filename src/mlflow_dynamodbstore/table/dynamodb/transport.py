@@ -10,8 +10,11 @@ it.
 from __future__ import annotations
 
 import json
-from binascii import b2a_base64
+import logging
+import time
+from binascii import b2a_base64, crc32
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeAlias
 
 from botocore import xform_name
@@ -24,7 +27,15 @@ from mlflow_dynamodbstore.table.errors import InvalidRequest
 Body: TypeAlias = dict[str, Any]
 
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+LEAST_SKEW = 60.0
+"""Seconds; AWS takes signatures that are five minutes off."""
 _TARGET = "DynamoDB_20120810."
+_SKEWED = frozenset(
+    {"InvalidSignatureException", "RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch"}
+)
+"""What a signature with a wrong time is refused with, and one with a wrong key too."""
+
+_logger = logging.getLogger(__name__)
 
 
 class ServiceError(Exception):
@@ -39,7 +50,7 @@ class ServiceError(Exception):
 
 
 class AnswerCutShort(Exception):
-    """The connection ended in the middle of an answer."""
+    """The connection ended in the middle of an answer, or the answer is damaged."""
 
 
 class PayloadTooLarge(Exception):
@@ -100,20 +111,52 @@ class DirectTransport:
         payload = to_json(body)
         if len(payload) > MAX_PAYLOAD_BYTES:
             raise PayloadTooLarge(f"a request of {len(payload)} bytes exceeds the limit of 16 MB")
+        response = self._send(operation, payload)
+        if response.status_code < 300:
+            return _answer(response)
+        error = _error_answer(response.status_code, response.content)
+        if not (error.code in _SKEWED and self._learn_skew(response)):
+            raise error
+        response = self._send(operation, payload)
+        if response.status_code >= 300:
+            raise _error_answer(response.status_code, response.content)
+        return _answer(response)
+
+    def _send(self, operation: str, payload: bytes) -> Any:
         headers = self._signer.headers(_TARGET + operation, payload)
         headers["User-Agent"] = self._user_agent
-        response = self._http.send(_Request(self._url, payload, headers))
-        content: bytes = response.content
-        if response.status_code >= 300:
-            raise _error_answer(response.status_code, content)
+        return self._http.send(_Request(self._url, payload, headers))
+
+    def _learn_skew(self, response: Any) -> bool:
+        """Take over the time of a refusal; False if it is the one that was signed with."""
         try:
-            answer: Body = json.loads(content)
-        except ValueError as error:
-            raise AnswerCutShort("the answer is not complete JSON") from error
-        return answer
+            there = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
+        except ValueError:
+            return False
+        skew = there - time.time()
+        if abs(skew - self._signer.skew) < LEAST_SKEW:
+            return False
+        _logger.warning("the clock of this machine is off by %.0f seconds; please set it", -skew)
+        self._signer.skew = skew
+        return True
 
     def close(self) -> None:
         self._http.close()
+
+
+def _answer(response: Any) -> Body:
+    """The body of an answer. Raises ``AnswerCutShort`` for one that was damaged on the way."""
+    content: bytes = response.content
+    checksum = response.headers.get("x-amz-crc32")
+    # We ask for no compression; of a compressed answer the checksum is not that of its content.
+    is_checked = checksum is not None and "Content-Encoding" not in response.headers
+    if is_checked and str(crc32(content)) != checksum:
+        raise AnswerCutShort("the answer does not have the checksum that its header gives")
+    try:
+        answer: Body = json.loads(content)
+    except ValueError as error:
+        raise AnswerCutShort("the answer is not complete JSON") from error
+    return answer
 
 
 def to_json(body: Body) -> bytes:

@@ -141,7 +141,7 @@ class _Rescue:
                 return
             before: RawKey | None = self._reached
             if before is not None and (row.key >= before if descending else row.key <= before):
-                self._report(Damage(_shown(row.key), "it lies in the wrong place"))
+                self._report(Damage(_shown(row.key), "it is in the wrong place"))
                 continue
             item = self._item(row)
             if item is not None:

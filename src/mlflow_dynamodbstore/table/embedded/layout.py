@@ -19,9 +19,9 @@ from zlib import crc32
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, MAX_PK_BYTES, MAX_SK_BYTES
 from mlflow_dynamodbstore.table.embedded.codec import pack, unpack
 from mlflow_dynamodbstore.table.errors import ItemTooLarge, damaged_item
-from mlflow_dynamodbstore.table.request_checks import check_key, check_text
+from mlflow_dynamodbstore.table.request_checks import check_key, check_size, check_text
 from mlflow_dynamodbstore.table.schema import Index, Schema
-from mlflow_dynamodbstore.table.sizes import item_size, number_size, text_size
+from mlflow_dynamodbstore.table.sizes import item_size, number_size, size_with_copies, text_size
 from mlflow_dynamodbstore.table.values import TTL, Item, Value
 
 SIZED_COLUMNS = "size, pk, sk, ttl, body"
@@ -158,17 +158,21 @@ class Layout:
         marks = ", ".join("?" * count)
         return f"SELECT sk, ttl, body FROM items WHERE pk = ? AND sk IN ({marks})"  # noqa: S608
 
-    def row(self, item: Item) -> Row:
+    def row(self, item: Item, old: Item | None = None) -> Row:
         """The row of an item, without the keys of indexes when it is in none.
 
-        Raises ``InvalidRequest`` and ``ItemTooLarge``.
+        ``old`` is the stored item of a patch. Releases up to 0.2 did not count copies in indexes:
+        what they stored may still be changed. Raises ``InvalidRequest`` and ``ItemTooLarge``.
         """
         size = item_size(item)
-        if size > MAX_ITEM_BYTES:
-            raise ItemTooLarge(f"the item has {size} bytes, more than {MAX_ITEM_BYTES}")
         rest = item.copy()
         pk, sk = rest.pop(self._pk, None), rest.pop(self._sk, None)
         check_key(pk, sk)
+        try:
+            check_size(self.schema, item, size)
+        except ItemTooLarge:
+            if size > MAX_ITEM_BYTES or old is None or not self._is_too_large(old):
+                raise
         ttl = rest.get(TTL)
         if ttl is not None:
             ttl = rest.pop(TTL) if is_expiry(ttl) else None
@@ -179,6 +183,9 @@ class Layout:
         if ttl is None:
             return (pk, sk, size, checksum, body)
         return (pk, sk, ttl, size, checksum, body)
+
+    def _is_too_large(self, item: Item) -> bool:
+        return size_with_copies(self.schema, item) > MAX_ITEM_BYTES
 
     def item(self, pk: str, sk: str, ttl: int | None, body: bytes) -> Item:
         """The item of a row. Raises ``Damaged`` for a body that cannot be read."""

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 from functools import partial
 
-from mlflow_dynamodbstore.table.conditions import Predicate, attribute_names, holds, predicate
+from mlflow_dynamodbstore.table.conditions import Predicate, holds, predicate
 from mlflow_dynamodbstore.table.contract import MAX_PAGE_BYTES, Page, Query, Scan
 from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
 from mlflow_dynamodbstore.table.embedded.file import File
@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.table.embedded.layout import SIZED_COLUMNS, Layout
 from mlflow_dynamodbstore.table.embedded.ranges import after_cursor, range_of
 from mlflow_dynamodbstore.table.embedded.views import Reading, View
 from mlflow_dynamodbstore.table.errors import InvalidRequest
-from mlflow_dynamodbstore.table.request_checks import check_limit, check_segment
+from mlflow_dynamodbstore.table.request_checks import check_filter, check_limit, check_segment
 from mlflow_dynamodbstore.table.sizes import item_size, text_size
 from mlflow_dynamodbstore.table.values import Item
 
@@ -44,7 +44,8 @@ class Reader:
         if view is None:
             raise InvalidRequest(f"the table has no index {query.index!r}")
         check_limit(query.limit)
-        judge = _query_filter(query, view)
+        check_filter(self._schema, view.index, query.filter)
+        judge = None if query.filter is None else predicate(query.filter)
         reading = _plan(query, view)
         lag = self._lag if view.is_global else None
 
@@ -154,14 +155,6 @@ def _cut_page(
         if count == limit:
             return items, last
     return items, None
-
-
-def _query_filter(query: Query, view: View) -> Predicate | None:
-    if query.filter is None:
-        return None
-    for name in attribute_names(query.filter) & {view.partition, view.sort_key}:
-        raise InvalidRequest(f"a filter cannot use {name!r}, which is a key of this query")
-    return predicate(query.filter)
 
 
 def _scan_terms(scan: Scan) -> tuple[str, list[str | int]]:

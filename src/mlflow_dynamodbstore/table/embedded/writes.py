@@ -105,7 +105,7 @@ class Writer:
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         """Do all writes or none, and only once for each token."""
         check_transaction(len(writes), token)
-        prepared = [self.prepare(write) for write in writes]
+        prepared = self._prepare_all(writes)
         check_distinct([p.key for p in prepared])
         digest = fingerprint(writes)
 
@@ -170,7 +170,7 @@ class Writer:
             new = write.update.apply(base)
         except TypeError as error:
             raise InvalidRequest(str(error)) from error
-        return self._layout.row(new), new
+        return self._layout.row(new, old), new
 
     def outcome(self, connection: sqlite3.Connection, prepared: PreparedWrite) -> Outcome:
         try:
@@ -265,6 +265,19 @@ class Writer:
         elif isinstance(write, Delete) and write.returns == "new":
             raise InvalidRequest("a delete cannot return a new item, only the old one")
         return PreparedWrite(write, write.key, judge)
+
+    def _prepare_all(self, writes: Sequence[TransactWrite]) -> list[PreparedWrite]:
+        """The writes of a transaction, which a put that is too large cancels."""
+        prepared: list[PreparedWrite] = []
+        reasons: list[Refusal | None] = [None] * len(writes)
+        for n, write in enumerate(writes):
+            try:
+                prepared.append(self.prepare(write))
+            except ItemTooLarge as error:
+                reasons[n] = Refusal(RefusalCode.ITEM_TOO_LARGE, str(error))
+        if any(reasons):
+            raise TransactionCancelled(reasons)
+        return prepared
 
     def is_blind(self, write: Write) -> bool:
         """Whether a write need not read the stored item."""

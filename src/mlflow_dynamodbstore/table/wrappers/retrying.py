@@ -10,7 +10,7 @@ condition refuses to touch it, and a write that was refused for it removes it an
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
@@ -31,6 +31,7 @@ from mlflow_dynamodbstore.table.contract import (
 )
 from mlflow_dynamodbstore.table.errors import (
     ConditionFailed,
+    RefusalCode,
     TableError,
     Throttled,
     TransactionCancelled,
@@ -47,6 +48,7 @@ from mlflow_dynamodbstore.table.write_tokens import (
 )
 
 T = TypeVar("T")
+_SCAN = "scan"  # of the whole table; no partition of ours has this name
 
 
 class RetryingEngine(WrappedEngine):
@@ -55,6 +57,8 @@ class RetryingEngine(WrappedEngine):
     def __init__(self, inner: Engine, retry: Retry, clock: Callable[[], float]) -> None:
         super().__init__(inner)
         self._retry = retry
+        self._pacing = retry.pacing
+        self._pk = inner.schema.pk
         self._clock = clock
         self._guards = inner.capabilities.local is None  # a local engine judges expiry itself
         self._alive: tuple[int, ConditionBase] = (0, _alive_at(0))
@@ -62,47 +66,53 @@ class RetryingEngine(WrappedEngine):
     # --- reading --------------------------------------------------------------------------------
 
     def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        return self._read(lambda: self.inner.get(key, consistent=consistent))
+        return self._read(lambda: self.inner.get(key, consistent=consistent), (key.pk,))
 
     def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> Got:
         """Up to 100 items; none is left unprocessed."""
         found: dict[Key, Item] = {}
         waiting = keys
         last: TableError = Throttled("the table kept leaving keys unread")
-        for attempt in self._retry.attempts():
+        partitions = {key.pk for key in keys}
+        for _ in self._retry.attempts(partitions):
             try:
                 got = self.inner.get_many(waiting, consistent=consistent)
             except (Throttled, Unavailable) as error:
-                self._slow_down(error)
+                self._slow_down(error, {key.pk for key in waiting})
                 last = error
                 continue
             found.update(got.items)
             waiting = got.unprocessed
+            left = {key.pk for key in waiting}
+            self._pacing.succeeded(partitions - left)
             if not waiting:
-                if attempt == 0:
-                    self._retry.succeeded()
                 return Got(found)
-            self._retry.throttled()
+            self._pacing.throttled(left)
         raise last
 
     def query(self, query: Query) -> Page:
-        return self._read(lambda: self.inner.query(query))
+        return self._read(lambda: self.inner.query(query), (self._read_partition(query),))
 
     def scan(self, scan: Scan) -> Page:
-        return self._read(lambda: self.inner.scan(scan))
+        return self._read(lambda: self.inner.scan(scan), (_SCAN,))
 
-    def _read(self, request: Callable[[], T]) -> T:
-        for attempt in self._retry.attempts():
+    def _read(self, request: Callable[[], T], partitions: Collection[str]) -> T:
+        for _ in self._retry.attempts(partitions):
             try:
                 answer = request()
             except (Throttled, Unavailable) as error:
-                self._slow_down(error)
+                self._slow_down(error, partitions)
                 last: TableError = error
             else:
-                if attempt == 0:
-                    self._retry.succeeded()
+                self._pacing.succeeded(partitions)
                 return answer
         raise last
+
+    def _read_partition(self, query: Query) -> str:
+        """What is throttled when a query is: a global index has a throughput of its own."""
+        index = None if query.index is None else self.schema.by_name.get(query.index)
+        is_local = index is None or index.is_local
+        return query.partition if is_local else f"{query.index}:{query.partition}"
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -111,7 +121,8 @@ class RetryingEngine(WrappedEngine):
         token = token_for(write)
         guarded = with_token(self._guarded(write), token)
         lost_answer = False
-        for attempt in self._retry.attempts():
+        partitions = (self._partition(write),)
+        for _ in self._retry.attempts(partitions):
             try:
                 image = self.inner.apply(repeated(guarded, token) if lost_answer else guarded)
             except ConditionFailed as error:
@@ -121,12 +132,11 @@ class RetryingEngine(WrappedEngine):
                     raise
                 last: TableError = error
             except (Throttled, Unavailable) as error:
-                self._slow_down(error)
+                self._slow_down(error, partitions)
                 lost_answer = lost_answer or _may_be_applied(error)
                 last = error
             else:
-                if attempt == 0:
-                    self._retry.succeeded()
+                self._pacing.succeeded(partitions)
                 return image
         raise last
 
@@ -141,12 +151,13 @@ class RetryingEngine(WrappedEngine):
         lost: set[int] = set()
         waiting = list(range(len(writes)))
         cause: Exception | None = None
-        for attempt in self._retry.attempts():
+        partitions = {self._partition(write) for write in writes}
+        for _ in self._retry.attempts(partitions):
             sent = [repeated(guarded[n], tokens[n]) if n in lost else guarded[n] for n in waiting]
             try:
                 results = self.inner.apply_many(sent)
             except (Throttled, Unavailable) as error:
-                self._slow_down(error)
+                self._slow_down(error, partitions)
                 cause = error
                 if _may_be_applied(error):
                     lost.update(waiting)
@@ -156,13 +167,17 @@ class RetryingEngine(WrappedEngine):
                 if result.status == "uncertain":
                     lost.add(n)
                 cause = result.error or cause
+            left = {
+                self._partition(writes[n])
+                for n, result in zip(waiting, results, strict=True)
+                if result.status == "unprocessed"
+            }
+            self._pacing.succeeded(partitions - left)
+            self._pacing.throttled(left)
             waiting = [n for n in waiting if outcomes[n] is None]
             if not waiting:
-                if attempt == 0:
-                    self._retry.succeeded()
                 break
-            if any(result.status == "unprocessed" for result in results):
-                self._retry.throttled()
+            partitions.intersection_update(self._partition(writes[n]) for n in waiting)
         return [
             outcome or Outcome("uncertain" if n in lost else "unprocessed", error=cause)
             for n, outcome in enumerate(outcomes)
@@ -189,7 +204,8 @@ class RetryingEngine(WrappedEngine):
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         """Do up to 100 writes and checks, all or none."""
         guarded = [self._guarded(write) for write in writes]
-        for attempt in self._retry.attempts():
+        partitions = {self._partition(write) for write in writes}
+        for _ in self._retry.attempts(partitions):
             try:
                 self.inner.transact(guarded, token)
             except TransactionCancelled as error:
@@ -199,13 +215,14 @@ class RetryingEngine(WrappedEngine):
                     token = uuid.uuid4().hex
                 elif not error.only_conflicts:
                     raise
+                else:
+                    self._pacing.throttled(self._throttled_partitions(writes, error))
                 last: TableError = error
             except (Throttled, Unavailable) as error:
-                self._slow_down(error)
+                self._slow_down(error, partitions)
                 last = error
             else:
-                if attempt == 0:
-                    self._retry.succeeded()
+                self._pacing.succeeded(partitions)
                 return
         raise last
 
@@ -234,12 +251,28 @@ class RetryingEngine(WrappedEngine):
         except ConditionFailed:
             pass  # it was renewed or removed: the retry sees what is there now
         except (Throttled, Unavailable) as error:
-            self._slow_down(error)  # the retry of the write tries this again
+            self._slow_down(error, (key.pk,))  # the retry of the write tries this again
         return True
 
-    def _slow_down(self, error: TableError) -> None:
+    # --- pace -----------------------------------------------------------------------------------
+
+    def _partition(self, write: TransactWrite) -> str:
+        # An item without a key is for the engine to refuse.
+        return str(write.item.get(self._pk)) if isinstance(write, Put) else write.key.pk
+
+    def _throttled_partitions(
+        self, writes: Sequence[TransactWrite], cancelled: TransactionCancelled
+    ) -> set[str]:
+        """Where a cancelled transaction was throttled; a conflict is no reason to slow down."""
+        return {
+            self._partition(write)
+            for write, reason in zip(writes, cancelled.reasons, strict=False)
+            if reason is not None and reason.code is RefusalCode.THROTTLED
+        }
+
+    def _slow_down(self, error: TableError, partitions: Collection[str]) -> None:
         if isinstance(error, Throttled):
-            self._retry.throttled()
+            self._pacing.throttled(partitions)
 
 
 def _may_be_applied(error: TableError) -> bool:

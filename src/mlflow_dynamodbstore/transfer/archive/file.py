@@ -137,7 +137,7 @@ class Archive:
     header: dict[str, Any] = field(default_factory=dict)
     trailer: dict[str, Any] = field(default_factory=dict)
     with_copies: bool = False
-    """Whether items count together with their copies in local indexes, as on DynamoDB."""
+    """Whether items count together with their copies in local indexes, as when they are written."""
 
     @property
     def identity(self) -> str:

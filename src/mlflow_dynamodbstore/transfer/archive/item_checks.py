@@ -16,7 +16,7 @@ _INT64 = 2**63
 def check_item(item: Item, schema: Schema, *, with_copies: bool = False) -> Key:
     """The key of an item that an engine takes. Raises ``InvalidRequest`` for any other.
 
-    DynamoDB counts an item together ``with_copies`` of it in local indexes; a file does not.
+    What is written counts together ``with_copies`` in local indexes; files of 0.2.0 may hold more.
     """
     for name in (schema.pk, schema.sk):
         if name not in item:

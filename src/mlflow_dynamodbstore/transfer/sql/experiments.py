@@ -24,6 +24,7 @@ from mlflow_dynamodbstore.shared.experiment_items import (
 )
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
+from mlflow_dynamodbstore.shared.volumes import VOLUMES
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.transfer.sql.database import Transaction
@@ -164,9 +165,12 @@ class ExperimentItems(ItemStore):
         # The tags first: nobody sees them until the experiment itself exists.
         self.transfer_table.put(new.tag_items())
         entry = new.entry(int(self.table.clock() * 1000))
+        meta = {**new.meta(), **state}
+        if replaced is not None and VOLUMES in replaced:
+            meta[VOLUMES] = replaced[VOLUMES]
         self.table.transact(
             [
-                *self._writes(replaced, {**new.meta(), **state}, {**entry, **state}),
+                *self._writes(replaced, meta, {**entry, **state}),
                 Put(new.name_rev()),
             ]
         )
@@ -226,8 +230,13 @@ class ExperimentItems(ItemStore):
 
     def _is_used(self) -> bool:
         own = {experiment_keys.EXPERIMENT_META, experiment_keys.experiment_name_rev()}
-        query = Query(experiment_keys.experiment_pk(DEFAULT_ID), keys_only=True, limit=len(own) + 1)
-        return any(item["SK"] not in own for item in self.table.query(query).items)
+        queries = [
+            Query(pk, keys_only=True, limit=len(own) + 1)
+            for pk in self.transfer_table.volumes.partitions(DEFAULT_ID)
+        ]
+        return any(
+            item["SK"] not in own for query in queries for item in self.table.query(query).items
+        )
 
 
 def is_new(default: Entity) -> bool:

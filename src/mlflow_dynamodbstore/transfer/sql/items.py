@@ -16,11 +16,13 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
-from mlflow_dynamodbstore.shared.volumes import Volume, Volumes
+from mlflow_dynamodbstore.shared.volume_states import Volume
+from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_experiments
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
-from mlflow_dynamodbstore.table.sizes import item_size
+from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
+from mlflow_dynamodbstore.table.sizes import size_with_copies
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -183,7 +185,10 @@ class StagedItemStore(ListedItemStore):
 
 def too_large(items: Sequence[Item]) -> str | None:
     """Why items are too large to be written; None when they are not."""
-    size = max(map(item_size, items), default=0)
+    size = max((size_with_copies(MLFLOW_TABLE, item) for item in items), default=0)
     if size <= MAX_ITEM_BYTES:
         return None
-    return f"it needs an item of {size:,} bytes, and {MAX_ITEM_BYTES:,} is the most"
+    return (
+        f"it needs an item of {size:,} bytes with its copies in indexes, and {MAX_ITEM_BYTES:,} is "
+        "the most"
+    )

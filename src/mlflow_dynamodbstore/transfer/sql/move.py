@@ -171,7 +171,7 @@ class Verification:
         tally = self.tallies[kind.name] = VerificationTally()
         for page in kind.source.pages():
             existing = kind.target.read(page)
-            in_both = [entity for entity in page if entity.key in existing]
+            in_both = [(one, existing[one.key]) for one in page if one.key in existing]
             histories = dict(_differing_histories(kind, in_both))
             for entity in page:
                 tally.compared += 1
@@ -199,9 +199,12 @@ class Verification:
             tally.same += 1
 
 
-def _differing_histories(kind: Kind, entities: Sequence[Entity]) -> Iterator[tuple[EntityKey, str]]:
-    """The runs whose histories differ, and how."""
-    both = [_digests(store, entities) for store in (kind.source, kind.target)]
+def _differing_histories(
+    kind: Kind, in_both: Sequence[tuple[Entity, Entity]]
+) -> Iterator[tuple[EntityKey, str]]:
+    """The runs whose histories differ, and how, given each as the source and the target have it."""
+    stores = (kind.source, kind.target)
+    both = [_digests(store, [pair[n] for pair in in_both]) for n, store in enumerate(stores)]
     for run_id, name in sorted(both[0].keys() | both[1].keys()):
         one, other = (digests.get((run_id, name), (0, b"")) for digests in both)
         if one != other:

@@ -25,6 +25,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import Entity
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, stored
 from mlflow_dynamodbstore.transfer.sql.trace_rows import (
     ASSESSED,
+    COUNTED,
     SPAN_COLUMNS,
     TEXTS,
     USAGE,
@@ -62,7 +63,7 @@ class OlderSpanRows(ChildTable):
 class OlderTraceRows(TraceRows):
     """Traces in a database of MLflow before 3.17, with their spans."""
 
-    columns = ("experiment_id", "timestamp_ms", "execution_time_ms", "status", *TEXTS)
+    columns = ("experiment_id", "timestamp_ms", "execution_time_ms", "status", *TEXTS, *COUNTED)
     children: ClassVar = {
         **TraceRows.children,
         "assessments": ChildTable("assessments", ("trace_id",), ("assessment_id",), ASSESSED),

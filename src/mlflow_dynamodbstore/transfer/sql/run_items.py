@@ -166,7 +166,11 @@ class NewRun:
         contents = RunContents.from_children(by_key)
         pk, run_id = self.place.pk, self.place.run_id
         summary = large_values.store(
-            self.place.key, summaries.SUMMARY, contents.to_summary(), ttl=ttl
+            self.place.key,
+            summaries.SUMMARY,
+            contents.to_summary(),
+            ttl=ttl,
+            inline=large_values.INLINE_IN_LSI1,
         )
         dated: Item = {} if ttl is None else {TTL: ttl}
         derived = summaries.derived_keys(pk, run_id, contents, rules)

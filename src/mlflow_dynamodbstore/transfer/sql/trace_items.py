@@ -18,12 +18,13 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
+from mlflow_dynamodbstore.traces.overflow import own_item
 from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
 from mlflow_dynamodbstore.traces.time_indexes import OLD_TIME_INDEX, TIME_INDEX
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large, volume_of
-from mlflow_dynamodbstore.transfer.sql.trace_rows import TEXTS, USAGE, fact_of
+from mlflow_dynamodbstore.transfer.sql.trace_rows import COUNTED, TEXTS, USAGE, fact_of
 
 TRACES_AT_ONCE = 20
 _ASSESSED = {
@@ -72,7 +73,8 @@ class TraceItems(ListedItemStore):
 
     def _entities(self, found: Sequence[Item]) -> list[Entity]:
         traces = with_spans(self.table, records(self.table, found))
-        known = large_values.load_many(self.table, found, facts.FACTS)
+        own = [trace.item for trace in traces]
+        known = large_values.load_many(self.table, own, facts.FACTS)
         return [
             _entity(trace, facts.unpacked(some)) for trace, some in zip(traces, known, strict=True)
         ]
@@ -137,7 +139,9 @@ class NewTrace:
             own.update(summed.attributes)
             head, parts = _batch(spans).stored(place.spans, ttl)
             self.below += [put.item for put in (*summed.parts, *parts, head)]
-        self.own = items.indexed({**own, **_attributes(values)})
+        stored = own_item(items.indexed({**own, **_attributes(values)}))
+        self.own = stored.item
+        self.below += [put.item for put in stored.parts]
 
 
 def _attributes(values: dict[str, Any]) -> Item:
@@ -149,6 +153,7 @@ def _attributes(values: dict[str, Any]) -> Item:
         "session": values["session_id"],
         "usage": usage or None,
         **{text: values[text] for text in TEXTS},
+        **{count: values[count] or None for count in COUNTED},
     }
     return {
         "request_time": values["timestamp_ms"],
@@ -182,7 +187,7 @@ def _place(entity: Entity) -> TracePlace:
 
 def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
     item = trace.item
-    named = items.by_kind(item)
+    named = items.by_kind(trace.whole)
     usage = item.get("usage") or {}
     values: dict[str, Any] = {
         "experiment_id": trace.place.experiment_id,
@@ -193,6 +198,7 @@ def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
         "session_id": trace.session,
         **{text: item.get(text) for text in TEXTS},
         **{column: usage.get(column) for column in USAGE},
+        **{count: item.get(count, 0) for count in COUNTED},
         "tags": trace.tags,
         "metadata": named[items.METADATA],
         "assessments": {

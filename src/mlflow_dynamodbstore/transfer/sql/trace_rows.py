@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import (
 from mlflow_dynamodbstore.table.values import Value
 from mlflow_dynamodbstore.traces.facts import SpanFact, with_attributes
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
-from mlflow_dynamodbstore.transfer.sql.database import Database, Row
+from mlflow_dynamodbstore.transfer.sql.database import TABLES, Database, Row
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey
 from mlflow_dynamodbstore.transfer.sql.rows import (
     ChildTable,
@@ -32,6 +32,10 @@ from mlflow_dynamodbstore.transfer.sql.rows import (
 
 USAGE = (*TOKEN_COLUMN_BY_KEY.values(), *COST_COLUMN_BY_KEY.values())
 TEXTS = ("client_request_id", "request_preview", "response_preview")
+GENERATION = "db_payload_generation"
+"""A column: how often the spans were written, by which MLflow's archival notices a change."""
+COUNTED = (GENERATION,) if GENERATION in TABLES["trace_info"].c else ()
+"""The column above, where this release has it."""
 ASSESSED = (
     "name",
     "assessment_type",
@@ -143,6 +147,7 @@ class TraceRows(RowStore):
         "session_id",
         *TEXTS,
         *USAGE,
+        *COUNTED,
     )
     children: ClassVar = {
         "tags": ChildTable("trace_tags", ("request_id",), ("key",), ("value",)),

@@ -57,9 +57,19 @@ class Transfer:
             counts[kind.name] = kind.source.count()
         return counts
 
-    def move(self, progress: Progress) -> Move:
-        """Move all entities. An import is noted in the table from its first write to its last."""
-        move = Move(progress)
+    def move(self, progress: Progress, totals: Mapping[str, int] | None = None) -> Move:
+        """Move all entities. An import is noted in the table from its first write to its last.
+
+        With the ``totals`` of :meth:`count` the note says how far it is.
+        """
+        state = self.state
+
+        def noted(kind: str, done: int) -> None:
+            progress(kind, done)
+            if state is not None and totals is not None:
+                state.note(kind, done, totals[kind])
+
+        move = Move(noted)
         if self.state is not None:
             self.state.begin()
         for kind in self.kinds:

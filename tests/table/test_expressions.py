@@ -6,22 +6,23 @@ import pytest
 from boto3.dynamodb.conditions import Attr, Size
 from boto3.dynamodb.conditions import Key as SortKey
 
-from mlflow_dynamodbstore.table.dynamodb.expressions import Expressions
+from mlflow_dynamodbstore.table.dynamodb.requests import add_placeholders
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.expressions import Expressions
 from mlflow_dynamodbstore.table.update import Update
 
 
 def condition(tree):
     expressions, request = Expressions(), {}
     request["text"] = expressions.condition(tree)
-    expressions.add_to(request)
+    add_placeholders(request, expressions)
     return request
 
 
 def key_condition(where):
     expressions, request = Expressions(), {}
     request["text"] = expressions.key_condition("PK", "p", "SK", where)
-    expressions.add_to(request)
+    add_placeholders(request, expressions)
     return request
 
 
@@ -102,7 +103,7 @@ def test_an_update_in_all_its_parts():
     expressions, request = Expressions(), dict[str, object]()
     update = Update(set={"a.b": "x"}, if_absent={"c": None}, add={"n": 2}, remove=("old",))
     text = expressions.update(update)
-    expressions.add_to(request)
+    add_placeholders(request, expressions)
     assert text == "SET #n0 = :v0, #n1 = if_not_exists(#n1, :v1) REMOVE #n3 ADD #n2 :v2"
     assert request["ExpressionAttributeNames"] == {
         "#n0": "a.b",

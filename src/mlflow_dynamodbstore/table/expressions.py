@@ -1,7 +1,8 @@
 """Conditions, updates and projections as DynamoDB's expressions.
 
 One :class:`Expressions` belongs to one request: it collects the names and values of the request's
-expressions, so that each name is sent once.
+expressions, so that each name is sent once. The embedded engine sends none, but refuses those that
+DynamoDB would refuse for their length.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from boto3.dynamodb import conditions as boto
 from boto3.dynamodb.conditions import ConditionBase
 
 from mlflow_dynamodbstore.table.contract import MAX_SK_BYTES
-from mlflow_dynamodbstore.table.dynamodb.codec import Wire, encode
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.update import Update
 
+MAX_EXPRESSION_BYTES = 4096
+MAX_OPERATORS = 300
+FEW_PARTS = 100
+"""An expression of so few attributes and values is not too long."""
 LAST_CHARACTER = "\U0010ffff"
 
 _PATH_PART = re.compile(r"[^.\[\]]+|\[\d+\]")
@@ -36,17 +40,8 @@ class Expressions:
     """The expressions of one request."""
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        self._values: dict[str, Wire] = {}
-
-    def add_to(self, request: dict[str, Any]) -> None:
-        """Put the collected names and values into the request."""
-        if self._names:
-            request["ExpressionAttributeNames"] = {
-                placeholder: name for name, placeholder in self._names.items()
-            }
-        if self._values:
-            request["ExpressionAttributeValues"] = self._values
+        self.names: dict[str, str] = {}  # the placeholder of each name
+        self.values: dict[str, Any] = {}  # by placeholder
 
     def condition(self, condition: ConditionBase) -> str:
         """A condition or filter. Raises ``InvalidRequest`` for an incomplete one."""
@@ -90,12 +85,12 @@ class Expressions:
 
     def name(self, name: str) -> str:
         """The placeholder of one attribute name, which may contain dots."""
-        return self._names.setdefault(name, f"#n{len(self._names)}")
+        return self.names.setdefault(name, f"#n{len(self.names)}")
 
     def value(self, value: Any) -> str:
         """The placeholder of one value."""
-        placeholder = f":v{len(self._values)}"
-        self._values[placeholder] = encode(value)
+        placeholder = f":v{len(self.values)}"
+        self.values[placeholder] = value
         return placeholder
 
     def _prefix(self, sk: str, prefix: str) -> str:
@@ -134,3 +129,30 @@ class Expressions:
             raise InvalidRequest(f"{path!r} is not the name of an attribute")
         steps = (part if part[0] == "[" else f".{self.name(part)}" for part in rest)
         return self.name(first) + "".join(steps)
+
+
+def check_condition_size(condition: ConditionBase) -> None:
+    """Raise ``InvalidRequest`` for a condition that is too long for DynamoDB."""
+    _check_size(Expressions().condition(condition))
+    operators = _operators(condition)
+    if operators > MAX_OPERATORS:
+        raise InvalidRequest(f"{operators} operators in a condition are more than {MAX_OPERATORS}")
+
+
+def check_update_size(update: Update) -> None:
+    """Raise ``InvalidRequest`` for an update that is too long for DynamoDB."""
+    parts = len(update.set) + len(update.if_absent) + len(update.add) + len(update.remove)
+    if parts > FEW_PARTS:
+        _check_size(Expressions().update(update))
+
+
+def _operators(part: Any) -> int:
+    if not isinstance(part, ConditionBase):
+        return 0
+    return 1 + sum(map(_operators, part.get_expression()["values"]))
+
+
+def _check_size(expression: str) -> None:
+    size = len(expression)  # placeholders are ASCII
+    if size > MAX_EXPRESSION_BYTES:
+        raise InvalidRequest(f"an expression of {size} bytes is longer than {MAX_EXPRESSION_BYTES}")

@@ -1,0 +1,207 @@
+"""The operator's page: what a table holds and costs, what servers do with it, and its health.
+
+Looking costs a few read units: what needs the whole table was counted by ``stats``, ``ttl cleanup``
+or ``doctor`` (:mod:`~mlflow_dynamodbstore.upkeep.surveys`), and what servers do they count anyway
+(:mod:`~mlflow_dynamodbstore.table.counters`). The page is one file that needs no other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
+from typing import Any
+
+from mlflow_dynamodbstore.keys import jobs as job_keys
+from mlflow_dynamodbstore.mlflow_compat.jobs import JobStatus
+from mlflow_dynamodbstore.shared.counter_files import ServerCounters
+from mlflow_dynamodbstore.shared.policies import (
+    METRIC_HISTORY_RETENTION,
+    SOFT_DELETED_RETENTION,
+    TRACE_RETENTION,
+    Policies,
+)
+from mlflow_dynamodbstore.shared.workspaces import all_workspaces
+from mlflow_dynamodbstore.table import counters as counted
+from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import Item
+from mlflow_dynamodbstore.upkeep import backfill, cleanup
+from mlflow_dynamodbstore.upkeep.fill_state import FillState
+from mlflow_dynamodbstore.upkeep.import_state import NOTES
+from mlflow_dynamodbstore.upkeep.prices import dollars
+from mlflow_dynamodbstore.upkeep.surveys import Notes, Survey, Surveys
+from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT
+
+HOURS_A_MONTH = 730
+MOST_JOBS = 20
+"""Jobs of a status that are listed; the page says when there are more."""
+_RETENTION = {
+    "traces": TRACE_RETENTION,
+    "histories of metrics": METRIC_HISTORY_RETENTION,
+    "what was deleted": SOFT_DELETED_RETENTION,
+}
+_PER_OPERATION = (
+    counted.CALLS,
+    counted.ERRORS,
+    counted.SECONDS,
+    counted.SLOW,
+    counted.REQUESTS,
+    counted.READ_UNITS,
+    counted.WRITE_UNITS,
+    counted.RETRIES,
+    counted.THROTTLES,
+)
+_TEMPLATE = "operator_page.html"
+_DATA = "__DATA__"
+
+
+def operator_page(table: Table, servers: ServerCounters | None = None) -> str:
+    """The page as one file."""
+    return rendered(page_data(table, servers))
+
+
+def rendered(data: Mapping[str, Any]) -> str:
+    """The page that shows some data, which are written so that no text in them ends the script."""
+    template = files(__package__).joinpath(_TEMPLATE).read_text("utf-8")
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return template.replace(_DATA, text)
+
+
+def page_data(table: Table, servers: ServerCounters | None = None) -> dict[str, Any]:
+    """What the page shows."""
+    notes, policies = Surveys(table).read(), Policies(table)
+    settings = policies.all()
+    return {
+        "table": table.engine.uri,
+        "at": table.clock(),
+        "limit": COLLECTION_LIMIT,
+        **_contents(notes),
+        "retention": [
+            {"what": what, "days": settings[name], "source": policies.source(name)}
+            for what, name in _RETENTION.items()
+        ],
+        "servers": None if servers is None else _activity(servers),
+        "work": [*_transfers(table, settings), *_upkeep(settings, notes.survey)],
+        "jobs": list(_jobs(table)),
+    }
+
+
+# --- what the table holds -----------------------------------------------------------------------
+
+
+def _contents(notes: Notes) -> dict[str, Any]:
+    survey = notes.survey
+    found: dict[str, Any] = {"survey": None, "growth": notes.growth, "health": notes.health}
+    if survey is not None:
+        found["survey"] = {
+            "at": survey.at,
+            "before": survey.before,
+            "kinds": [
+                {
+                    "kind": kind,
+                    "items": amount.items,
+                    "bytes": amount.bytes,
+                    "index_bytes": amount.index_bytes,
+                    "expiring": amount.expiring,
+                    "dollars": amount.monthly(),
+                }
+                for kind, amount in sorted(
+                    survey.by_kind.items(), key=lambda one: -one[1].bytes - one[1].index_bytes
+                )
+            ],
+            "experiments": survey.experiments,
+            "expiring": [[day, *counts] for day, counts in survey.expiring.items()],
+            "orphans": survey.orphans,
+        }
+    return found
+
+
+# --- what servers do ----------------------------------------------------------------------------
+
+
+def _activity(servers: ServerCounters) -> dict[str, Any]:
+    sums: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    # Processes begin at different times, so periods are put together by the clock.
+    periods: dict[float, dict[str, Any]] = {}
+    for period in servers.periods:
+        start = period.start // counted.PERIOD_SECONDS * counted.PERIOD_SECONDS
+        shown = periods.setdefault(start, {"start": start, "seconds": 0.0, "operations": {}})
+        ended = period.start + period.seconds - start
+        shown["seconds"] = max(shown["seconds"], min(ended, counted.PERIOD_SECONDS))
+        for key, amount in period.counts.items():
+            if key.counter in _PER_OPERATION:
+                of_operation = shown["operations"].setdefault(key.operation, {})
+                of_operation[key.counter] = of_operation.get(key.counter, 0.0) + amount
+                sums[key.operation][key.counter] += amount
+    read = sum(one[counted.READ_UNITS] for one in sums.values())
+    written = sum(one[counted.WRITE_UNITS] for one in sums.values())
+    hours = sum(one["seconds"] for one in periods.values()) / 3600
+    return {
+        "processes": servers.processes,
+        "live_runs": servers.live_runs,
+        "hours": hours,
+        "periods": [periods[start] for start in sorted(periods)],
+        "operations": sums,
+        "monthly_dollars": dollars(read, written) / hours * HOURS_A_MONTH if hours else 0.0,
+    }
+
+
+# --- what is under way --------------------------------------------------------------------------
+
+
+def _transfers(table: Table, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    state = FillState.read(table)
+    if state is not None and state.is_unfinished:
+        written = state.progress.items
+        yield _work(f"transfer from {state.source}", written, None, f"{written:,} items written")
+    for name, value in settings.items():
+        if not name.startswith(NOTES):
+            continue
+        noted = value if isinstance(value, dict) else {"source": value}
+        done, total = noted.get("done"), noted.get("total")
+        detail = f"{noted['kind']}: {done:,} of {total:,}" if "kind" in noted else "begun"
+        yield _work(f"import from {noted['source']}", done, total, detail, noted.get("at"))
+
+
+def _upkeep(settings: Mapping[str, Any], survey: Survey | None) -> Iterator[dict[str, Any]]:
+    position = settings.get(cleanup.POSITION)
+    if position:
+        total = survey.total.items if survey is not None else None
+        read = position["read"]
+        yield _work("ttl cleanup", read, total, f"{read:,} items read", position["noted"])
+    for name, value in settings.items():
+        if name.startswith(backfill.POSITION) and value:
+            yield _work(name.removeprefix(backfill.POSITION), None, None, "to be resumed")
+
+
+def _work(
+    what: str, done: int | None, total: int | None, detail: str, at: float | None = None
+) -> dict[str, Any]:
+    return {"what": what, "done": done, "total": total, "detail": detail, "at": at}
+
+
+def _jobs(table: Table) -> Iterator[dict[str, Any]]:
+    """The jobs that wait or run, the oldest first."""
+    for workspace in all_workspaces(table):
+        for status in (JobStatus.RUNNING, JobStatus.PENDING):
+            for item in _some_jobs(table, workspace, status):
+                yield {
+                    "name": item["name"],
+                    "workspace": workspace,
+                    "status": status.value,
+                    "created": item["created"] / 1000,
+                    "progress": item.get("progress"),
+                }
+
+
+def _some_jobs(table: Table, workspace: str, status: JobStatus) -> Iterable[Item]:
+    query = Query(
+        job_keys.jobs_pk(workspace),
+        where=job_keys.jobs_of_status(status.value).on("lsi1sk"),
+        index="LSI1",
+        limit=MOST_JOBS,
+        consistent=False,
+    )
+    return table.query(query).items

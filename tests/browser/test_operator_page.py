@@ -1,0 +1,247 @@
+"""The operator's page in a real browser: with volumes, a running import and a broken item."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from click.testing import CliRunner
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunStatus
+
+from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.shared.volumes import Volumes
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.upkeep.import_state import ImportState
+from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
+from mlflow_dynamodbstore.upkeep.table_stats import TableStats
+from tests.e2e.processes import environment
+from tests.engines import dynoxide_server, find_dynoxide, free_port
+from tests.stores import everything_in
+from tests.traces.making import NOON, make_info, make_spans, trace_id
+
+pytest.importorskip("playwright.sync_api", reason="run by make e2e")
+
+START_SECONDS = 240.0
+WEEK = 7 * 24 * 3600
+PASSWORD = "a long password"  # of the server of this test
+CARDS = (
+    "Storage and its cost a month, by kind",
+    "Growth",
+    "Experiments and their volumes",
+    "Write units by operation",
+    "Requests by operation",
+    "Calls by operation",
+    "Throttles, errors and slow calls",
+    "What expires when",
+    "Health",
+    "Transfers, upkeep and jobs",
+)
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    """A table in use for a week, with an experiment of three volumes and one broken item."""
+    if find_dynoxide() is None:
+        pytest.skip("a file reports no units: run tools/install_dynoxide.sh")
+    with dynoxide_server() as host, pytest.MonkeyPatch.context() as patched:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patched.setenv(name, "test")
+        yield _operated(f"dynamodb://{host}/mlflow")
+
+
+def _operated(uri: str) -> str:
+    past = Table(open_engine(uri, create=True), clock=lambda: time.time() - WEEK)
+    store = DynamoDBTrackingStore("", "s3://bucket", table=past)
+    for name in ("forecasts", "ranking", "chat"):
+        store.create_experiment(name)
+    Volumes(past).spread("1", 3)
+    _fill(uri, past, 60)
+    counted = TableStats(past.schema, past.clock())
+    counted.add(everything_in(past))
+    Surveys(past).note(Survey.of(counted))
+    now = Table(open_engine(uri))
+    _fill(uri, now, 90)
+    now.put({"PK": "EXP#2", "SK": "R#broken#SUMMARY", "summary": b"\x01\x78 not what it was"})
+    state = ImportState(now, "postgresql://mlflow@db.example.com/mlflow")
+    state.begin()
+    state._noted = 0.0
+    state.note("runs", 6_300, 10_000)
+    _run("stats", uri)
+    _run("doctor", uri)
+    return uri
+
+
+def _fill(uri: str, table: Table, count: int) -> None:
+    store = DynamoDBTrackingStore(uri, "s3://bucket", table=table)
+    for n in range(count):
+        experiment = "1" if n % 3 else "2"
+        run_id = store.create_run(experiment, "ada", NOON + n, [], f"run {n}").info.run_id
+        points = [Metric(f"m{k}", float(n), NOON + s, s) for k in range(5) for s in range(40)]
+        store.log_batch(run_id, points, [Param(f"p{k}", str(k)) for k in range(8)], [])
+        store.update_run_info(run_id, RunStatus.FINISHED, NOON + 9, None)
+    for n in range(20):
+        one = trace_id(count * 100 + n)
+        store.log_spans("3", make_spans(one, 4, NOON + n))
+        store.start_trace(make_info(one, "3", start=NOON + n))
+
+
+def _run(command: str, uri: str) -> None:
+    done = CliRunner().invoke(main, [command, "--uri", uri])
+    assert done.exit_code in (0, 6), done.output
+
+
+@contextmanager
+def serving(uri: str, app: str, folder: Path, **variables: str) -> Iterator[str]:
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--app-name", app, "--workers", "2"),
+        *("--backend-store-uri", uri, "--registry-store-uri", uri, "--port", str(port)),
+        *("--default-artifact-root", str(folder)),
+    ]
+    with (folder / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            command, env={**environment(""), **variables}, stdout=log, stderr=log, cwd=folder
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _answers(f"{url}/health"):
+            assert process.poll() is None, (folder / "server.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return bool(urllib.request.urlopen(url, timeout=5).status == 200)
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def opened(chromium: Any) -> Iterator[Any]:
+    """A browser that reaches this machine alone, and notes what it asks elsewhere."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.asked = []
+    page.errors = []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("pageerror", lambda error: page.errors.append(str(error)))
+    page.on("console", lambda said: page.errors.append(said.text) if said.type == "error" else None)
+    yield page
+    context.close()
+
+
+def keep(page: Any, name: str) -> None:
+    folder = os.environ.get("SCREENSHOTS")
+    if folder:
+        # The folder of a test says nothing to a reader.
+        page.evaluate(
+            """() => { document.body.innerHTML = document.body.innerHTML
+                .replaceAll(/dynamodb:\\/\\/[^ <]*/g, 'dynamodb://us-east-1/mlflow'); }"""
+        )
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def check(page: Any) -> None:
+    """Everything is drawn, without an error and without another site."""
+    page.wait_for_load_state()
+    assert page.errors == []
+    page.wait_for_selector("body[data-drawn=yes]")
+    titles = [one.get_attribute("data-title") for one in page.query_selector_all("section")]
+    assert set(CARDS) <= set(titles)
+    text = page.inner_text("main")
+    assert "forecasts (1)" in text
+    assert "in 3 volumes" in text
+    assert "postgresql://mlflow@db.example.com/mlflow" in text
+    assert "runs: 6,300 of 10,000" in text
+    assert "damage: damaged: 1" in text
+    assert page.inner_text("#state") == "broken"
+    assert "+" in page.inner_text("section[data-title='Experiments and their volumes']")
+    assert len(page.query_selector_all("section[data-title='What expires when'] rect")) > 7
+
+
+def test_the_page_of_a_server(uri: str, opened: Any, tmp_path: Path):
+    with serving(uri, "dynamodb", tmp_path) as url:
+        mlflow.set_tracking_uri(url)
+        client = MlflowClient(url)
+        for n in range(30):
+            run = client.create_run("1", run_name=f"through the server {n}")
+            client.log_metric(run.info.run_id, "m", n)
+            client.search_runs(["1", "2"], max_results=10)
+            client.set_terminated(run.info.run_id)
+        time.sleep(6)  # each worker keeps its counters every five seconds
+        opened.goto(f"{url}/dynamodb")
+        check(opened)
+        text = opened.inner_text("section[data-title='Calls by operation']")
+        assert "create_run" in opened.content()
+        assert "ms" in text
+        requests = opened.query_selector("section[data-title='Requests by operation']")
+        assert requests.query_selector_all("svg polygon, svg rect")
+        units = opened.query_selector("section[data-title='Write units by operation']")
+        assert "create_run" in units.inner_text()
+        assert {one for one in opened.asked if not one.startswith("data:")} == {f"{url}/dynamodb"}
+        keep(opened, "operator-page")
+        opened.emulate_media(color_scheme="dark")
+        keep(opened, "operator-page-dark")
+
+
+def test_only_admins_see_the_page(uri: str, tmp_path: Path):
+    secrets = {
+        "MLFLOW_AUTH_ADMIN_USERNAME": "admin",
+        "MLFLOW_AUTH_ADMIN_PASSWORD": PASSWORD,
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": "of this test",
+    }
+    with serving(uri, "dynamodb-auth", tmp_path, **secrets) as url:
+
+        def status(user: str | None, password: str = PASSWORD) -> int:
+            headers = {}
+            if user is not None:
+                headers["Authorization"] = (
+                    "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+                )
+            request = urllib.request.Request(f"{url}/dynamodb", headers=headers)
+            try:
+                return int(urllib.request.urlopen(request, timeout=30).status)
+            except urllib.error.HTTPError as refused:
+                return refused.code
+
+        assert status(None) == 401
+        admin = b64encode(f"admin:{PASSWORD}".encode()).decode()
+        created = urllib.request.Request(
+            f"{url}/api/2.0/mlflow/users/create",
+            data=b'{"username": "bob", "password": "another password"}',
+            headers={"Authorization": f"Basic {admin}", "Content-Type": "application/json"},
+        )
+        assert urllib.request.urlopen(created, timeout=30).status == 200
+        assert status("bob", "another password") == 403
+        assert status("bob", "not the password") == 401
+        assert status("admin") == 200
+
+
+def test_the_page_as_a_file(uri: str, opened: Any, tmp_path: Path):
+    file = tmp_path / "page.html"
+    done = CliRunner().invoke(main, ["stats", "--html", str(file), "--uri", uri])
+    assert done.exit_code == 0, done.output
+    opened.context.set_offline(True)
+    opened.goto(file.as_uri())
+    check(opened)
+    assert [one for one in opened.asked if not one.startswith(("file:", "data:"))] == []

@@ -1,0 +1,164 @@
+"""The operator's page: what it shows, that it needs no other site, and what looking costs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mlflow.entities import Metric, RunStatus
+
+from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
+from mlflow_dynamodbstore.shared.counter_files import ServerCounters
+from mlflow_dynamodbstore.table.counters import Counted, Counters, Period
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from mlflow_dynamodbstore.upkeep.import_state import ImportState
+from mlflow_dynamodbstore.upkeep.operator_page import operator_page, page_data
+from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
+from tests.traces.making import NOON
+
+MOST_READ_UNITS = 6.0
+MOST_REQUESTS = 8
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> MeteredEngine:
+    return MeteredEngine(open_engine(f"dynamodb:///{tmp_path}/mlflow.ddb?synchronous=NORMAL"))
+
+
+@pytest.fixture
+def table(engine: MeteredEngine) -> Table:
+    """A table with some experiments, a hundred runs and a job."""
+    made = Table(engine)
+    store = DynamoDBTrackingStore("", "s3://b", table=made)
+    for n in range(30):
+        store.create_experiment(f"experiment {n}" if n else HOSTILE)
+    for n in range(100):
+        run_id = store.create_run(str(n % 5 + 1), "ada", NOON + n, [], f"run {n}").info.run_id
+        store.log_batch(run_id, [Metric("m", 1.0, NOON, step) for step in range(20)], [], [])
+        store.update_run_info(run_id, RunStatus.FINISHED, NOON + 9, None)
+    DynamoDBJobStore("", table=made).create_job("optimize_prompts", json.dumps({"a": 1}))
+    return made
+
+
+def run(table: Table, *arguments: str) -> Any:
+    done = CliRunner().invoke(main, ["--uri", table.engine.uri, *arguments])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def embedded(page: str) -> Any:
+    """The data in a page."""
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    return json.loads(text)
+
+
+def test_what_stats_and_doctor_found_is_shown(table: Table, tmp_path: Path):
+    before = page_data(table)
+    assert before["survey"] is before["health"] is None
+    run(table, "stats")
+    run(table, "doctor")
+    run(table, "stats", "--html", str(tmp_path / "page.html"))
+    page = (tmp_path / "page.html").read_text()
+    shown = embedded(page)
+    assert {one["kind"] for one in shown["survey"]["kinds"]} >= {"Run", "Experiment", "Job"}
+    assert sum(one["items"] for one in shown["survey"]["kinds"]) > 400
+    largest = shown["survey"]["experiments"][0]
+    assert largest["name"]
+    assert len(largest["volumes"]) == 1
+    assert largest["before"] == sum(largest["volumes"])
+    assert len(shown["growth"]) == 1  # counts of ten minutes are one
+    assert {one["check"] for one in shown["health"]["findings"]} >= {"damage", "orphans"}
+    assert sum(items for _, items, _ in shown["survey"]["expiring"]) > 50  # histories of metrics
+    assert [job["name"] for job in shown["jobs"]] == ["optimize_prompts"]
+    assert [one["days"] for one in shown["retention"]] == [30, 365, 90]
+
+
+def test_growth_is_told_from_half_a_day_before(table: Table):
+    day = 86_400.0
+    for at, size in ((0.0, 100), (day, 500), (day + 60, 510)):
+        survey = Survey(at, {}, [{"id": "1", "name": "x", "volumes": [size], "before": None}])
+        Surveys(table).note(survey)
+    notes = Surveys(table).read()
+    assert notes.survey is not None
+    assert (notes.survey.before, notes.survey.experiments[0]["before"]) == (0.0, 100)
+    assert [at for at, *_ in notes.growth] == [0.0, day + 60]
+
+
+def test_a_cleanup_counts_too(table: Table):
+    Cleanup(table, grace=0).run()
+    survey = Surveys(table).read().survey
+    assert survey is not None
+    assert survey.orphans == {}
+    assert survey.by_kind["Run"].items == 100
+
+
+def test_a_name_cannot_leave_the_script_it_is_written_into(table: Table):
+    run(table, "stats")
+    page = operator_page(table)
+    assert HOSTILE not in page
+    assert HOSTILE in [one["name"] for one in embedded(page)["survey"]["experiments"]]
+
+
+def test_the_page_asks_no_other_site(table: Table):
+    page = operator_page(table)
+    addresses = set(re.findall(r"https?://[^\s\"'<>)]+", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of a language, never fetched
+    assert "import(" not in page
+    assert not re.search(r"<(script|img|iframe|link)[^>]+src=", page)
+
+
+def test_looking_costs_a_few_read_units_however_large_the_table_is(
+    table: Table, engine: MeteredEngine
+):
+    run(table, "stats")
+    run(table, "doctor")
+    with engine.meter.measure() as used:
+        page_data(Table(engine))
+    assert used.write_units == 0
+    assert used.read_units <= MOST_READ_UNITS, used
+    assert used.total_requests <= MOST_REQUESTS, used
+
+
+def test_imports_and_cleanups_show_how_far_they_are(table: Table):
+    state = ImportState(table, "sqlite:///other.db")
+    state.begin()
+    state._noted = 0.0
+    state.note("runs", 300, 1_000)
+    calls = iter([False, True])
+    Cleanup(table, grace=0, segments=1, stop=lambda: next(calls, True)).run()
+    (imported,) = page_data(table)["work"][:1]
+    assert imported["what"] == "import from sqlite:///other.db"
+    assert (imported["done"], imported["total"]) == (300, 1_000)
+    assert imported["detail"] == "runs: 300 of 1,000"
+    state.finish()
+    assert [one for one in page_data(table)["work"] if "import" in one["what"]] == []
+
+
+def test_what_servers_count_is_shown_by_operation(table: Table):
+    counts = {
+        Counted("calls", "log_batch"): 10.0,
+        Counted("seconds", "log_batch"): 0.5,
+        Counted("write_units", "log_batch"): 20.0,
+        Counted("read_units", "search_runs"): 5.0,
+        Counted("throttles", "log_batch"): 1.0,
+    }
+    # The first periods of two processes, one of which began a minute later, and a whole one.
+    periods = [Period(0.0, 300.0, counts), Period(60.0, 240.0, counts), Period(300.0, 300.0, {})]
+    servers = ServerCounters({}, periods, live_runs=3, processes=2)
+    shown = page_data(table, servers)["servers"]
+    assert [one["start"] for one in shown["periods"]] == [0.0, 300.0]
+    assert shown["operations"]["log_batch"]["write_units"] == 40
+    assert shown["hours"] == pytest.approx(600 / 3600)
+    assert shown["monthly_dollars"] == pytest.approx((40 * 0.625 + 10 * 0.125) / 1e6 * 730 * 6)
+    assert shown["live_runs"] == 3
+    assert Counters().periods()  # the form that servers give
