@@ -98,6 +98,7 @@ OPERATIONS: dict[str, tuple[Callable[[Furnished], Any], tuple[int, int, int]]] =
 }
 
 
+@pytest.mark.one_volume(reason="counts the requests to one partition")
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_operation_costs_at_most(furnished_store: Furnished, operation: str) -> None:
     do, limit = OPERATIONS[operation]

@@ -32,8 +32,8 @@ class Place:
 
     def __init__(self, folder: Path, lag: int = 0) -> None:
         self.time = FakeTime()
-        uri = f"dynamodb:///{folder}/words.ddb?synchronous=NORMAL"
-        self.engine = LoggedEngine(open_engine(f"{uri}&index_lag={lag}" if lag else uri))
+        uri = f"dynamodb:///{folder}/words.ddb?synchronous=NORMAL&index_lag={lag}"
+        self.engine = LoggedEngine(open_engine(uri))
         self.engine.prepare(create=True)
         self.table = Table(self.engine, clock=self.time, retry=patient_retry(self.time))
         self.store = DynamoDBTrackingStore(uri, "s3://bucket/root", table=self.table)
