@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +32,9 @@ WORKERS = (1, 4)
 @click.option("--only", default="", help="Calls whose titles begin so.")
 @click.option("--postgres/--no-postgres", default=True, show_default=True)
 @click.option("--load/--no-load", default=True, help="The load of MLflow's pull request 17038 too.")
+@click.option("--keep", is_flag=True, help="Keep what an earlier run measured beside it.")
 @click.option("--folder", type=click.Path(path_type=Path), help="For files; tmpfs unless given.")
+@click.option("--disk", type=click.Path(path_type=Path), help="A folder on a disk to measure too.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("bench-out"))
 @click.option("--docs", type=click.Path(path_type=Path), help="Folder for the page and its plot.")
 def main(
@@ -41,7 +44,9 @@ def main(
     only: str,
     postgres: bool,
     load: bool,
+    keep: bool,
     folder: Path | None,
+    disk: Path | None,
     out: Path,
     docs: Path | None,
 ) -> None:
@@ -58,11 +63,29 @@ def main(
     if load:
         with tempfile.TemporaryDirectory(dir=folder or TMPFS) as made:
             results.loads = pull_request_17038.run(Path(made), say, postgres=postgres)
+    if disk:
+        with tempfile.TemporaryDirectory(dir=disk) as made:
+            results.disk_syncs = syncs(Path(made))
+            results.disk = run(Path(made), CALLS[:1], 1, "16", seconds, say, postgres=False)
     out.mkdir(parents=True, exist_ok=True)
     as_json = out / "http.json"
+    if keep and as_json.exists():
+        results = http_page.added(http_page.read(as_json), results)
     as_json.write_text(json.dumps({"machine": report.machine(), **asdict(results)}, indent=2))
     for path in [as_json, *http_page.write(docs or out, results)]:
         say(f"written: {path}")
+
+
+def syncs(folder: Path) -> float:
+    """How often a disk makes sure in a second that something is written."""
+    count, began = 0, time.perf_counter()
+    with (folder / "synced").open("wb") as file:
+        while time.perf_counter() - began < 2:
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fdatasync(file.fileno())
+            count += 1
+    return count / (time.perf_counter() - began)
 
 
 def run(

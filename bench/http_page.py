@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +26,44 @@ class Results:
     folder: str
     measured: list[Measured] = field(default_factory=list)
     loads: Sequence[Load] = ()
+    disk: Sequence[Measured] = ()  # one call, with files on a disk
+    disk_syncs: float = 0.0
+
+
+def read(path: Path) -> Results:
+    """What an earlier run measured."""
+    found = json.loads(path.read_text())
+    return Results(
+        found["load"],
+        found["seconds"],
+        found["folder"],
+        [Measured(**one) for one in found["measured"]],
+        [Load(**one) for one in found["loads"]],
+        [Measured(**one) for one in found.get("disk", ())],
+        found.get("disk_syncs", 0.0),
+    )
+
+
+def added(earlier: Results, results: Results) -> Results:
+    """Both, the later ones where both have measured the same."""
+
+    def what(one: Measured) -> tuple[str, str, int, int]:
+        return one.call, one.server, one.workers, one.connections
+
+    merged = {what(one): one for one in (*earlier.measured, *results.measured)}
+    order = [call.title for call in CALLS]
+    measured = sorted(
+        merged.values(), key=lambda one: (one.workers, order.index(one.call), one.connections)
+    )
+    return Results(
+        results.load,
+        min(earlier.seconds, results.seconds),
+        results.folder,
+        measured,
+        results.loads or earlier.loads,
+        results.disk or earlier.disk,
+        results.disk_syncs or earlier.disk_syncs,
+    )
 
 
 def write(folder: Path, results: Results) -> list[Path]:
@@ -43,7 +83,7 @@ def page(results: Results) -> str:
         *_stated(results),
         *_loads(results),
         *_all(results),
-        DISK,
+        *_disk(results),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -52,21 +92,28 @@ def _how(results: Results) -> str:
     return (
         f"Made by `make bench-http`; do not edit. Measured on {report.machine()}, with a load of "
         f"{results.load:.1f} on the machine when it began: look at the ratios. `wrk` asks each "
-        f"server for {results.seconds} seconds, one after the other, while the others wait. Server "
-        "and `wrk` share the cores. *CPU* is the server's processor time for one call. Files are "
-        "on tmpfs, ours with `synchronous=FULL`; [on a disk](#on-a-disk) writes wait for it."
+        f"server for {results.seconds} seconds or more, one after the other, while the others "
+        "wait. Server and `wrk` share the cores. *CPU* is the server's processor time for one "
+        "call. Files are on tmpfs, ours with `synchronous=FULL`; [on a disk](#on-a-disk) writes "
+        "wait for it."
     )
 
 
-DISK = """## On a disk
-
-On tmpfs nothing is written to a disk, so the figures compare software. On a disk every write that \
-has been answered survives a power cut, in MLflow's SQLite and in ours: each call waits for one \
-`fsync`, and one worker makes at most as many writing calls a second as the disk makes of those \
-(about 100 on a hard disk, 300 to 1,000 on an SSD, 10,000 and more on an SSD with a buffer that \
-survives). Reading waits for nothing. `python -m bench.http --folder FOLDER` measures on the disk \
-of a folder; `?synchronous=NORMAL` in the URI of a table leaves the waiting out, and a power cut \
-may then lose the last seconds."""
+def _disk(results: Results) -> Iterator[str]:
+    yield "## On a disk"
+    yield (
+        "On tmpfs nothing is written to a disk, so the figures compare software. On a disk every "
+        "write that has been answered survives a power cut, in MLflow's SQLite and in ours: each "
+        "call that writes waits for an `fsync`, and a server makes at most as many of them a "
+        "second as the disk makes of those. Reading waits for nothing. "
+        "`python -m bench.http --disk FOLDER` measures on the disk of a folder; "
+        "`?synchronous=NORMAL` in the URI of a table leaves the waiting out, and a power cut may "
+        "then lose the last seconds."
+    )
+    if results.disk:
+        rate = f", which makes {shown(results.disk_syncs)} `fdatasync` a second"
+        yield f"On the disk of the same machine{rate if results.disk_syncs else ''}:"
+        yield _figures(results.disk)
 
 
 def ratio(results: Results, call: str, server: str, of: str) -> float:
@@ -76,8 +123,8 @@ def ratio(results: Results, call: str, server: str, of: str) -> float:
         for one in results.measured
         if one.call == call and (one.workers, one.connections) == STATED
     }
-    if server not in found or SQLITE not in found:
-        return float("nan")
+    if server not in found or not found[server].per_second or not found[SQLITE].per_second:
+        return math.nan  # one of them has not answered a single call in time
     if of == "p99":
         return found[SQLITE].p99_ms / found[server].p99_ms
     return found[server].per_second / found[SQLITE].per_second
@@ -95,8 +142,8 @@ def _stated(results: Results) -> Iterator[str]:
                 cell
                 for name in servers
                 for cell in (
-                    f"{ratio(results, call.title, name, 'calls'):.1f}x",
-                    f"{ratio(results, call.title, name, 'p99'):.1f}x",
+                    _times(ratio(results, call.title, name, "calls")),
+                    _times(ratio(results, call.title, name, "p99")),
                 )
             ),
             f"{call.goal:g}x",
@@ -106,6 +153,10 @@ def _stated(results: Results) -> Iterator[str]:
     ]
     head = [cell for name in servers for cell in (f"{name}, calls", f"{name}, p99")]
     yield _table(["call", *head, "goal"], rows)
+
+
+def _times(found: float) -> str:
+    return f"{found:.1f}x" if math.isfinite(found) else "no answer in time"
 
 
 def _loads(results: Results) -> Iterator[str]:
@@ -125,6 +176,10 @@ def _loads(results: Results) -> Iterator[str]:
 
 def _all(results: Results) -> Iterator[str]:
     yield "## All figures"
+    yield _figures(results.measured)
+
+
+def _figures(measured: Sequence[Measured]) -> str:
     rows = [
         [
             one.call,
@@ -137,17 +192,17 @@ def _all(results: Results) -> Iterator[str]:
             shown(one.cpu_ms),
             str(one.failed),
         ]
-        for one in results.measured
+        for one in measured
     ]
     head = ["call", "server", "workers", "connections", "calls/s", "p50, ms", "p99, ms"]
-    yield _table([*head, "CPU, ms", "failed"], rows)
+    return _table([*head, "CPU, ms", "failed"], rows)
 
 
 def plot(results: Results) -> str:
     bars = [
         plots.Bar(call.title, ratio(results, call.title, EMBEDDED, "calls"), None, call.goal)
         for call in CALLS
-        if any(one.call == call.title for one in results.measured)
+        if math.isfinite(ratio(results, call.title, EMBEDDED, "calls"))
     ]
     workers, connections = STATED
     explained = f"Embedded engine, {workers} worker, {connections} connections. Black: goal."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from zlib import crc32
 
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
@@ -22,7 +23,9 @@ DEFAULT_URI = "dynamodb:///{path}?synchronous=NORMAL"
 def uri_for(directory: Path) -> str:
     """The table of a directory."""
     path = directory / "mlflow.ddb"
-    return os.environ.get("CONFORMANCE_URI", DEFAULT_URI).format(path=path, name=directory.name)
+    # Folders of two processes may have the same name.
+    name = f"{directory.name}-{crc32(str(directory).encode()):08x}"
+    return os.environ.get("CONFORMANCE_URI", DEFAULT_URI).format(path=path, name=name)
 
 
 def make_tracking(artifact_root: str | None, directory: Path) -> DynamoDBTrackingStore:

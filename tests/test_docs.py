@@ -10,6 +10,7 @@ import click
 import pytest
 import yaml
 
+from bench.numbers import shown
 from mlflow_dynamodbstore import serve
 from mlflow_dynamodbstore.table import location
 
@@ -122,3 +123,14 @@ def test_every_environment_variable_of_ours_is_documented():
     variables = {name for source in sources for name in VARIABLE.findall(source)}
     assert variables
     assert not variables - rows_under("## Environment variables")
+
+
+@pytest.mark.parametrize("page", ["benchmarks.md", "benchmarks-http.md"])
+def test_tables_of_figures_have_no_powers_of_ten(page):
+    assert re.findall(r"\de[+-]\d+", (ROOT / "docs" / page).read_text()) == []
+
+
+def test_numbers_are_shown_with_three_digits_that_count():
+    assert [shown(n) for n in (33_412, 1_070, 183.4, 9.876, 0.01234, 0)] == [
+        *("33,412", "1,070", "183", "9.88", "0.0123", "0"),
+    ]

@@ -89,7 +89,7 @@ def test_every_command_that_writes_says_what_ctrl_c_leaves_behind():
             "run models",
         ),
         *("fts list", "iam-policy", "primary-metric show", "stats", "tag list"),
-        *("ttl show", "workspace list"),
+        *("estimate", "experiment volumes", "ttl show", "workspace list"),
     }
     unchanged = {
         name

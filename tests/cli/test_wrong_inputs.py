@@ -91,7 +91,7 @@ WRONG = [
     (f"{HERE} import sqlite:///typo.db", 2, "there is no MLflow database at sqlite:///typo.db"),
     (f"{HERE} import sqlite:///other.db", 2, "there is no MLflow database at sqlite:///other.db"),
     (f"{HERE} import other.db", 2, "write sqlite:///other.db"),
-    (f"{HERE} import mlruns", 2, "`mlflow migrate-filestore`"),
+    (f"{HERE} import mlruns", 2, "not a folder of MLflow's file store"),
     (f"{HERE} import http://localhost:5000", 2, "name the database behind it"),
     (f"{HERE} import mysql://host/db", 2, "install its driver"),
     (f"{HERE} export other.db", 2, "write sqlite:///other.db"),

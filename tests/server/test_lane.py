@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.mlflow_compat import server_app
 from mlflow_dynamodbstore.server import app as app_module
 from mlflow_dynamodbstore.server import lane as lane_module
 from mlflow_dynamodbstore.server.lane import Lane
-from mlflow_dynamodbstore.server.native import Route
+from mlflow_dynamodbstore.server.native import NATIVE, Route, install_views
 from mlflow_dynamodbstore.server.threads import Threads
 from mlflow_dynamodbstore.shared.loop_pace import MEASURED_EACH, SHORT_SECONDS, LoopPace
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
@@ -171,6 +171,28 @@ def test_an_app_built_in_another_way_runs_as_it_is(
     assert len(said) == 2
     assert "lacks mlflow.x.y: its own routes answer." in said[0]
     assert flask.view_functions == views
+
+
+def test_this_release_has_every_view_that_is_answered_natively():
+    import mlflow.server
+
+    assert NATIVE.keys() <= mlflow.server.app.view_functions.keys()
+
+
+def test_a_view_that_a_release_lacks_is_named_and_the_others_are_native(
+    caplog: pytest.LogCaptureFixture,
+):
+    from flask import Flask
+
+    flask = Flask("test")
+    flask.add_url_rule("/get", "_get_run", lambda: "theirs")
+    theirs = flask.view_functions["_get_run"]
+    with caplog.at_level(logging.WARNING):
+        install_views(flask)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "_create_run" in said
+    assert "_get_run" not in said
+    assert flask.view_functions["_get_run"] is not theirs
 
 
 def test_middleware_that_is_not_known_keeps_its_place(caplog: pytest.LogCaptureFixture):

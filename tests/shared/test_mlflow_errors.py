@@ -66,7 +66,8 @@ def test_a_full_partition_is_told_as_such() -> None:
     cancelled = TransactionCancelled([Refusal(RefusalCode.COLLECTION_FULL, "10 GB")])
     for error in (full, incomplete(*BEFORE, Outcome("failed", error=full)), cancelled):
         told = as_mlflow_exception(error)
-        assert (told.error_code, told.message) == ("RESOURCE_LIMIT_EXCEEDED", "10 GB")
+        assert told.error_code == "RESOURCE_LIMIT_EXCEEDED"
+        assert "10 GB" in told.message
 
 
 @pytest.mark.parametrize("engine", ["embedded", "dynoxide", "dynamodb_local"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count, permutations
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from mlflow.tracing.constant import SpansLocation, TraceTagKey
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.traces import overflow
 from mlflow_dynamodbstore.traces.items import early_links, is_located, located_place
 from mlflow_dynamodbstore.traces.records import record
 from tests.interleaving import (
@@ -84,12 +86,17 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Two:
+@pytest.fixture(scope="module", params=["one item", "overflow"])
+def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """Two stores whose traces are one item each, or all have an overflow."""
     two = two_stores(tmp_path_factory.mktemp("traces"))
     for name in "here", "there":
         two.second.create_experiment(name)
-    return two
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "overflow":
+            patch.setattr(overflow, "OWN_ITEM_ROOM", 1)
+            patch.setattr(overflow, "INLINE_OVERFLOW", 0)
+        yield two
 
 
 def state_of(store: Any, trace: str) -> object:
@@ -164,7 +171,12 @@ def pairs() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("one", "other"), pairs())
-def test_it_is_as_if_in_some_order(two: Two, one: str, other: str) -> None:
+def test_it_is_as_if_in_some_order(
+    request: pytest.FixtureRequest, two: Two, one: str, other: str
+) -> None:
+    if "overflow" in request.node.name and (one, other) == ("delete", "link"):
+        pytest.skip("links stay in the own item, and this waits for traces that are begun")
+
     def state(trace: str) -> object:
         return state_of(two.second, trace)
 
@@ -193,7 +205,9 @@ def test_spans_are_here_or_archived_whatever_happens_meanwhile(
         return begin(two.second)
 
     for at, (_, _, found), _ in interleaved(two, fresh, archive, OPERATIONS[other], state):
-        assert isinstance(found, dict)
+        if not isinstance(found, dict):
+            assert found == [], at  # it was deleted
+            continue
         tags = found.get("tags", {})
         assert TraceTagKey.ARCHIVAL_FAILURE not in tags, at
         if tags:

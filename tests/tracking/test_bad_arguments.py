@@ -317,3 +317,13 @@ def test_the_largest_page_is_a_page(store):
     assert store.search_logged_models(["0"], max_results=2**63 - 1) == []
     dataset = store.create_dataset("d", experiment_ids=["0"])
     assert store._load_dataset_records(dataset.dataset_id, max_results=2**63 - 1) == ([], None)
+
+
+def test_deleting_a_tag_that_a_new_run_does_not_have_writes_nothing(store):
+    run_id = store.create_run("0", "ada", 1, [RunTag("t", "1")], "run").info.run_id
+    before = sorted(map(repr, everything_in(store.table)))
+    with refused("RESOURCE_DOES_NOT_EXIST", "No tag with name: no"):
+        store.delete_tag(run_id, "no")
+    assert sorted(map(repr, everything_in(store.table))) == before
+    store.delete_tag(run_id, "t")
+    assert "t" not in store.get_run(run_id).data.tags

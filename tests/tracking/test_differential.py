@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +30,9 @@ from mlflow.entities import ExperimentTag, Metric, Param, RunStatus, RunTag, Vie
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.tracking import metric_log
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.engines import dynoxide_server, find_dynoxide
 from tests.sql import empty_database
@@ -38,8 +42,10 @@ pytestmark = pytest.mark.hypothesis  # so that `make fuzz` runs it too
 KEYS = st.sampled_from(["a", "b", "k 1", "x/y", "ż"])
 TEXTS = st.sampled_from(["", "v", "w", "longer text", "it's 50%", "🙂", "n" * 300])
 VALUES = st.one_of(
-    st.sampled_from([0.0, 1.0, -1.5, math.nan, 1e300, 5e-324]), st.floats(-10, 10, width=16)
+    st.sampled_from([0.0, 1.0, -1.5, math.nan, math.inf, -math.inf, 1e300, 5e-324]),
+    st.floats(-10, 10, width=16),
 )
+LARGEST = sys.float_info.max
 STEPS = st.integers(-3, 6)
 TIMES = st.integers(0, 8)
 POINTS = st.builds(Metric, KEYS, VALUES, TIMES, STEPS)
@@ -55,8 +61,17 @@ _fresh = itertools.count()
 class Difference(RuleBasedStateMachine):
     """Every rule calls both stores and compares what comes back."""
 
-    ours: ClassVar[Any]
+    processes: ClassVar[list[Any]]
+    """Our stores on one table, of which each call goes to the next."""
     theirs: ClassVar[Any]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns = itertools.cycle(self.processes)
+
+    @property
+    def ours(self) -> Any:
+        return next(self._turns)
 
     experiments = Bundle("experiments")
     runs = Bundle("runs")
@@ -228,7 +243,10 @@ def shown(value: Any) -> Any:
         return {k: shown(v) for k, v in sorted(value.items()) if k not in passing and v != empty}
     if hasattr(value, "__dict__"):
         return shown({k.lstrip("_"): v for k, v in vars(value).items()})
-    return "nan" if isinstance(value, float) and math.isnan(value) else value
+    if isinstance(value, float):
+        # MLflow keeps infinities as the largest numbers.
+        return "nan" if math.isnan(value) else max(-LARGEST, min(LARGEST, value))
+    return value
 
 
 @pytest.fixture(scope="module")
@@ -258,12 +276,25 @@ def test_same_answers_on_dynamodb(folder: Path, theirs: Any) -> None:
         compare(f"dynamodb://{address}/differential", theirs, folder, "dynoxide", share=5)
 
 
-def compare(uri: str, theirs: Any, folder: Path, name: str, share: int) -> None:
-    """Run the machine on one of our stores, for a share of the profile's examples."""
+def test_same_answers_from_several_processes(
+    folder: Path, theirs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three processes write to the same runs in turn, and fold their metrics after a few calls."""
+    monkeypatch.setattr(metric_log, "SEGMENT_BYTES", 60)
+    monkeypatch.setattr(metric_log, "SEGMENTS_BEFORE_FOLDING", 2)
+    uri = f"dynamodb:///{folder}/several.ddb?synchronous=NORMAL&index_lag=2"
+    compare(uri, theirs, folder, "several", share=2, processes=3)
+
+
+def compare(uri: str, theirs: Any, folder: Path, name: str, share: int, processes: int = 1) -> None:
+    """Run the machine on our stores of one table, for a share of the profile's examples."""
     Difference.theirs = theirs
-    Difference.ours = DynamoDBTrackingStore(uri, str(folder))
+    Difference.processes = [
+        DynamoDBTrackingStore(uri, str(folder), table=Table(open_engine(uri)))
+        for _ in range(processes)
+    ]
     # Experiment ids are drawn one by one in both stores: bring them level.
-    level(Difference.ours, theirs, name)
+    level(Difference.processes[0], theirs, name)
     machine = type(f"Difference_{name}", (Difference,), {})
     examples = max(1, settings().max_examples // share)
     run_state_machine_as_test(

@@ -142,3 +142,15 @@ def test_a_logged_model_that_is_full_can_be_finalized_measured_and_deleted(store
     store.log_batch(run_id, [Metric("auc", 0.5, NOON, 0, model_id=model_id)], [], [])
     assert store.get_logged_model(model_id).tags == tags
     store.delete_logged_model(model_id)
+
+
+def test_a_logged_model_gets_400_tags_and_params_in_one_call(store):
+    """One update that sets them all would be longer than DynamoDB takes."""
+    model_id = store.create_logged_model("0", "m").model_id
+    given = texts(400, 10)
+    store.set_logged_model_tags(model_id, [LoggedModelTag(*one) for one in given.items()])
+    params = [LoggedModelParameter(*one) for one in given.items()]
+    store.log_logged_model_params(model_id, params)
+    store.log_logged_model_params(model_id, params)
+    found = store.get_logged_model(model_id)
+    assert found.tags == found.params == given

@@ -19,7 +19,8 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared import volumes as volumes_module
 from mlflow_dynamodbstore.shared.places import run_place_of, trace_place_of
-from mlflow_dynamodbstore.shared.volumes import KNOWN_SECONDS, VOLUMES, Volume, Volumes
+from mlflow_dynamodbstore.shared.volume_states import Volume
+from mlflow_dynamodbstore.shared.volumes import KNOWN_SECONDS, VOLUMES, Volumes
 from mlflow_dynamodbstore.table.contract import Page, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine

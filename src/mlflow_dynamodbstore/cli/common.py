@@ -43,7 +43,7 @@ class Command(click.Command):
 
     ``loads`` is the module that takes long to import, and is imported under a spinner;
     ``stopped`` is what Ctrl-C prints: what was changed, and how to continue; ``creates`` tells
-    that the command creates a missing file.
+    that the command creates a missing file; ``needs_table`` that it works on a table at all.
     """
 
     def __init__(
@@ -52,9 +52,11 @@ class Command(click.Command):
         loads: str | None = None,
         stopped: str = UNCHANGED,
         creates: bool = False,
+        needs_table: bool = True,
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
+        self.needs_table = needs_table
         self.creates = creates
         self.loads = loads
         self.stopped = stopped
@@ -84,7 +86,8 @@ class Command(click.Command):
     def _run(self, ctx: click.Context) -> Any:
         options = ctx.find_object(TableOptions)
         assert options is not None
-        options.check(creates=self.creates)  # before anything takes long
+        if self.needs_table:
+            options.check(creates=self.creates)  # before anything takes long
         if self.loads is not None:
             with output.spinner("loading MLflow"):
                 importlib.import_module(self.loads)

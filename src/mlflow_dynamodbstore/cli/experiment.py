@@ -13,7 +13,8 @@ from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 
 if TYPE_CHECKING:
-    from mlflow_dynamodbstore.shared.volumes import Volumes, VolumeState
+    from mlflow_dynamodbstore.shared.volume_states import VolumeState
+    from mlflow_dynamodbstore.shared.volumes import Volumes
     from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.table.values import Item
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 
 
+LARGEST_EXPERIMENTS = 10
+
+
 @click.command(cls=Command, loads=MLFLOW)
 @click.option("--quick", is_flag=True, help="Skip the checks that read the whole table.")
 @pass_table_options
@@ -91,7 +94,13 @@ def stats(options: TableOptions, price_per_gb: float, html: Path | None, json: b
             kind: {**asdict(amount), "monthly_dollars": amount.monthly(price_per_gb)}
             for kind, amount in counted.by_kind.items()
         }
-        output.as_json({"entities": by_kind, "total": asdict(counted.total)})
+        output.as_json(
+            {
+                "entities": by_kind,
+                "total": asdict(counted.total),
+                "experiments": counted.by_experiment(),
+            }
+        )
     else:
         _show(counted, price_per_gb)
 
@@ -112,7 +121,7 @@ def _note(table: Table, counted: TableStats | None, findings: list[dict[str, str
 
 
 def _show(counted: TableStats, price_per_gb: float) -> None:
-    from mlflow_dynamodbstore.upkeep.table_stats import readable
+    from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT, readable
 
     ranked = sorted(counted.by_kind.items(), key=lambda one: -one[1].bytes - one[1].index_bytes)
     rows = [
@@ -128,6 +137,14 @@ def _show(counted: TableStats, price_per_gb: float) -> None:
     ]
     columns = ("kind", "items", "expiring", "table", "indexes", "a month")
     output.grid("Contents", columns, rows, numbers=columns[1:])
+    experiments = list(counted.by_experiment().items())[:LARGEST_EXPERIMENTS]
+    if experiments:
+        shares = [
+            (number, len(sizes), readable(sum(sizes)), f"{max(sizes) / COLLECTION_LIMIT:.1%}")
+            for number, sizes in experiments
+        ]
+        facts = ("experiment", "volumes", "with local indexes", "fullest volume")
+        output.grid("Largest experiments", facts, shares, numbers=facts[1:])
 
 
 def _level(level: Level) -> str:

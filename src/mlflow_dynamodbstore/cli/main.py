@@ -8,6 +8,7 @@ from mlflow_dynamodbstore import __version__
 from mlflow_dynamodbstore.cli import (
     alias,
     config,
+    estimate,
     experiment,
     explain,
     find,
@@ -75,6 +76,7 @@ for command in (
     primary_metric.primary_metric,
     health.doctor,
     health.stats,
+    estimate.estimate,
     transfer_archive.copy,
     transfer_archive.dump,
     transfer_archive.load,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -35,6 +36,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PATIENCE = 300.0
 """How many seconds a throttled table is retried: a new table takes a while to scale up."""
+
+
+class ArchiveAddress(click.Path):
+    """A file, or an address elsewhere such as ``s3://bucket/mlflow.jsonl.gz``."""
+
+    name = "file"
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if _is_elsewhere(str(value)) else super().convert(value, param, ctx)
+
+
+def _is_elsewhere(address: str) -> bool:
+    return "://" in address
+
 
 segments_option: Callable[[F], F] = click.option(
     "--segments", type=WholeNumber(1, 64), help="Segments of the table to read at once."
@@ -82,7 +100,7 @@ def copy(
 @click.command(
     cls=Command, loads=LOADS, stopped="Stopped. No file was written; run the command again."
 )
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=ArchiveAddress())
 @segments_option
 @verify_option
 @dry_run_option
@@ -92,7 +110,7 @@ def copy(
 @pass_table_options
 def dump(
     options: TableOptions,
-    file: Path,
+    file: str,
     segments: int | None,
     verify: bool,
     dry_run: bool,
@@ -100,6 +118,8 @@ def dump(
     json: bool,
 ) -> None:
     """Write the whole table to a file of JSON lines, compressed with gzip.
+
+    FILE may be an address such as s3://bucket/mlflow.jsonl.gz.
 
     The file gets its name when it is complete. The items of a table in a file are checked: the
     first damaged one ends the command with code 7. With --skip-damaged everything else is saved,
@@ -113,25 +133,30 @@ def dump(
     with suppress(Damaged) if skip_damaged else nullcontext():
         require_complete(table)
     source = CheckedTableSource(table, segments, skip_damaged=skip_damaged)
-    report = Report(End.of(options.uri), End(str(file)), json=json)
+    report = Report(End.of(options.uri), End(file), json=json)
     if dry_run:
         report.cost(_estimate(source, json=json), verify=verify)
         return
     with output.bar("writing", quiet=json) as shown:
+        local = _to_be_sent(file) if _is_elsewhere(file) else Path(file)
         dumped = write_archive(
-            file, source, MLFLOW_TABLE, time.time(), lambda items: _count(shown, items)
+            local, source, MLFLOW_TABLE, time.time(), lambda items: _count(shown, items)
         )
+        if _is_elsewhere(file):
+            _send(local, file)
     compared = _compare(source, _checked(file, json=json), json=json) if verify else None
     report.dumped(dumped, compared, source.left_out)
 
 
 @click.command(cls=Command, loads=LOADS, stopped=RESUMES, creates=True)
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=ArchiveAddress())
 @verify_option
 @dry_run_option
 @pass_table_options
-def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: bool) -> None:
+def load(options: TableOptions, file: str, verify: bool, dry_run: bool, json: bool) -> None:
     """Fill an empty table from a file that `dump` wrote.
+
+    FILE may be an address such as s3://bucket/mlflow.jsonl.gz.
 
     The whole file is checked before anything is written. After an interruption, run the same
     command again to resume.
@@ -139,7 +164,7 @@ def load(options: TableOptions, file: Path, verify: bool, dry_run: bool, json: b
     from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 
     archive = _checked(file, json=json, target=options.uri)
-    report = Report(End(str(file)), End.of(options.uri), json=json)
+    report = Report(End(file), End.of(options.uri), json=json)
     if dry_run:
         trouble = _trouble_with(options.uri, archive)
         report.cost(_estimate(archive, json=json), verify=verify, trouble=trouble)
@@ -193,7 +218,7 @@ def _other(other: str, segments: int | None, *, json: bool) -> Source:
 
     if other.startswith(SCHEME):
         return TableSource(_opened(other, create=False), segments)
-    return _checked(Path(other), json=json)
+    return _checked(other, json=json)
 
 
 def _trouble_with(uri: str, source: Source) -> str | None:
@@ -212,14 +237,40 @@ def _trouble_with(uri: str, source: Source) -> str | None:
     return None
 
 
-def _checked(file: Path, *, json: bool, target: str | None = None) -> Archive:
+def _checked(file: str, *, json: bool, target: str | None = None) -> Archive:
     """An archive that was read once, and whose items fit into the target if there is one."""
     from mlflow_dynamodbstore.transfer.archive.file import Archive
 
-    archive = Archive(file, with_copies=target is not None)
+    local = _fetched(file) if _is_elsewhere(file) else Path(file)
+    archive = Archive(local, with_copies=target is not None)
     with output.bar("checking", quiet=json) as shown:
         archive.check(lambda items: _count(shown, items))
     return archive
+
+
+def _folder() -> Path:
+    """A folder until the command ends."""
+    context = click.get_current_context()
+    return Path(context.with_resource(TemporaryDirectory(prefix="mlflow-archive-")))
+
+
+def _to_be_sent(address: str) -> Path:
+    from mlflow_dynamodbstore.transfer.archive.remote import split
+
+    return _folder() / split(address)[1]
+
+
+def _send(local: Path, address: str) -> None:
+    from mlflow_dynamodbstore.transfer.archive.remote import send
+
+    send(local, address)
+
+
+def _fetched(address: str) -> Path:
+    from mlflow_dynamodbstore.transfer.archive.remote import fetch
+
+    with output.spinner(f"fetching {address}"):
+        return fetch(address, _folder())
 
 
 def _fill(

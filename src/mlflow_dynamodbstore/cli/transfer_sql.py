@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from mlflow_dynamodbstore.shared.policies import Policies
     from mlflow_dynamodbstore.table.table import Table
+    from mlflow_dynamodbstore.transfer.sql.database import Database
     from mlflow_dynamodbstore.transfer.sql.move import Findings, Move, Verification
     from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
@@ -44,6 +45,7 @@ _EXPIRING = {
 LOADS = "mlflow_dynamodbstore.transfer.sql.transfer"
 MAP_FILE = "import-map.json"
 _NUMBERED = ("experiments", "users", "roles")
+IMPORT = "Import"
 SHOWN = 10
 """How many findings are printed; ``--json`` has more."""
 
@@ -112,9 +114,9 @@ def import_database(
 ) -> None:
     """Import MLflow's own database into the table, with its ids and times.
 
-    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db. Stop its
-    server first. What the table already holds stays as it is. After an interruption, run
-    the same command again to finish.
+    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db, or a folder of
+    MLflow's file store, such as ./mlruns. Stop its server first. What the table already holds stays
+    as it is. After an interruption, run the same command again to finish.
 
     MLflow keeps data until it is deleted; a table lets traces, histories of metrics and deleted
     runs expire. --keep-forever switches that off for the table, as `ttl set --keep-forever` does.
@@ -124,11 +126,9 @@ def import_database(
     everything in them follows, and FILE tells which id became which.
     """
     from mlflow_dynamodbstore.shared.policies import Policies
-    from mlflow_dynamodbstore.transfer.sql.database import Database
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
-    with output.spinner("opening the database"):
-        database = Database.to_read(source)
+    database = _opened(ctx, source)
     table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
     new_ids = None
     changes = None
@@ -139,7 +139,7 @@ def import_database(
     policies = Policies(table)
     if not dry_run and _keeps_forever(policies, keep_forever, json=json):
         _keep_forever(options, policies, json=json)
-    job = Job("Import", transfer, json, _expiry(policies), new_ids)
+    job = Job(IMPORT, transfer, json, _expiry(policies), new_ids)
     _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
@@ -237,6 +237,20 @@ def _keep_forever(options: TableOptions, policies: Policies, *, json: bool) -> N
     change_trace_retention(options, policies, 0, wait=False, json=json)
 
 
+def _opened(ctx: click.Context, source: str) -> Database:
+    """The database to be imported; that of a folder is made for the moment."""
+    from mlflow_dynamodbstore.transfer.sql.database import Database
+    from mlflow_dynamodbstore.transfer.sql.file_store import database_of_folder, folder_of
+
+    folder = folder_of(source)
+    if folder is None:
+        with output.spinner("opening the database"):
+            return Database.to_read(source)
+    into = Path(ctx.with_resource(TemporaryDirectory(prefix="mlflow-import-")))
+    with output.spinner(f"reading {folder}"):
+        return database_of_folder(folder, into)
+
+
 def _table_to_count(ctx: click.Context, options: TableOptions) -> Table:
     """The table, or an empty one for the moment if it is only created by the import itself."""
     from mlflow_dynamodbstore.table.table import Table
@@ -258,6 +272,8 @@ def _run(ctx: click.Context, job: Job, *, verify: bool, dry_run: bool) -> None:
     clean = _count(job) if dry_run else _move(job, verify=verify)
     _show_not_moved(job)
     _show_expiry(job)
+    if dry_run and job.title == IMPORT:
+        _show_cost(job)
     if job.quiet:
         output.as_json(job.outcome)
     if not clean:
@@ -362,6 +378,22 @@ def _show_expiry(job: Job) -> None:
     if not job.quiet:
         days = ", ".join(f"{what} in {days:,}" for what, days in job.expiry.items())
         output.say(f"Days until imported data expires: {days}. `ttl set` changes that.")
+
+
+def _show_cost(job: Job) -> None:
+    """What the workload of the database costs a month on DynamoDB."""
+    if not job.transfer.database.has_tracking:
+        return
+    from mlflow_dynamodbstore.cli.estimate import as_json, show
+    from mlflow_dynamodbstore.transfer.sql.workload import workload_of
+    from mlflow_dynamodbstore.upkeep.cost_estimate import estimate
+
+    with output.spinner("measuring"):
+        made = estimate(workload_of(job.transfer.database))
+    job.outcome["estimate"] = as_json(made)
+    if not job.quiet:
+        output.say("If the team goes on as in the last 30 days of this database, on DynamoDB:")
+        show(made)
 
 
 def _show_findings(

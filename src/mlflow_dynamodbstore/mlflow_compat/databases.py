@@ -12,6 +12,10 @@ AUTH_DATABASES = "Import and export of users and roles"
 
 safe_initialize_tables: Any = private(UTILS, "_safe_initialize_tables", unavailable(DATABASES))
 verify_schema: Any = private(UTILS, "_verify_schema", unavailable(DATABASES))
+FILE_STORE = "Import from a folder of MLflow's file store"
+MIGRATION_LOG = "mlflow.store.fs2db"
+"""The logger to which the conversion of a folder says which files it cannot read."""
+migrate_file_store: Any = private_later("mlflow.store.fs2db", "migrate", unavailable(FILE_STORE))
 
 # These import the whole auth app.
 migrate_if_needed: Any = private_later(

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mlflow_dynamodbstore.mlflow_compat.server import get_tracking_store
 from mlflow_dynamodbstore.server.native import Route
+from mlflow_dynamodbstore.server.request_reading import Request, Unusual
 from mlflow_dynamodbstore.server.requests import read_body, with_body
 from mlflow_dynamodbstore.server.threads import Threads
-from mlflow_dynamodbstore.server.unusual import Request, Unusual
 from mlflow_dynamodbstore.shared.loop_pace import LoopPace, is_file
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 

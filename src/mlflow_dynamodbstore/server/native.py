@@ -14,6 +14,7 @@ from typing import Any
 
 from flask import request as current
 from mlflow.exceptions import MlflowException
+from mlflow.version import VERSION
 from werkzeug.exceptions import HTTPException
 
 from mlflow_dynamodbstore.mlflow_compat.server import get_tracking_store
@@ -23,7 +24,7 @@ from mlflow_dynamodbstore.server import (
     native_runs,
     native_traces,
 )
-from mlflow_dynamodbstore.server.unusual import Request, Unusual
+from mlflow_dynamodbstore.server.request_reading import Request, Unusual
 
 _logger = logging.getLogger(__name__)
 
@@ -111,9 +112,12 @@ def matcher(flask: Any) -> Callable[[str, str], tuple[str, str] | None]:
 
 def install_views(flask: Any) -> None:
     """Let Flask answer by the native routes, before and after which it calls all its hooks."""
+    missing = NATIVE.keys() - flask.view_functions.keys()
+    if missing:
+        _logger.warning("MLflow %s lacks %s: its own answer.", VERSION, ", ".join(sorted(missing)))
     for name, native in NATIVE.items():
-        theirs = flask.view_functions.get(name)
-        if theirs is not None:
+        if name not in missing:
+            theirs = flask.view_functions[name]
             flask.view_functions[name] = _view(flask, name, native, theirs)
 
 

@@ -9,7 +9,7 @@ from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 
 from mlflow_dynamodbstore.server import answers
 from mlflow_dynamodbstore.server.answers import Object
-from mlflow_dynamodbstore.server.unusual import Request, required_argument
+from mlflow_dynamodbstore.server.request_reading import Request, required_argument
 
 _ID = frozenset({"experiment_id"})
 _NAME = frozenset({"experiment_name"})

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlflow_dynamodbstore.server import answers
 from mlflow_dynamodbstore.server.answers import Object
-from mlflow_dynamodbstore.server.unusual import (
+from mlflow_dynamodbstore.server.request_reading import (
     Request,
     Unusual,
     argument,

@@ -13,7 +13,7 @@ from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 from mlflow_dynamodbstore.mlflow_compat.server_app import permitted_experiments
 from mlflow_dynamodbstore.server import answers
 from mlflow_dynamodbstore.server.answers import Object
-from mlflow_dynamodbstore.server.unusual import (
+from mlflow_dynamodbstore.server.request_reading import (
     INT32,
     Request,
     Unusual,

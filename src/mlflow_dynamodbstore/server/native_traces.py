@@ -6,7 +6,7 @@ from typing import Any
 
 from mlflow_dynamodbstore.server import trace_answers
 from mlflow_dynamodbstore.server.answers import Object, page
-from mlflow_dynamodbstore.server.unusual import (
+from mlflow_dynamodbstore.server.request_reading import (
     INT32,
     Request,
     Unusual,

@@ -18,7 +18,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 from zlib import crc32
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
@@ -31,6 +31,14 @@ from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import experiment_id_of
+from mlflow_dynamodbstore.shared.volume_states import (
+    ALWAYS,
+    NOTHING,
+    Span,
+    Volume,
+    VolumeState,
+    widened,
+)
 from mlflow_dynamodbstore.table.contract import Query, is_full
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.table import Table
@@ -47,7 +55,6 @@ ANNOUNCED_SECONDS = 60
 """Time from the announcement of a volume to its use: every process has read META since."""
 ANNOUNCED_WHEN_FULL = 0.3
 """How full a volume is when the next one is announced."""
-RUNS, TRACES = "runs", "traces"
 CLOSED_WHEN_FULL = 0.6
 """How full a volume is when it closes; the rest is for what lies in it."""
 
@@ -60,63 +67,6 @@ MOST_OPENED = 64
 REQUESTED = "request_time"
 MOST_FULL_VOLUMES = 4
 """Full volumes in a row after which a call gives up: what it writes does not fit into any."""
-
-
-class Volume(NamedTuple):
-    """One volume of an experiment."""
-
-    experiment_id: str
-    number: int = 0
-
-    @property
-    def pk(self) -> str:
-        return experiment_keys.volume_pk(self.experiment_id, self.number)
-
-    def __str__(self) -> str:
-        return self.experiment_id + (f", volume {self.number}" if self.number else "")
-
-
-class Span(NamedTuple):
-    """The first and the last time, in milliseconds, of the runs or traces in a closed volume."""
-
-    first: int
-    last: int
-
-
-NOTHING = Span(2**63 - 1, -(2**63))
-"""The span of a volume without runs, or without traces."""
-ALWAYS = Span(-(2**63), 2**63 - 1)
-"""A span that holds every time: such a volume is always asked."""
-
-
-class VolumeState(NamedTuple):
-    """What META says about a volume: when it was announced and when it closed, in seconds.
-
-    The spans of a closed one are known a while later.
-    """
-
-    number: int
-    since: int = 0
-    closed: int | None = None
-    runs: Span | None = None
-    traces: Span | None = None
-
-    @classmethod
-    def of(cls, value: Item) -> VolumeState:
-        spans = (Span(*value[kind]) if kind in value else None for kind in (RUNS, TRACES))
-        return cls(value["n"], value["since"], value.get("closed"), *spans)
-
-    def to_value(self) -> Item:
-        given = {"closed": self.closed, RUNS: self.runs, TRACES: self.traces}
-        return {
-            "n": self.number,
-            "since": self.since,
-            **{
-                name: list(value) if isinstance(value, Span) else value
-                for name, value in given.items()
-                if value is not None
-            },
-        }
 
 
 VolumesChange: TypeAlias = Callable[[list[VolumeState]], list[VolumeState]]
@@ -368,7 +318,7 @@ class Volumes:
 
         def wider(states: list[VolumeState]) -> list[VolumeState]:
             return [
-                state._replace(traces=_with(state.traces, time_ms))
+                state._replace(traces=widened(state.traces, time_ms))
                 if state.number == volume.number and state.traces is not None
                 else state
                 for state in states
@@ -400,11 +350,6 @@ class Volumes:
             return after
 
         return optimistically(f"Experiment {experiment_id}", attempt)
-
-
-def _with(span: Span, time_ms: int) -> Span:
-    """A span that holds a time too."""
-    return Span(min(span.first, time_ms), max(span.last, time_ms))
 
 
 def _unchanged(meta: Item) -> ConditionBase:

@@ -7,6 +7,7 @@ tables. ``MLFLOW_DYNAMODBSTORE_PARALLEL_REQUESTS`` sets its size.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -134,7 +135,8 @@ class _Process:
 
     def __init__(self) -> None:
         self.forget()
-        os.register_at_fork(after_in_child=self.forget)  # threads and held locks do not survive it
+        if sys.platform != "win32":  # threads and held locks do not survive a fork
+            os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
         self.lock = threading.Lock()

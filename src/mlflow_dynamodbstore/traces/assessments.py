@@ -32,7 +32,7 @@ from mlflow_dynamodbstore.traces.assessment_records import (
 from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
 from mlflow_dynamodbstore.traces.items import ASSESSMENT, keys_in, ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
-from mlflow_dynamodbstore.traces.records import record
+from mlflow_dynamodbstore.traces.records import TraceRecord, find_record, record
 
 
 class Assessments:
@@ -97,7 +97,7 @@ class Assessments:
         updated: list[Assessment] = []
 
         def changed(item: Item) -> Change:
-            current = self._get_from(item, trace_id, assessment_id)
+            current = _get_from(record(self.table, item), assessment_id)
             merged = metadata_json({**current.metadata_map, **(metadata or {})})
             after = replace(current, metadata=merged, **changes)
             updated[:] = [entity(after, trace_id)]
@@ -142,16 +142,17 @@ class Assessments:
             self.table.delete(self.table.schema.key_of(note))
 
     def _get(self, trace_id: str, assessment_id: str) -> AssessmentRecord:
-        item = self.trace_lookup.find(trace_id)
-        if item is None:
+        trace = find_record(self.trace_lookup, trace_id)
+        if trace is None:
             raise not_found(f"Trace with request_id '{trace_id}' not found")
-        return self._get_from(item, trace_id, assessment_id)
+        return _get_from(trace, assessment_id)
 
-    def _get_from(self, item: Item, trace_id: str, assessment_id: str) -> AssessmentRecord:
-        for found in record(self.table, item).assessments:
-            if found.assessment_id == assessment_id:
-                return found
-        raise _not_found(trace_id, assessment_id)
+
+def _get_from(trace: TraceRecord, assessment_id: str) -> AssessmentRecord:
+    for found in trace.assessments:
+        if found.assessment_id == assessment_id:
+            return found
+    raise _not_found(trace.place.trace_id, assessment_id)
 
 
 def _with_assessment(item: Item, made: AssessmentRecord) -> Change:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
-from mlflow_dynamodbstore.shared.volumes import Volume
-from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.shared.volume_states import Volume
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, is_too_large
+from mlflow_dynamodbstore.table.errors import ConditionFailed, ItemTooLarge, TransactionCancelled
 from mlflow_dynamodbstore.table.request_checks import refuse_oversized
+from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
+from mlflow_dynamodbstore.traces.overflow import OWN_ITEM_ROOM, WholeTrace, own_item, read_whole
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,18 @@ class Change:
     parts: Sequence[Put] = ()  # also written before, and removed when the change is refused
     together: Sequence[Put | Delete] = ()
     obsolete: Sequence[Delete] = ()
+
+    def stored(self, item: Item, whole: WholeTrace) -> tuple[Change, bool]:
+        """The change of the own item of a whole trace, and whether it replaces the overflow."""
+        own = own_item(self.after, item, whole.overflow)
+        if not own.replaces_overflow:
+            return replace(self, after=own.item), False
+        parts, obsolete = [*self.parts, *own.parts], [*self.obsolete, *own.obsolete]
+        return replace(self, after=own.item, parts=parts, obsolete=obsolete), True
+
+
+MOST_PATCHED = 100
+"""Attributes that one update changes; DynamoDB bounds the length of its expression."""
 
 
 class TraceChanges:
@@ -54,10 +68,28 @@ class TraceChanges:
                 return None
             return True
 
-        done = self.trace_lookup.at_place(trace_id, updated)
+        def updated_with_room(place: TracePlace) -> bool | None:
+            try:
+                return updated(place)
+            except ItemTooLarge:
+                if not self.make_room(place):
+                    raise
+                return updated(place)
+
+        done = self.trace_lookup.at_place(trace_id, updated_with_room)
         self.trace_lookup.forget_item(trace_id)
         if not done:
             raise TraceNotFound(trace_id)
+
+    def make_room(self, place: TracePlace) -> bool:
+        """Move what can move from a trace's own item to its overflow; tells whether there is room.
+
+        For writers that do not read the trace, once a write was refused.
+        """
+        item = self.table.get(place.key)
+        if item is not None:
+            item = self.change(item, Change, follow=False)
+        return item is None or item_size(item) <= OWN_ITEM_ROOM
 
     def change(
         self, item: Item, change: Callable[[Item], Change | None], *, follow: bool = True
@@ -72,21 +104,34 @@ class TraceChanges:
 
         def attempt() -> Item:
             nonlocal item, refused
+            whole = read_whole(self.table, [item])[0]
+            if whole is None:
+                item = self._find_again(item, None, refused, follow=follow)
+                raise Outdated
             try:
-                made = change(item)
+                made = change(whole.item)
             except MlflowException:
                 self._discard(refused)
                 raise
             if made is None:
                 self._discard(refused)
                 return item
+            made, replaces = made.stored(item, whole)
+            refuse_oversized(self.table.schema, [Put(made.after)])
             try:
-                after = self._apply(item, made)
+                after = self._apply(item, made, replaces=replaces)
             except ConditionFailed as error:
                 refused = made
                 self._remove(made.parts)
-                item = self._find_again(item, error, made, follow=follow)
+                item = self._find_again(item, error.old, made, follow=follow)
                 raise
+            except ItemTooLarge as error:
+                self._remove(made.parts)
+                grown = self.table.get(self.table.schema.key_of(item))
+                if grown is None or items.same_edits(grown, item):
+                    raise
+                item = grown  # others have added tags or links since it was read
+                raise Outdated from error
             if made.obsolete:
                 self.table.write(list(made.obsolete))
             return after
@@ -94,29 +139,34 @@ class TraceChanges:
         return optimistically(f"Trace with ID '{trace_place_of(item).trace_id}'", attempt)
 
     def _find_again(
-        self, item: Item, refused: ConditionFailed, made: Change, *, follow: bool
+        self, item: Item, old: Item | None, made: Change | None, *, follow: bool
     ) -> Item:
-        """A trace whose change was refused, as it is now; raises when it is gone."""
-        if refused.old is not None:
-            return refused.old
+        """A trace that is no longer as it was read, as it is now; raises when it is gone."""
+        if old is not None:
+            return old
         trace_id = trace_place_of(item).trace_id
         self.trace_lookup.forget(trace_id)
         self._discard(made)
         found = self.trace_lookup.find(trace_id) if follow else None
         if found is None:
-            raise TraceNotFound(trace_id) from refused
+            raise TraceNotFound(trace_id)
         return found
 
-    def _apply(self, item: Item, made: Change) -> Item:
+    def _apply(self, item: Item, made: Change, *, replaces: bool) -> Item:
         """Apply a change to a trace if it is as it was read; returns the trace after it."""
-        refuse_oversized(self.table.schema, [Put(made.after)])
         if made.before or made.parts:
             self.table.write([*made.before, *made.parts])
         place, after = trace_place_of(item), {**made.after, "generation": item["generation"] + 1}
         update, unchanged = items.update_between(item, after), items.has_same(item, "generation")
+        own: Put | Patch = Patch(place.key, update, unchanged)
+        if replaces or len(update.set) + len(update.remove) > MOST_PATCHED:
+            own = Put(after, items.is_unchanged(item))
         if made.together:
-            patch_with(self.table, Patch(place.key, update, unchanged), made.together)
+            write_with(self.table, own, made.together)
             self.trace_lookup.forget_item(place.trace_id)  # others may have set tags since
+        elif isinstance(own, Put):
+            self.table.put(after, condition=own.condition)
+            self.trace_lookup.note(after)
         else:
             whole = self.table.update(place.key, update, condition=unchanged, returns="new")
             assert whole is not None
@@ -135,14 +185,16 @@ class TraceChanges:
         self.table.write([Delete(self.table.schema.key_of(put.item)) for put in written])
 
 
-def patch_with(table: Table, patch: Patch, others: Sequence[Put | Delete]) -> None:
-    """Change a trace and write other items, all or none.
+def write_with(table: Table, own: Put | Patch, others: Sequence[Put | Delete]) -> None:
+    """Write a trace's own item and other items, all or none.
 
-    Raises ``ConditionFailed`` when the condition of the change does not hold.
+    Raises ``ConditionFailed`` when the condition of the first does not hold, and ``ItemTooLarge``.
     """
     try:
-        table.transact([patch, *others])
+        table.transact([own, *others])
     except TransactionCancelled as cancelled:
+        if is_too_large(cancelled):
+            raise ItemTooLarge(str(cancelled)) from cancelled
         if not cancelled.refused(0):
             raise
         raise ConditionFailed(str(cancelled), cancelled.old(0)) from cancelled

@@ -30,6 +30,7 @@ from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces import items, merging
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
+from mlflow_dynamodbstore.traces.overflow import unused_parts
 
 T = TypeVar("T")
 
@@ -107,6 +108,7 @@ class TraceCreation:
         except ConditionFailed as refused:
             if refused.old is None:
                 raise
+            self.table.write(unused_parts(new))
             return refused.old, False
         if time.monotonic() - located.since > LATE_SECONDS:
             new = self._take_late_links(new, located)
@@ -139,6 +141,7 @@ class TraceCreation:
         if self.trace_lookup.ensure_locator(place, ttl_of(item)) != place:
             with suppress(ConditionFailed):
                 self.table.delete(place.key, condition=items.is_unchanged(item))
+                self.table.write(unused_parts(item))
             self.trace_lookup.forget(place.trace_id)
             raise TraceNotFound(place.trace_id)
         return item, begun

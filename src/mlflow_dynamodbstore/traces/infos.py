@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlflow.entities import TraceInfo
 from mlflow.entities.trace_info_v2 import TraceInfoV2
 from mlflow.entities.trace_state import TraceState
@@ -22,8 +24,9 @@ from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
 from mlflow_dynamodbstore.traces.creation import TraceCreation, retried_when_moved
 from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
-from mlflow_dynamodbstore.traces.lookup import TraceLookup
-from mlflow_dynamodbstore.traces.records import record, records
+from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
+from mlflow_dynamodbstore.traces.overflow import own_item
+from mlflow_dynamodbstore.traces.records import find_record, record, records
 
 
 class TraceInfos:
@@ -96,21 +99,29 @@ class TraceInfos:
         started = _started(place, info, tags, int(self.table.clock()), ttl)
         refuse_oversized(self.table.schema, [Put(started.after)])
         lookup = _client_request(place, info, ttl)
-        if before := [put for put in started.before if put not in lookup]:
-            self.table.write(before)
-        located = self.trace_creation.write_locator(place, ttl, lookup, own=started.after)
-        if located.is_new:
-            return self.trace_lookup.note({**started.after, **located.links}), True
+        if started.parts:
+            # After the locator, so that a deletion that is under way does not remove them.
+            located = self.trace_creation.write_locator(place, ttl, lookup)
+        else:
+            if before := [put for put in started.before if put not in lookup]:
+                self.table.write(before)
+            located = self.trace_creation.write_locator(place, ttl, lookup, own=started.after)
+            if located.is_new:
+                return self.trace_lookup.note({**started.after, **located.links}), True
 
         def make(at: TracePlace) -> Item:
             made = _started(at, info, tags, int(self.table.clock()), ttl)
-            self.table.write(list(made.before))
+            self.table.write([*made.before, *made.parts])
             return made.after
 
-        return self.trace_creation.find_or_begin(located, make)
+        begin = self.trace_creation.begin if located.is_new else self.trace_creation.find_or_begin
+        return begin(located, make)
 
     def get_trace_info(self, trace_id: str) -> TraceInfo:
-        return record(self.table, self.trace_lookup.get(trace_id)).to_info()
+        found = find_record(self.trace_lookup, trace_id)
+        if found is None:
+            raise TraceNotFound(trace_id)
+        return found.to_info()
 
     def batch_get_trace_infos(
         self,
@@ -163,10 +174,10 @@ class TraceInfos:
             item["name"] = name
         item = merging.with_metadata(item, metadata)
         written = items.tag_writes(place, tags, ttl)
-        item = items.indexed({**item, **written.attributes})
-        self.table.write(written.items)
-        self.trace_creation.write_locator(place, ttl, [Put(item)])
-        return self.trace_lookup.note(item)
+        own = own_item(items.indexed({**item, **written.attributes}))
+        self.table.write([*written.items, *own.parts])
+        self.trace_creation.write_locator(place, ttl, [Put(own.item)])
+        return self.trace_lookup.note(own.item)
 
     def deprecated_end_trace_v2(
         self,
@@ -199,7 +210,9 @@ def _started(
     place: TracePlace, info: TraceInfo, tags: dict[str, str], created: int, ttl: int | None
 ) -> Change:
     """A new trace from the info given to ``start_trace``."""
-    return _restarted(items.new_trace(place, created, ttl), info, tags)
+    made = _restarted(items.new_trace(place, created, ttl), info, tags)
+    own = own_item(made.after)
+    return replace(made, after=own.item, parts=own.parts)
 
 
 def _restarted(item: Item, info: TraceInfo, tags: dict[str, str]) -> Change:

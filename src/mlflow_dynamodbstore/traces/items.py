@@ -158,6 +158,11 @@ def is_unchanged(item: Item) -> ConditionBase:
     return has_same(item, "generation") & has_same(item, EDITS)
 
 
+def same_edits(one: Item, other: Item) -> bool:
+    """Whether a trace that was read twice has not changed in between."""
+    return all(one.get(name) == other.get(name) for name in ("generation", EDITS))
+
+
 def has_same(item: Item, name: str) -> ConditionBase:
     """An attribute of an item is what it was when the item was read, or still absent."""
     return Attr(name).eq(item[name]) if name in item else Attr(name).not_exists()

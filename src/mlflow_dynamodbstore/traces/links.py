@@ -7,6 +7,7 @@ of the trace's locator, and the call that begins the trace takes it into the tra
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from boto3.dynamodb.conditions import ConditionBase
@@ -20,7 +21,8 @@ from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
-from mlflow_dynamodbstore.table.contract import Patch
+from mlflow_dynamodbstore.table.contract import Outcome, Patch, is_too_large
+from mlflow_dynamodbstore.table.errors import TableError
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL
 from mlflow_dynamodbstore.traces import items
@@ -125,7 +127,7 @@ class TraceLinks:
         places = self._find_places(trace_ids)
         found = {place.trace_id for place in places}
         while places:
-            outcomes = self.table.write([Patch(p.key, linked, condition=PRESENT) for p in places])
+            outcomes = self._write(places, linked)
             gone = [p for p, done in zip(places, outcomes, strict=True) if done.status != "applied"]
             for place in places:
                 self.trace_lookup.forget_item(place.trace_id)
@@ -135,3 +137,12 @@ class TraceLinks:
             now = self._find_places([place.trace_id for place in gone])
             places = [place for place in now if place not in gone]
         return [one for one in dict.fromkeys(trace_ids) if one not in found]
+
+    def _write(self, places: Sequence[TracePlace], linked: Update) -> list[Outcome]:
+        patches = [Patch(place.key, linked, condition=PRESENT) for place in places]
+        try:
+            return self.table.write(patches)
+        except TableError as error:
+            if not is_too_large(error) or not all(map(self.trace_changes.make_room, places)):
+                raise
+            return self.table.write(patches)

@@ -21,7 +21,6 @@ from mlflow_dynamodbstore.traces.lookup import TraceLookup
 from mlflow_dynamodbstore.traces.records import (
     TraceRecord,
     merged_spans,
-    record,
     records,
     span_keys,
     with_spans,
@@ -80,7 +79,10 @@ class TraceReading:
         found = {self.table.schema.key_of(item): item for item in self.table.items(query)}
         if place.key not in found:
             return None
-        trace = record(self.table, found[place.key])
+        read = records(self.table, [found[place.key]])
+        if not read:
+            return None
+        trace = read[0]
         heads = [found[key] for key in span_keys(trace.item) if key in found]
         trace.spans = merged_spans(self.table, heads, nearby=found)
         return trace

@@ -31,22 +31,26 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items, span_batches
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
 from mlflow_dynamodbstore.traces.facts import Facts
+from mlflow_dynamodbstore.traces.lookup import TraceLookup
+from mlflow_dynamodbstore.traces.overflow import read_whole
 from mlflow_dynamodbstore.traces.span_batches import StoredSpan
 
 METADATA = "request_metadata"
 
 
 class TraceRecord:
-    """A trace's own item with its long tags and assessments."""
+    """A trace's own item with its overflow, and with its long tags and assessments."""
 
     def __init__(
         self,
         table: Table,
         item: Item,
+        whole: Item,
         long_tags: dict[str, str],
         long_assessments: dict[str, AssessmentRecord],
     ):
         self.item = item
+        self.whole = whole
         self._table = table
         # Not cached_property: it takes a lock, which is expensive for every result of a search.
         self._place: TracePlace | None = None
@@ -63,9 +67,9 @@ class TraceRecord:
         return self._place
 
     def _of_kind(self, kind: str) -> Item:
-        """Its tags, metadata or assessments, as its own item holds them."""
+        """Its tags, metadata or assessments, as its own item and its overflow hold them."""
         if self._named is None:
-            self._named = items.by_kind(self.item)
+            self._named = items.by_kind(self.whole)
         return self._named[kind]
 
     @property
@@ -152,13 +156,13 @@ class TraceRecord:
         if kind == TAG:
             if name == TraceTagKey.TRACE_NAME:
                 return self.item.get("name")
-            value = self.item.get(items.TAG + name)
+            value = self.whole.get(items.TAG + name)
             return self._long_tags.get(name) if value is None else value
         if name == TraceMetadataKey.TRACE_SESSION:
             return self.session
         if name in TRACE_ANALYTICS_COLUMNS_BY_METADATA_KEY:
             return self.metadata.get(name)
-        return self.item.get(items.METADATA + name)
+        return self.whole.get(items.METADATA + name)
 
     def _attribute(self, name: str) -> Any:
         if name == "timestamp_ms":
@@ -206,8 +210,14 @@ class TraceRecord:
 
 
 def records(table: Table, found: Iterable[Item]) -> list[TraceRecord]:
-    """Traces with their long tags and assessments, which take one request for all traces."""
-    traces = list(found)
+    """Traces with all tags and assessments; one that is gone by then is left out.
+
+    The overflows of all traces take one request, the long tags and assessments another.
+    """
+    own = list(found)
+    wholes = read_whole(table, own)
+    own = [item for item, whole in zip(own, wholes, strict=True) if whole is not None]
+    traces = [whole.item for whole in wholes if whole is not None]
     wanted: list[tuple[int, str, str, Key]] = []
     for n, item in enumerate(traces):
         if items.OUTSIDE not in item:
@@ -226,12 +236,27 @@ def records(table: Table, found: Iterable[Item]) -> list[TraceRecord]:
             head = assessment_records.unpacked(traces[n][items.ASSESSMENT + name], traces[n])
             full = assessment_records.unpacked(whole, outside[key])
             assessments[n][name] = replace(full, valid=head.valid)
-    return [TraceRecord(table, item, tags[n], assessments[n]) for n, item in enumerate(traces)]
+    return [
+        TraceRecord(table, item, traces[n], tags[n], assessments[n]) for n, item in enumerate(own)
+    ]
 
 
 def record(table: Table, item: Item) -> TraceRecord:
-    """One trace."""
-    return records(table, [item])[0]
+    """One trace; if it is gone by then, what its own item says."""
+    found = records(table, [item])
+    return found[0] if found else TraceRecord(table, item, item, {}, {})
+
+
+def find_record(trace_lookup: TraceLookup, trace_id: str) -> TraceRecord | None:
+    """A trace by its id, or None when the active workspace has no such trace."""
+    table = trace_lookup.table
+
+    def read(place: TracePlace) -> TraceRecord | None:
+        item = table.get(place.key)
+        found = [] if item is None else records(table, [item])
+        return found[0] if found else None
+
+    return trace_lookup.at_place(trace_id, read)
 
 
 def _outside(item: Item) -> Iterable[tuple[str, str, Key]]:

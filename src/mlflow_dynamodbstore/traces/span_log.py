@@ -29,6 +29,7 @@ from mlflow_dynamodbstore.traces.creation import TraceCreation, retried_when_mov
 from mlflow_dynamodbstore.traces.experiments import TraceExperiments, artifact_tag
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup
+from mlflow_dynamodbstore.traces.overflow import own_item
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, batch_of
 
 
@@ -99,8 +100,9 @@ class SpanLog:
         """A new trace made of its first spans; writes the items of its long tags and facts."""
         begun = merging.begun_by_spans(items.new_trace(place, int(self.table.clock()), ttl), batch)
         made = _with_batch(begun, batch, {}, tags)
-        self.table.write([*made.before, *made.parts])
-        return made.after
+        own = own_item(made.after)
+        self.table.write([*made.before, *made.parts, *own.parts])
+        return own.item
 
     def join(self, item: Item, batch: SpanBatch, *, is_first: bool = False) -> None:
         """Add spans to a trace that exists; ``is_first`` if its own item was made of them."""

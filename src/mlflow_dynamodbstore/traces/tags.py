@@ -10,16 +10,16 @@ from mlflow_dynamodbstore.mlflow_compat.trace_analytics import validate_trace_na
 from mlflow_dynamodbstore.mlflow_compat.validation import validate_trace_tag
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
-from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.optimistic import Outdated, optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.plain_values import text
 from mlflow_dynamodbstore.shared.refusals import not_found
-from mlflow_dynamodbstore.table.contract import Delete, Patch, Put
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, is_too_large
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
-from mlflow_dynamodbstore.traces.changes import Change, TraceChanges, patch_with
+from mlflow_dynamodbstore.traces.changes import Change, TraceChanges, write_with
 from mlflow_dynamodbstore.traces.items import ttl_of
 from mlflow_dynamodbstore.traces.lookup import TraceLookup, TraceNotFound
 
@@ -80,6 +80,10 @@ class TraceTags:
                     raise TraceNotFound(place.trace_id) from refused
                 ttl = ttl_of(refused.old)  # it was given another expiry
                 raise
+            except TableError as error:
+                if not is_too_large(error) or not self.trace_changes.make_room(place):
+                    raise
+                raise Outdated from error
 
         optimistically(f"Trace with ID '{place.trace_id}'", attempt)
 
@@ -90,7 +94,7 @@ class TraceTags:
         deletion of the tag at the same time does not leave the trace without the value.
         """
         if long:
-            patch_with(self.table, patch, [tag])
+            write_with(self.table, patch, [tag])
             return
         outcome = self.table.write([tag], then=[patch])[-1]
         if outcome.status != "applied":

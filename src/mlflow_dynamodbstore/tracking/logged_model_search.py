@@ -42,7 +42,7 @@ from mlflow_dynamodbstore.shared.search.pages import (
     read_first_row,
     sort_groups,
 )
-from mlflow_dynamodbstore.shared.volumes import Volume
+from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking.model_records import (

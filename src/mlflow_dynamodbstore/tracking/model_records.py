@@ -20,6 +20,7 @@ from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import logged_models as logged_model_keys
 from mlflow_dynamodbstore.keys.encoding import is_cut
+from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.places import NAME, RunPlace, experiment_id_of, volume_of
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed, ItemTooLarge
@@ -41,6 +42,9 @@ LSI1 carries whole models, and an item and its copy have 400 KB together.
 """
 FEW_ATTRIBUTES = FULL // (4 * INLINE_BYTES)
 """A model of so few attributes is not full, with the longest names and values there are."""
+
+TEXTS_AT_ONCE = 100
+"""Tags or params that one update sets; DynamoDB bounds the length of its expression."""
 
 MODEL_EXISTS = Attr("lifecycle").exists()
 """There is a logged model at this key."""
@@ -238,7 +242,6 @@ def set_texts(
     values: Mapping[str, str],
     *,
     keep: bool = False,
-    inline_bytes: int = INLINE_BYTES,
 ) -> Item | None:
     """Set tags or params of a model; returns its item after that, None when there is none.
 
@@ -246,6 +249,23 @@ def set_texts(
     and is now short leaves its old item, hidden by the new value: removing it could race with a
     writer that makes the value long again, and both values would be lost.
     """
+    after: Item | None = None
+    for some in batched(values.items(), TEXTS_AT_ONCE):
+        after = _set_some(table, place, kind, dict(some), keep=keep)
+        if after is None:
+            return None
+    return after
+
+
+def _set_some(
+    table: Table,
+    place: LoggedModelPlace,
+    kind: TextKind,
+    values: Mapping[str, str],
+    *,
+    keep: bool,
+    inline_bytes: int = INLINE_BYTES,
+) -> Item | None:
     prefix = _PREFIX[kind]
     short = {name: v for name, v in values.items() if len(v.encode()) <= inline_bytes}
     long = {name: v for name, v in values.items() if name not in short}
@@ -266,11 +286,11 @@ def set_texts(
     except ItemTooLarge:
         if not short:
             raise
-        return set_texts(table, place, kind, values, keep=keep, inline_bytes=-1)
+        return _set_some(table, place, kind, values, keep=keep, inline_bytes=-1)
     if short and after is not None and len(after) > FEW_ATTRIBUTES and item_size(after) > FULL:
         # The last bytes are for its status, its marks and its expiry.
         now = {name: after[prefix + name] for name in short}
-        return set_texts(table, place, kind, now, keep=keep, inline_bytes=-1)
+        return _set_some(table, place, kind, now, keep=keep, inline_bytes=-1)
     return after
 
 

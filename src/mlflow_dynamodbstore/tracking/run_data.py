@@ -25,8 +25,8 @@ from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import RunPlace, kind_and_name, run_place_of
 from mlflow_dynamodbstore.shared.plain_values import WrongTypeError, optional_text, text
 from mlflow_dynamodbstore.shared.refusals import invalid, not_found
-from mlflow_dynamodbstore.table.contract import Outcome, Put, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.contract import Delete, Outcome, Patch, Put, Query
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.tracking.checks import checked_params, checked_points
@@ -80,15 +80,22 @@ class RunData:
     def delete_tag(self, run_id: str, key: str) -> None:
         item = self.run_admission.admit(run_id)
         run = run_place_of(item)
-        if BEGUN_WITH in item:
-            # From now on, a run with fewer tags than it began with is whole.
-            self.table.update(run.key, Update(remove=(BEGUN_WITH,)), condition=PRESENT)
+        tag, there = Key(run.pk, run_keys.run_tag(run_id, key)), Attr("value").exists()
+        missing = f"No tag with name: {key} in run with id {run_id}"
         try:
-            self.table.delete(
-                Key(run.pk, run_keys.run_tag(run_id, key)), condition=Attr("value").exists()
-            )
+            if BEGUN_WITH in item:
+                # From now on, a run with fewer tags than it began with is whole.
+                unmarked = Patch(run.key, Update(remove=(BEGUN_WITH,)), PRESENT)
+                self.table.transact([Delete(tag, there), unmarked])
+            else:
+                self.table.delete(tag, condition=there)
         except ConditionFailed as error:
-            raise not_found(f"No tag with name: {key} in run with id {run_id}") from error
+            raise not_found(missing) from error
+        except TransactionCancelled as cancelled:
+            if cancelled.refused(0):
+                raise not_found(missing) from cancelled
+            if not cancelled.any_refused:
+                raise  # else the run was removed meanwhile, which the confirmation tells
         self.run_admission.confirm(run)
 
     def log_batch(

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.shared.policies import REFRESH_SECONDS, Policies
-from mlflow_dynamodbstore.shared.volumes import Volume, Volumes
+from mlflow_dynamodbstore.shared.volume_states import Volume
+from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.shared.workspaces import all_experiments
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table

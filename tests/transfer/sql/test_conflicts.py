@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 import sqlalchemy as sa
 from mlflow.entities import ExperimentTag, Metric, RunTag, TraceInfo, ViewType
@@ -153,17 +155,32 @@ def test_a_default_experiment_with_another_value_of_a_tag_is_a_conflict(source: 
 
 
 def test_a_trace_too_large_for_an_item_is_refused_and_nothing_of_it_written(source: Theirs, table):
-    metadata = {f"key {n}": "ü" * 7_000 for n in range(40)}
     location = TraceLocation.from_experiment_id("1")
-    info = TraceInfo("tr-large", location, NOON, TraceState.OK, trace_metadata=metadata)
+    info = TraceInfo("tr-large", location, NOON, TraceState.OK, request_preview="ü" * 150_000)
     source.tracking.start_trace(info)
     move = imported(source.uri, table)
     (finding,) = move.findings.first
     assert finding.name == "tr-large"
-    assert finding.sentence.startswith("cannot be moved: it needs an item of 56")
+    assert finding.sentence.startswith("cannot be moved: it needs an item of 60")
     assert table.get(trace_keys.trace_locator_key("tr-large")) is None
     verification = verified(kinds.importing(Database.to_read(source.uri), table))
     assert [f.sentence for f in verification.findings.first] == ["is missing"]
+
+
+def test_what_does_not_fit_into_a_traces_own_item_is_moved(source: Theirs, table, tmp_path):
+    dice = random.Random(7)
+    metadata = {f"key {n}": dice.randbytes(3_500).hex() for n in range(60)}
+    tags = {f"tag {n}": dice.randbytes(500).hex() for n in range(350)}
+    location = TraceLocation.from_experiment_id("1")
+    info = TraceInfo("tr-large", location, NOON, TraceState.OK, trace_metadata=metadata, tags=tags)
+    source.tracking.start_trace(info)
+    assert not imported(source.uri, table).findings.first
+    assert not verified(kinds.importing(Database.to_read(source.uri), table)).findings.first
+    tracking, _ = stores(table)
+    found = tracking.get_trace_info("tr-large")
+    assert tags.items() <= found.tags.items()
+    assert metadata.items() <= found.trace_metadata.items()
+    assert not exported(table, empty_database(tmp_path)).findings.first
 
 
 def test_values_that_a_database_cannot_tell_apart_are_refused(table, tmp_path):

@@ -111,11 +111,12 @@ class DirectTransport:
         payload = to_json(body)
         if len(payload) > MAX_PAYLOAD_BYTES:
             raise PayloadTooLarge(f"a request of {len(payload)} bytes exceeds the limit of 16 MB")
+        assumed_skew = self._signer.skew
         response = self._send(operation, payload)
         if response.status_code < 300:
             return _answer(response)
         error = _error_answer(response.status_code, response.content)
-        if not (error.code in _SKEWED and self._learn_skew(response)):
+        if not (error.code in _SKEWED and self._learn_skew(response, assumed_skew)):
             raise error
         response = self._send(operation, payload)
         if response.status_code >= 300:
@@ -127,17 +128,21 @@ class DirectTransport:
         headers["User-Agent"] = self._user_agent
         return self._http.send(_Request(self._url, payload, headers))
 
-    def _learn_skew(self, response: Any) -> bool:
-        """Take over the time of a refusal; False if it is the one that was signed with."""
+    def _learn_skew(self, response: Any, assumed: float) -> bool:
+        """Take over the time of a refusal; False if it is the one that was signed with.
+
+        Several threads may find out at the same time.
+        """
         try:
             there = parsedate_to_datetime(response.headers.get("Date", "")).timestamp()
         except ValueError:
             return False
         skew = there - time.time()
-        if abs(skew - self._signer.skew) < LEAST_SKEW:
+        if abs(skew - assumed) < LEAST_SKEW:
             return False
-        _logger.warning("the clock of this machine is off by %.0f seconds; please set it", -skew)
-        self._signer.skew = skew
+        if abs(skew - self._signer.skew) >= LEAST_SKEW:
+            self._signer.skew = skew
+            _logger.warning("this machine's clock is off by %.0f seconds; please set it", -skew)
         return True
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ from mlflow_dynamodbstore.shared.search.pages import (
     sort_groups,
     validate_max_results,
 )
-from mlflow_dynamodbstore.shared.volumes import Volume
+from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.records import RunRecord

@@ -69,10 +69,7 @@ _NOT_DATABASES = {
 def _not_a_uri(text: str) -> str:
     path = Path(text.removeprefix("file://"))
     if path.is_dir():
-        return (
-            f"{text} is a folder: move MLflow's file store to a database first, with "
-            "`mlflow migrate-filestore`"
-        )
+        return f"{text} is a folder, and not a database"
     example = path if path.is_file() else "mlflow.db"
     return f"{text!r} is not a database URI; write sqlite:///{example}"
 
@@ -89,6 +86,8 @@ class Database:
         except sa.exc.ArgumentError as error:
             raise ValueError(_not_a_uri(uri)) from error
         self.address = url.render_as_string(hide_password=True)
+        self.unread = 0
+        """Files of the source that this database was made of and that could not be read."""
         self.is_new = (
             url.get_backend_name() == "sqlite"
             and bool(url.database)

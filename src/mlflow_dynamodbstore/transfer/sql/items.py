@@ -16,7 +16,8 @@ from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
-from mlflow_dynamodbstore.shared.volumes import Volume, Volumes
+from mlflow_dynamodbstore.shared.volume_states import Volume
+from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_experiments
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed

@@ -145,4 +145,5 @@ def not_imported(database: Database) -> dict[str, int]:
         database.count("entity_associations", kind) for kind in moved_links
     )
     links = {"entity_associations": others} if others else {}
-    return {**database.rows_of_other_tables(moved), **links}
+    unread = {"files that cannot be read": database.unread} if database.unread else {}
+    return {**database.rows_of_other_tables(moved), **links, **unread}

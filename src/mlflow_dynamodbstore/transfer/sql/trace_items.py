@@ -18,6 +18,7 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.traces import assessment_records, facts, items
 from mlflow_dynamodbstore.traces.assessment_records import AssessmentRecord
+from mlflow_dynamodbstore.traces.overflow import own_item
 from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
 from mlflow_dynamodbstore.traces.time_indexes import OLD_TIME_INDEX, TIME_INDEX
@@ -72,7 +73,8 @@ class TraceItems(ListedItemStore):
 
     def _entities(self, found: Sequence[Item]) -> list[Entity]:
         traces = with_spans(self.table, records(self.table, found))
-        known = large_values.load_many(self.table, found, facts.FACTS)
+        own = [trace.item for trace in traces]
+        known = large_values.load_many(self.table, own, facts.FACTS)
         return [
             _entity(trace, facts.unpacked(some)) for trace, some in zip(traces, known, strict=True)
         ]
@@ -137,7 +139,9 @@ class NewTrace:
             own.update(summed.attributes)
             head, parts = _batch(spans).stored(place.spans, ttl)
             self.below += [put.item for put in (*summed.parts, *parts, head)]
-        self.own = items.indexed({**own, **_attributes(values)})
+        stored = own_item(items.indexed({**own, **_attributes(values)}))
+        self.own = stored.item
+        self.below += [put.item for put in stored.parts]
 
 
 def _attributes(values: dict[str, Any]) -> Item:
@@ -183,7 +187,7 @@ def _place(entity: Entity) -> TracePlace:
 
 def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
     item = trace.item
-    named = items.by_kind(item)
+    named = items.by_kind(trace.whole)
     usage = item.get("usage") or {}
     values: dict[str, Any] = {
         "experiment_id": trace.place.experiment_id,
