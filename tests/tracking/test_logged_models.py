@@ -133,7 +133,8 @@ def test_an_unknown_model_is_not_found_by_any_method(store):
 
 
 def test_a_model_with_an_id_from_elsewhere_is_found(tmp_path, time, monkeypatch):
-    store = open_tracking_store(tmp_path, time)
+    """Once GSI1 shows it: such an id does not say where the model lies."""
+    store = open_tracking_store(tmp_path, time, options="synchronous=NORMAL&index_lag=0")
     foreign = "m-" + uuid.UUID(int=7, version=4).hex
     monkeypatch.setattr(ids, "new_model_id", lambda *_, **__: foreign)
     store.create_logged_model("0", "imported")
