@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mlflow_dynamodbstore.transfer.sql.database import Database
     from mlflow_dynamodbstore.transfer.sql.move import Findings, Move, Verification
     from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
+    from mlflow_dynamodbstore.transfer.sql.served import MlflowServer
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -114,9 +115,10 @@ def import_database(
 ) -> None:
     """Import MLflow's own database into the table, with its ids and times.
 
-    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db, or a folder of
-    MLflow's file store, such as ./mlruns. Stop its server first. What the table already holds stays
-    as it is. After an interruption, run the same command again to finish.
+    SOURCE is the backend store URI of an MLflow server, such as sqlite:///mlflow.db, a folder of
+    MLflow's file store, such as ./mlruns, or the address of a running server. Stop the server first
+    where you can. What the table already holds stays as it is. After an interruption, run the same
+    command again to finish.
 
     MLflow keeps data until it is deleted; a table lets traces, histories of metrics and deleted
     runs expire. --keep-forever switches that off for the table, as `ttl set --keep-forever` does.
@@ -126,6 +128,7 @@ def import_database(
     everything in them follows, and FILE tells which id became which.
     """
     from mlflow_dynamodbstore.shared.policies import Policies
+    from mlflow_dynamodbstore.transfer.sql.served import NOT_SHOWN, MlflowServer
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
     database = _opened(ctx, source)
@@ -135,7 +138,11 @@ def import_database(
     if renumber or into_workspace or prefix:
         new_ids = NewIds(map_file or Path(MAP_FILE), database.address, str(options.location))
         changes = _changes(new_ids, into_workspace, prefix, has_tracking=database.has_tracking)
-    transfer = Transfer.from_database(database, table, changes)
+    if isinstance(database, MlflowServer):
+        output.warn(f"REST does not show {NOT_SHOWN}: import the database for these.")
+        transfer = Transfer.from_server(database, table, changes)
+    else:
+        transfer = Transfer.from_database(database, table, changes)
     policies = Policies(table)
     if not dry_run and _keeps_forever(policies, keep_forever, json=json):
         _keep_forever(options, policies, json=json)
@@ -237,11 +244,14 @@ def _keep_forever(options: TableOptions, policies: Policies, *, json: bool) -> N
     change_trace_retention(options, policies, 0, wait=False, json=json)
 
 
-def _opened(ctx: click.Context, source: str) -> Database:
-    """The database to be imported; that of a folder is made for the moment."""
+def _opened(ctx: click.Context, source: str) -> Database | MlflowServer:
+    """What is to be imported; the database of a folder is made for the moment."""
     from mlflow_dynamodbstore.transfer.sql.database import Database
     from mlflow_dynamodbstore.transfer.sql.file_store import database_of_folder, folder_of
+    from mlflow_dynamodbstore.transfer.sql.served import MlflowServer
 
+    if source.startswith(("http://", "https://")):
+        return MlflowServer(source)
     folder = folder_of(source)
     if folder is None:
         with output.spinner("opening the database"):
@@ -382,14 +392,16 @@ def _show_expiry(job: Job) -> None:
 
 def _show_cost(job: Job) -> None:
     """What the workload of the database costs a month on DynamoDB."""
-    if not job.transfer.database.has_tracking:
-        return
     from mlflow_dynamodbstore.cli.estimate import as_json, show
+    from mlflow_dynamodbstore.transfer.sql.database import Database
     from mlflow_dynamodbstore.transfer.sql.workload import workload_of
     from mlflow_dynamodbstore.upkeep.cost_estimate import estimate
 
+    database = job.transfer.database
+    if not isinstance(database, Database) or not database.has_tracking:
+        return
     with output.spinner("measuring"):
-        made = estimate(workload_of(job.transfer.database))
+        made = estimate(workload_of(database))
     job.outcome["estimate"] = as_json(made)
     if not job.quiet:
         output.say("If the team goes on as in the last 30 days of this database, on DynamoDB:")

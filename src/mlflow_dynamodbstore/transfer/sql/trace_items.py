@@ -27,7 +27,7 @@ from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large, 
 from mlflow_dynamodbstore.transfer.sql.trace_rows import COUNTED, TEXTS, USAGE, fact_of
 
 TRACES_AT_ONCE = 20
-_ASSESSED = {
+ASSESSED = {
     "name": "name",
     "type": "assessment_type",
     "value": "value",
@@ -166,7 +166,7 @@ def _attributes(values: dict[str, Any]) -> Item:
 
 
 def _assessment(assessment_id: str, row: dict[str, Value]) -> AssessmentRecord:
-    given = {ours: row[theirs] for ours, theirs in _ASSESSED.items()}
+    given = {ours: row[theirs] for ours, theirs in ASSESSED.items()}
     return AssessmentRecord(assessment_id=assessment_id, **given)
 
 
@@ -202,17 +202,18 @@ def _entity(trace: TraceRecord, known: facts.Facts) -> Entity:
         "tags": trace.tags,
         "metadata": named[items.METADATA],
         "assessments": {
-            made.assessment_id: {theirs: getattr(made, ours) for ours, theirs in _ASSESSED.items()}
+            made.assessment_id: {theirs: getattr(made, ours) for ours, theirs in ASSESSED.items()}
             for made in trace.assessments
         },
-        "spans": {span.span_id: _span(span, known[span.span_id]) for span in trace.spans},
+        "spans": {span.span_id: span_values(span, known[span.span_id]) for span in trace.spans},
         "runs": named[items.RUN_LINK],
         "prompts": named[items.PROMPT_LINK],
     }
     return Entity((trace.place.trace_id,), values)
 
 
-def _span(span: StoredSpan, fact: facts.SpanFact) -> dict[str, Value]:
+def span_values(span: StoredSpan, fact: facts.SpanFact) -> dict[str, Value]:
+    """The values of a span."""
     return {
         "parent_span_id": span.parent_id,
         "name": fact.name,

@@ -12,6 +12,7 @@ from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.experiments import DEFAULT_ID
 from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind, Move, Progress, Verification
 from mlflow_dynamodbstore.transfer.sql.renumbering import Changes, Renumbering
+from mlflow_dynamodbstore.transfer.sql.served import MlflowServer
 from mlflow_dynamodbstore.upkeep.import_state import ImportState
 
 
@@ -19,7 +20,7 @@ from mlflow_dynamodbstore.upkeep.import_state import ImportState
 class Transfer:
     """What an import or an export moves, and what it leaves behind."""
 
-    database: Database
+    database: Database | MlflowServer
     kinds: list[Kind]
     other_data: Callable[[], Mapping[str, int]]
     state: ImportState | None = None
@@ -33,6 +34,14 @@ class Transfer:
         moved = kinds.importing(database, table)
         state = ImportState(table, database.address)
         made = cls(database, moved, lambda: kinds.not_imported(database), state)
+        return made if changes is None else made.changed(table, changes)
+
+    @classmethod
+    def from_server(
+        cls, server: MlflowServer, table: Table, changes: Changes | None = None
+    ) -> Transfer:
+        """An import over REST."""
+        made = cls(server, server.kinds(table), dict, ImportState(table, server.address))
         return made if changes is None else made.changed(table, changes)
 
     def changed(self, table: Table, changes: Changes) -> Transfer:

@@ -1,0 +1,123 @@
+"""A running MLflow server is imported over REST, and holds afterwards what its database holds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from mlflow.entities import ViewType
+
+from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.cli.exits import FINDINGS
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.transfer.sql import kinds
+from mlflow_dynamodbstore.transfer.sql.database import Database
+from tests.e2e.processes import START_SECONDS, environment
+from tests.engines import free_port
+from tests.transfer.sql.helpers import stores, verified
+
+
+@pytest.fixture(scope="module")
+def database(template: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copyfile(template, folder / "mlflow.db")
+    return f"sqlite:///{folder}/mlflow.db"
+
+
+@pytest.fixture(scope="module")
+def url(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of MLflow's own on the database with something of everything."""
+    folder, port = tmp_path_factory.mktemp("server"), free_port()
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)),
+        *("--backend-store-uri", database, "--default-artifact-root", str(folder)),
+    ]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, env=environment(""), stdout=log, stderr=log, cwd=folder)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not _answers(f"{address}/health"):
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return bool(urllib.request.urlopen(url, timeout=5).status == 200)
+    except OSError:
+        return False
+
+
+def imported(table: Table, url: str, *arguments: str, code: int = 0) -> Any:
+    command = ["--uri", table.engine.uri, "import", url, "--json", *arguments]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == code, done.output
+    assert "REST does not show" in done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_server_is_imported_and_verified_and_again_without_a_change(
+    url: str, database: str, table: Table
+):
+    done = imported(table, url)
+    assert done["findings"] == done["differences"] == []
+    assert done["moved"]["runs"]["written"] == 8
+    assert done["moved"]["traces"]["written"] == 5
+    again = imported(table, url)
+    assert all(one["same"] == one["found"] for one in again["moved"].values())
+    # What REST hides is all that differs from the database.
+    verification = verified(
+        [
+            kind
+            for kind in kinds.importing(Database.to_read(database), table)
+            if kind.name in done["moved"]
+        ]
+    )
+    tallies = verification.tallies
+    for name in ("experiments", "datasets", "runs"):
+        hidden = {f.sentence for f in verification.findings.first if f.kind == name}
+        assert all("deleted_time" in one for one in hidden), hidden
+    assert tallies["runs"].missing == tallies["traces"].missing == 0
+    assert tallies["logged models"].missing == 1  # a deleted one
+    for finding in verification.findings.first:
+        if finding.kind == "traces":
+            assert finding.sentence.startswith(
+                ("differs: db_payload_generation", "differs: prompts", "differs: runs")
+            ), finding
+        if finding.kind == "registered models":
+            assert "last_version" in finding.sentence
+
+
+def test_a_server_goes_into_a_table_in_use(url: str, tmp_path: Path):
+    table = Table(open_engine(f"dynamodb:///{tmp_path}/in-use.ddb?synchronous=NORMAL"))
+    tracking, registry = stores(table)
+    tracking.create_experiment("own")
+    done = imported(table, url, "--prefix", "b-", "--map", str(tmp_path / "map.json"))
+    assert done["findings"] == done["differences"] == []
+    found: Any = tracking.get_experiment_by_name("b-first")
+    assert len(tracking.search_runs([found.experiment_id], "", ViewType.ALL, 9)) == 6
+    assert registry.get_model_version_by_alias("b-iris", "champion").version == 2
+
+
+def test_conflicts_over_rest_are_named(url: str, tmp_path: Path):
+    table = Table(open_engine(f"dynamodb:///{tmp_path}/conflict.ddb?synchronous=NORMAL"))
+    tracking, _ = stores(table)
+    assert tracking.create_experiment("own") == "1"
+    done = imported(table, url, "--no-verify", code=FINDINGS)
+    assert "--renumber" in done["findings"][0]["sentence"]
