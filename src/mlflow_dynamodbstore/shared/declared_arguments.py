@@ -137,7 +137,7 @@ def _may_be_a_number(name: str) -> bool:
 def _only_text(value: Any, name: str) -> str:
     if isinstance(value, str):
         return text(value, name)
-    raise _refused(value, name, "text")
+    raise _refused(value, name, "a string")
 
 
 _TEXTS = (text, _only_text)
@@ -180,7 +180,11 @@ def _bounded_texts(value: Any, name: str) -> Any:
     return texts
 
 
-def _page_size(value: Any, name: str) -> int:
+def _page_size(value: Any, name: str) -> int | float:
+    if isinstance(value, float) and value.is_integer():
+        if value > _LARGE_PAGE:
+            return value  # its method says, in MLflow's words, how many it takes
+        value = int(value)
     size = whole_number(value, name)
     if size < 0:
         raise MlflowException.invalid_parameter_value(
@@ -189,6 +193,7 @@ def _page_size(value: Any, name: str) -> int:
     return min(size, _MOST_RESULTS)
 
 
+_LARGE_PAGE = 10**9
 _MOST_RESULTS = LARGEST >> 1
 """Python counts iterations with 63 bits, and some searches look at one result more."""
 _WHOLE: Mapping[str, Settle] = {
@@ -240,5 +245,5 @@ def _text_dict(value: Any, name: str) -> Any:
 
 
 def _refused(value: Any, name: str, what: str) -> MlflowException:
-    message = f"Invalid value {shown(value, name)} for {name}: it must be {what}."
+    message = f"Invalid value {shown(value, name)}: {name} must be {what}."
     return MlflowException(message, INVALID_PARAMETER_VALUE)

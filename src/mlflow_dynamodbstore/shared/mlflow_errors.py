@@ -11,6 +11,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, ParamSpec, TypeVar
 
 from mlflow.exceptions import MlflowException
@@ -66,10 +67,19 @@ _REFUSALS = {
 }
 
 
+class PartitionFull(MlflowException):
+    """MLflow's error for what does not fit. MLflow has no status for its code, and would send 500,
+    which clients repeat.
+    """
+
+    def get_http_status_code(self) -> int:
+        return int(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+
 def as_mlflow_exception(error: table_errors.TableError) -> MlflowException:
     """The exception MLflow's client, server and tests expect for a storage error."""
     if is_full(error):
-        return MlflowException(_FULL, error_code=RESOURCE_LIMIT_EXCEEDED)
+        return PartitionFull(_FULL, error_code=RESOURCE_LIMIT_EXCEEDED)
     error = _permanent_cause(error) or error
     for kind, code in _CODES:
         if isinstance(error, kind):

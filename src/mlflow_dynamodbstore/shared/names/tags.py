@@ -9,7 +9,7 @@ from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 
 from mlflow_dynamodbstore.shared.names.attributes import named
 from mlflow_dynamodbstore.shared.names.revisions import Change
-from mlflow_dynamodbstore.shared.plain_values import optional_text, text
+from mlflow_dynamodbstore.shared.plain_values import optional_text
 from mlflow_dynamodbstore.table.contract import Delete, Put
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 
@@ -72,7 +72,10 @@ class TagStore(NamedTuple):
 
 def as_texts(tags: Iterable[tuple[str, object]]) -> dict[str, str | None]:
     """Tags by key, with the last value of each; numbers become text, other types are refused."""
-    return {text(key, "the key of a tag"): optional_text(value, "a tag") for key, value in tags}
+    # A missing key is left to MLflow's own check, for its message.
+    return {
+        optional_text(key, "the key of a tag"): optional_text(value, "a tag") for key, value in tags
+    }
 
 
 def _size(name: str, value: Value) -> int:
