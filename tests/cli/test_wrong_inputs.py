@@ -92,7 +92,7 @@ WRONG = [
     (f"{HERE} import sqlite:///other.db", 2, "there is no MLflow database at sqlite:///other.db"),
     (f"{HERE} import other.db", 2, "write sqlite:///other.db"),
     (f"{HERE} import mlruns", 2, "not a folder of MLflow's file store"),
-    (f"{HERE} import http://localhost:5000", 2, "name the database behind it"),
+    (f"{HERE} import http://localhost:5000", 2, "no server answers at http://localhost:5000"),
     (f"{HERE} import mysql://host/db", 2, "install its driver"),
     (f"{HERE} export other.db", 2, "write sqlite:///other.db"),
     (f"{HERE} export dynamodb:///x.ddb", 2, "`copy` moves a whole table"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import requests
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Run, ViewType
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
@@ -46,6 +47,7 @@ from mlflow_dynamodbstore.transfer.sql.run_rows import POINTS_AT_ONCE
 from mlflow_dynamodbstore.transfer.sql.trace_items import ASSESSED, TraceItems, span_values
 from mlflow_dynamodbstore.transfer.sql.trace_rows import COUNTED, TEXTS, USAGE
 
+ANSWER_SECONDS = 20.0
 PAGE = 100
 TRACES_A_PAGE = 20
 NOT_SHOWN = (
@@ -64,6 +66,7 @@ class MlflowServer:
 
     def __init__(self, address: str):
         self.address = address.rstrip("/")
+        _require_answer(self.address)
         self.client = MlflowClient(self.address, self.address)
 
     def close(self) -> None:
@@ -101,6 +104,17 @@ class MlflowServer:
     def _runs_of(self, experiment_id: str, token: str | None) -> Any:
         search = self.client.search_runs
         return search([experiment_id], "", ViewType.ALL, PAGE, page_token=token)
+
+
+def _require_answer(address: str) -> None:
+    """Raise ``ValueError`` unless a server answers; MLflow's client would try for minutes."""
+    try:
+        requests.get(f"{address}/health", timeout=ANSWER_SECONDS)
+    except requests.RequestException as error:
+        raise ValueError(
+            f"no server answers at {address}; name a running MLflow server, or the database behind "
+            "it, its --backend-store-uri"
+        ) from error
 
 
 def _pages(call: Callable[[str | None], Any]) -> Iterator[list[Any]]:
