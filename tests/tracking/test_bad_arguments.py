@@ -190,7 +190,6 @@ def test_an_empty_id_is_not_that_of_the_default_experiment(store):
         ),
         lambda store, text: store.create_dataset(text),
         lambda store, text: store.create_dataset("d", {"k": text}),
-        lambda store, text: store.start_trace(make_info(TRACE, "0", tags={text: "v"})),
         lambda store, text: store.create_issue("0", text, "description"),
     ],
     ids=lambda call: str(call.__code__.co_firstlineno),
@@ -198,6 +197,13 @@ def test_an_empty_id_is_not_that_of_the_default_experiment(store):
 @pytest.mark.parametrize("text", [LARGE, HALF], ids=["450 KB", "half a character"])
 def test_a_text_that_cannot_be_stored_leaves_nothing_behind(store, call, text):
     unchanged(store, lambda: call(store, text))
+
+
+def test_a_tag_with_half_a_character_begins_no_trace(store):
+    """One with a very long name does: it goes to the overflow of its trace."""
+    unchanged(store, lambda: store.start_trace(make_info(TRACE, "0", tags={HALF: "v"})))
+    store.start_trace(make_info(TRACE, "0", tags={LARGE: "v"}))
+    assert store.get_trace_info(TRACE).tags[LARGE] == "v"
 
 
 @pytest.mark.parametrize(
