@@ -31,7 +31,7 @@ serve: $(VENV)/.base ## start MLflow with its UI on an embedded table (HOST, POR
 test: $(VENV)/.dev dynoxide dynamodb-local ## run the tests on every engine (TESTS, JOBS)
 	$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
-e2e: $(VENV)/.dev $(VENV)/.e2e ## look at MLflow's pages and the documentation in a real browser, and keep pictures of them (IMAGES, WITHOUT)
+e2e: $(VENV)/.dev $(VENV)/.e2e dynoxide ## look at MLflow's pages and the documentation in a real browser, and keep pictures of them (IMAGES, WITHOUT)
 	@sh tools/install_chromium.sh
 	SCREENSHOTS="$(IMAGES)" $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/browser $(if $(WITHOUT),-k "not $(WITHOUT)")
 

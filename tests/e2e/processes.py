@@ -111,16 +111,22 @@ def mlflow_command(*arguments: str, tracking_uri: str) -> str:
 def running_server(
     data: Path, workers: int = 2, table: str | None = None, **variables: str
 ) -> Iterator[Server]:
-    """The server that `make serve` starts, on a free port, with more environment variables."""
+    """The server that `make serve` starts, on a free port, with more environment variables.
+
+    On one of MLflow's databases it is MLflow's own server.
+    """
     port = free_port()
     log = log_of(data)
+    listening = ("--port", str(port), "--workers", str(workers))
+    if table is not None and not table.startswith("dynamodb"):
+        stores = ("--backend-store-uri", table, "--artifacts-destination", str(data))
+        command = ("mlflow", "server", *stores, *listening)
+    else:
+        chosen = () if table is None else ("--table", table)
+        command = ("mlflow_dynamodbstore.serve", "--data", str(data), *chosen, *listening)
     with log.open("w") as output:
         process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "mlflow_dynamodbstore.serve", "--port", str(port)),
-                *("--data", str(data), "--workers", str(workers)),
-                *(() if table is None else ("--table", table)),
-            ],
+            [sys.executable, "-m", *command],
             env={**environment(""), **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,
