@@ -36,13 +36,13 @@ def open_tracking_store(
 
 
 def everything_in(table: Table) -> list[Item]:
-    """All items of a table, those that have expired left out."""
+    """All items of a table, but expired ones and what upkeep notes for the operator's page."""
     page = table.scan(Scan())
     items = page.items
     while page.cursor is not None:
         page = table.scan(Scan(cursor=page.cursor))
         items += page.items
-    return items
+    return [item for item in items if not str(item["SK"]).startswith("SURVEY#")]
 
 
 def settle_claims(table: Table) -> int:
