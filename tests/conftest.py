@@ -7,6 +7,8 @@ URI says otherwise. With ``STORE_INDEX_LAG=2``, its global indexes show a write 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -52,3 +54,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = item.get_closest_marker("one_volume")
         if marker is not None and SPREAD > 1:
             item.add_marker(pytest.mark.skip(reason=f"one volume: {marker.kwargs['reason']}"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _uris_of_mlflow() -> Iterator[None]:
+    """The tracking and registry URI that a module sets end with it.
+
+    The servers that they name end too, and MLflow's client asks for minutes until it gives up.
+    """
+    names = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+    before = {name: os.environ.get(name) for name in names}
+    yield
+    if (mlflow := sys.modules.get("mlflow")) is not None:
+        mlflow.set_tracking_uri(None)
+        mlflow.set_registry_uri(None)
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
