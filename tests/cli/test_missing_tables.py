@@ -26,6 +26,8 @@ ARGUMENTS = {
     "copy": ["dynamodb:///target.ddb"],
     "doctor": [],
     "dump": ["table.gz"],
+    "experiment spread": ["training", "--volumes", "2"],
+    "experiment volumes": ["training"],
     "explain": ["metrics.loss < 1"],
     "export": ["sqlite:///target.db"],
     "find backfill": [],
@@ -52,7 +54,7 @@ ARGUMENTS = {
 """Every command that needs a table, with arguments that would do on one that is there."""
 CREATING = {"config set", "fts add", "import", "load", "tag add", "ttl set", "workspace create"}
 """The commands that create a file: each stores something in it."""
-WITHOUT_TABLE = {"deploy", "destroy", "iam-policy"}
+WITHOUT_TABLE = {"deploy", "destroy", "estimate", "iam-policy"}
 
 
 def leaves(group: click.Group, *above: str) -> list[str]:

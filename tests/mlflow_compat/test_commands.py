@@ -165,7 +165,7 @@ SHOWN_BY = {
 
 def test_the_table_in_the_documentation_has_the_lines_that_are_tested():
     page = (Path(__file__).parents[2] / "docs" / "jobs.md").read_text()
-    _, _, table = page.partition("## What MLflow has for SQL databases only")
+    _, _, table = page.partition("## What MLflow supports only on SQL databases")
     lines = re.findall(r"^\| ([^|]+) \|", table, flags=re.MULTILINE)
     assert lines[2:] == list(SHOWN_BY)
 
