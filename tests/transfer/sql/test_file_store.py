@@ -95,7 +95,8 @@ def test_a_folder_goes_into_a_table_in_use(folder: Path, table: Any, tmp_path: P
 
 
 def test_files_that_cannot_be_read_are_counted(folder: Path, table: Any):
-    meta = next(folder.glob("*/*/meta.yaml"))
+    found = sorted(folder.glob("*/*/meta.yaml"))
+    meta = next(path for path in found if "run_id" in path.read_text())
     meta.write_text("{ this is: not [ yaml")
     done = json.loads(run(table, "import", str(folder), "--json").stdout)
     assert done["not_moved"]["files that cannot be read"] >= 1
