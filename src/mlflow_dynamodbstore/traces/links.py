@@ -33,6 +33,8 @@ from mlflow_dynamodbstore.traces.lookup import TraceLookup
 
 WAIT_SECONDS = 2 * LATE_SECONDS
 PAUSE_SECONDS = 0.05
+LONGEST_RUN_ID = 2_000
+"""Characters; MLflow's ids have 32, and those of runs that were imported may have a few more."""
 
 
 class TraceLinks:
@@ -59,6 +61,8 @@ class TraceLinks:
                 f"Cannot link more than {MAX_TRACE_LINKS_PER_REQUEST} traces to a run in "
                 f"a single request. Provided {len(trace_ids)} traces."
             )
+        if len(run_id) > LONGEST_RUN_ID:
+            raise invalid(f"A run id has at most {LONGEST_RUN_ID} characters, not {len(run_id)}.")
         if self.context.has_workspaces():
             self.run_lookup.get(run_id)  # refuses runs of other workspaces
         link = Update(set={RUN_LINK + run_id: True})
