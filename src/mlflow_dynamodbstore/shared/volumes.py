@@ -57,8 +57,6 @@ ANNOUNCED_WHEN_FULL = 0.3
 """How full a volume is when the next one is announced."""
 CLOSED_WHEN_FULL = 0.6
 """How full a volume is when it closes; the rest is for what lies in it."""
-
-
 HOT_SECONDS = 10.0
 """How long a partition is throttled, while others are not, before further volumes open."""
 RELIEF_SECONDS = 2 * ANNOUNCED_SECONDS
@@ -142,11 +140,14 @@ class Volumes:
         if len(states) == 1:
             return states[0].number
         open_ones = [state for state in states if state.closed is None] or states
-        known_to_all = self.table.clock() - (0 if self._reads_always else ANNOUNCED_SECONDS)
-        ready = [state for state in open_ones if state.since <= known_to_all] or open_ones
+        ready = [state for state in open_ones if self._is_known_to_all(state)] or open_ones
         if name is None:
             return random.choice(ready).number
         return ready[crc32(name.encode()) % len(ready)].number
+
+    def _is_known_to_all(self, state: VolumeState) -> bool:
+        """Whether every process has read META since a volume was announced."""
+        return self._reads_always or self.table.clock() - state.since >= ANNOUNCED_SECONDS
 
     def takes_more(self, experiment_id: str, number: int) -> bool:
         """Whether a volume was open when META was last read."""
@@ -189,12 +190,14 @@ class Volumes:
             if state.closed is None and state.number != number
         ]
         if not others:
-            self.open_more(experiment_id)
-        elif share >= CLOSED_WHEN_FULL and self.takes_more(experiment_id, number):
-            known_to_all = self.table.clock() - (0 if self._reads_always else ANNOUNCED_SECONDS)
-            if any(state.since <= known_to_all for state in others):
-                self.close(experiment_id, number)
-                self.measure(experiment_id)
+            self.spread(experiment_id, 2)
+        elif (
+            share >= CLOSED_WHEN_FULL
+            and self.takes_more(experiment_id, number)
+            and any(map(self._is_known_to_all, others))
+        ):
+            self.close(experiment_id, number)
+            self.measure(experiment_id)
 
     def _relieve(self, experiment_id: str) -> None:
         """Double the open volumes of an experiment that takes more writes than they can.
@@ -205,14 +208,6 @@ class Volumes:
         newest = max((state.since for state in open_ones), default=0)
         if self.table.clock() - newest > RELIEF_SECONDS:
             self.spread(experiment_id, min(2 * len(open_ones), MOST_OPENED))
-
-    def open_more(self, experiment_id: str, count: int = 1) -> list[VolumeState]:
-        """Announce volumes so that at least ``count`` more are open; returns all volumes."""
-
-        def more(states: list[VolumeState]) -> list[VolumeState]:
-            return [*states, *self._new(states, count)]
-
-        return self._change(experiment_id, more)
 
     def spread(self, experiment_id: str, count: int) -> list[VolumeState]:
         """Announce volumes so that at least ``count`` are open; returns all volumes."""
@@ -290,9 +285,9 @@ class Volumes:
         return len(empty)
 
     def _is_empty(self, volume: Volume) -> bool:
-        # Expired items count: they are hidden from a reader and still there.
-        page = self.table.engine.query(Query(volume.pk, limit=1, keys_only=True))
-        return not page.items
+        # Keys alone do not say what has expired: an item counts until the storage removes it.
+        keys = self.table.items(Query(volume.pk, limit=1, keys_only=True))
+        return next(keys, None) is None
 
     def _spans(self, volume: Volume) -> tuple[Span, Span]:
         ranges = (index_keys.runs_by_time(), "start_time"), (index_keys.traces_by_time(), REQUESTED)

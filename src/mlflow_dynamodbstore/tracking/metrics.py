@@ -19,7 +19,7 @@ from mlflow_dynamodbstore.table.contract import (
 )
 from mlflow_dynamodbstore.tracking.checks import checked_points
 from mlflow_dynamodbstore.tracking.logged_models import LoggedModels
-from mlflow_dynamodbstore.tracking.metric_log import MetricLog
+from mlflow_dynamodbstore.tracking.metric_log import Append, MetricLog
 from mlflow_dynamodbstore.tracking.points import Point
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 
@@ -64,12 +64,7 @@ class Metrics:
             for append in appends:
                 append.failed()
             if isinstance(error, IncompleteWrite) and is_full(error):
-                # Deleting makes room. What was there before is not deleted: it has no condition.
-                self.metric_log.undo(appends)
-                new = [put for put in error.written if isinstance(put, Put) and put.condition]
-                keys = {self.table.schema.key_of(put.item) for put in new}
-                keys -= {self.table.schema.key_of(append.put.item) for append in appends}
-                self.table.write([Delete(key) for key in keys])
+                self._take_back(error, appends)
             raise
         for append, outcome in zip(appends, outcomes[len(others) :], strict=True):
             append.written(outcome)
@@ -85,3 +80,18 @@ class Metrics:
         elif self.metric_log.fold_if_due(appends):
             self.run_admission.date_late(run)
         return outcomes[: len(others)]
+
+    def _take_back(self, incomplete: IncompleteWrite, appends: Sequence[Append]) -> None:
+        """Remove what a batch has written to a partition that is full.
+
+        That is its points and its params, which are put on the condition that they are new. A tag
+        has no condition: it may have replaced another value, and stays.
+        """
+        self.metric_log.undo(appends)
+        logged = [append.put for append in appends]
+        new = [
+            write
+            for write in incomplete.written
+            if isinstance(write, Put) and write.condition is not None and write not in logged
+        ]
+        self.table.write([Delete(self.table.schema.key_of(put.item)) for put in new])
