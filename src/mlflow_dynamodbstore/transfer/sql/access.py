@@ -21,7 +21,7 @@ from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.database import Row, Transaction
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, TransferTable
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
@@ -95,7 +95,7 @@ class UserItems(ItemStore):
         taken = self.table.get_many(wanted)
         return {wanted[key].key: "another user has its name or number" for key in taken}
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         self.transfer_table.raise_counter("user", max(entity.key[0] for entity in entities))
         for entity in entities:
@@ -166,7 +166,7 @@ class RoleItems(ItemStore):
                 why[entity.key] = f"its member, user {unknown[0]}, is missing or another user"
         return why
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         numbers = [n for entity in entities for n in entity.values["members"].values()]
         self.transfer_table.raise_counter("role", max(entity.key[0] for entity in entities))

@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.tracking.inputs import CONTENTS, DatasetUse, dataset_hash
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 
@@ -50,7 +50,7 @@ class DatasetItems(ListedItemStore):
             sk = experiment_keys.dataset(dataset_hash(name, digest))
             yield Key(experiment_keys.experiment_pk(experiment_id), sk)
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         heads: list[Item] = []
         parts: list[Item] = []

@@ -52,10 +52,10 @@ class HistoryChunk(NamedTuple):
     points: list[Point]
 
 
-class EntityStore(ABC):
-    """Reads and writes the entities of one kind, in a database or in a table.
+class EntitySource(ABC):
+    """Reads all entities of one kind.
 
-    ``not_moved`` counts what the entities read so far have that the other store cannot hold.
+    ``not_moved`` counts what the entities read so far have that the other side cannot hold.
     """
 
     not_moved: Counter[str]
@@ -68,12 +68,21 @@ class EntityStore(ABC):
     def pages(self) -> Iterator[list[Entity]]:
         """All entities, a few at a time."""
 
+    def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
+        """The metric histories of runs: the points of each metric in order and together."""
+        del runs
+        return iter(())
+
+
+class EntityStore(EntitySource):
+    """Reads and writes the entities of one kind, in a database or in a table."""
+
     @abstractmethod
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         """The entities with the keys of some entities of the other store, if they exist."""
 
     @abstractmethod
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         """Write entities that do not exist; can be repeated if interrupted."""
 
     def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
@@ -103,11 +112,6 @@ class EntityStore(ABC):
         """What a person can do about an entity that exists and differs; empty when unknown."""
         del entity, existing
         return ""
-
-    def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
-        """The metric histories of runs: the points of each metric in order and together."""
-        del runs
-        return iter(())
 
 
 def differences(one: Entity, other: Entity) -> Iterator[str]:

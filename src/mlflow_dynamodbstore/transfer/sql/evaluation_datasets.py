@@ -32,7 +32,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, RowStore
 
@@ -140,7 +140,7 @@ class EvaluationDatasetItems(ItemStore):
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         return {entity.key: entity for entity in self._entities([e.key[0] for e in like])}
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         made = [_dataset_items(entity) for entity in entities]
         # The datasets last: one that exists is complete, without its records.
@@ -200,7 +200,7 @@ class EvaluationRecordItems(ListedItemStore):
             pk = dataset_keys.dataset_pk(entity.values["dataset_id"])
             yield Key(pk, dataset_keys.dataset_record(entity.key[0]))
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         records = [_record(entity) for entity in entities]
         stored = [record.to_store() for record in records]

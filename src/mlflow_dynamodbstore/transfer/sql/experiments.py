@@ -32,7 +32,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     OTHER_NAME,
     Entity,
     EntityKey,
-    EntityStore,
+    EntitySource,
 )
 from mlflow_dynamodbstore.transfer.sql.items import ItemStore, TransferTable
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
@@ -128,7 +128,7 @@ class ExperimentItems(ItemStore):
             if entry["experiment_id"] != guards[key].key[0]
         }
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         self._raise_counter(entities)
         for workspace in sorted({e.values["workspace"] for e in entities}):

@@ -30,7 +30,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_EXPORTABLE,
     Entity,
     EntityKey,
-    EntityStore,
+    EntitySource,
 )
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
@@ -90,7 +90,7 @@ class GatewayItems(ListedItemStore):
         fields = {ours: entity.values.get(theirs) for ours, theirs in self.fields.items()}
         return {"PK": key.pk, "SK": key.sk, self.id_attribute: entity.key[0], **fields}
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         for workspace in sorted({str(e.values["workspace"]) for e in entities}):
             self.transfer_table.workspaces.note(workspace)
@@ -113,7 +113,7 @@ class NamedGatewayItems(GatewayItems):
             if guard in taken and taken[guard][self.id_attribute] != key[0]
         }
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         guards = ((self.guard_of(entity), entity.key[0]) for entity in entities)
         # The guards first: an entity that exists is complete.
         self.transfer_table.put(
@@ -218,7 +218,7 @@ class ModelDefinitionItems(NamedGatewayItems):
         values = entity.values
         return gateway_keys.model_definition_name_guard(values["name"], values["workspace"])
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         secrets = self.table.get_many(
             key for entity in entities if (key := _secret_key(entity)) is not None
         )
@@ -338,7 +338,7 @@ class EndpointItems(NamedGatewayItems):
         tags = {TAG + key: value for key, value in entity.values["tags"].items()}
         return {**item, MAPPINGS: mappings, GUARDRAILS: [], REVISION: 0, **tags}
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         traced = {
             gateway_keys.traced_experiment_key(e.experiment_id, e.values["workspace"]): (
                 e.experiment_id
@@ -388,7 +388,7 @@ class BindingItems(GatewayItems):
         key = (item["endpoint_id"], item["resource_type"], item["resource_id"])
         return Entity(key, values, {"workspace": workspace})
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         self.transfer_table.put(map(self.own_item, entities))
 
@@ -563,7 +563,7 @@ class GuardrailUseItems(ItemStore):
         wanted = {entity.key for entity in like}
         return {use.key: use for use in uses if use.key in wanted}
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         for key in dict.fromkeys(map(_endpoint_key, entities)):
             new = [e for e in entities if _endpoint_key(e) == key]

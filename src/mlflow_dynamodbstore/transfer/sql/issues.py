@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 
@@ -55,7 +55,7 @@ class IssueItems(ListedItemStore):
     def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
         return (issue_keys.issue_key(str(e.experiment_id), e.key[0]) for e in entities)
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         before: list[Item] = []
         own: list[Item] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from importlib import import_module
 
 from mlflow.entities.entity_type import EntityAssociationType
@@ -14,6 +13,7 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.transfer.sql.database import AUTH_TABLES, TABLES, Database
 from mlflow_dynamodbstore.transfer.sql.datasets import DatasetItems, DatasetRows
+from mlflow_dynamodbstore.transfer.sql.entities import EntityStore
 from mlflow_dynamodbstore.transfer.sql.evaluation_datasets import (
     EvaluationDatasetItems,
     EvaluationDatasetRows,
@@ -98,7 +98,7 @@ STORES: tuple[Stores, ...] = (
 def importing(database: Database, table: Table) -> list[Kind]:
     """The kinds of entities, to be read from a database and written to a table."""
     stores = [*(STORES if database.has_tracking else ()), *(_access() if database.has_auth else ())]
-    return _kinds(stores, database, table)
+    return [Kind(name, rows, items) for name, rows, items in _opened(stores, database, table)]
 
 
 def exporting(table: Table, database: Database) -> list[Kind]:
@@ -106,12 +106,15 @@ def exporting(table: Table, database: Database) -> list[Kind]:
     users = Query(access_keys.CONFIG_PK, where=grant_keys.USER_ENTRIES.on(), limit=1)
     has_users = next(table.items(users), None) is not None
     stores = [*STORES, *(_access() if has_users else ())]
-    return [replace(k, source=k.target, target=k.source) for k in _kinds(stores, database, table)]
+    return [Kind(name, items, rows) for name, rows, items in _opened(stores, database, table)]
 
 
-def _kinds(stores: Iterable[Stores], database: Database, table: Table) -> list[Kind]:
+def _opened(
+    stores: Iterable[Stores], database: Database, table: Table
+) -> list[tuple[str, EntityStore, EntityStore]]:
+    """The name of each kind, its store in a database and its store in a table."""
     transfer_table = TransferTable(table)
-    return [Kind(name, rows(database), items(transfer_table)) for name, rows, items in stores]
+    return [(name, rows(database), items(transfer_table)) for name, rows, items in stores]
 
 
 def has_access(kinds: Iterable[Kind]) -> bool:

@@ -30,7 +30,7 @@ from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_EXPORTABLE,
     Entity,
-    EntityStore,
+    EntitySource,
 )
 from mlflow_dynamodbstore.transfer.sql.items import (
     VOLUME,
@@ -136,7 +136,7 @@ class LoggedModelItems(StagedItemStore):
         own, below = _items(entity, None)
         return too_large([own, *below])
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         self.transfer_table.choose_volumes(entities)
         self._find_runs(entities)

@@ -37,7 +37,7 @@ from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Put, Query
 from mlflow_dynamodbstore.table.values import Item, Key, Value
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, RowStore
 
@@ -118,7 +118,7 @@ class MCPServerItems(ItemStore):
     def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
         return {entity.key: entity for entity in self._read([_place(e) for e in like])}
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         for entity in entities:
             place = _place(entity)

@@ -16,6 +16,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_IMPORTABLE,
     Entity,
     EntityKey,
+    EntitySource,
     EntityStore,
 )
 
@@ -30,7 +31,7 @@ class Kind:
     """A kind of entity, with the store that is read and the one that is written."""
 
     name: str
-    source: EntityStore
+    source: EntitySource
     target: EntityStore
 
 
@@ -212,7 +213,7 @@ def _differing_histories(
 
 
 def _digests(
-    store: EntityStore, runs: Sequence[Entity]
+    store: EntitySource, runs: Sequence[Entity]
 ) -> dict[tuple[str, str], tuple[int, bytes]]:
     """How many points each metric has, and a digest of them in order."""
     counts: dict[tuple[str, str], int] = {}

@@ -39,7 +39,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     OTHER_NAME,
     Entity,
     EntityKey,
-    EntityStore,
+    EntitySource,
 )
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, TransferTable, too_large
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, NewRows, RowStore
@@ -181,7 +181,7 @@ class ModelItems(ItemStore):
             return str(error.message)
         return too_large([new.meta, *new.below])
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         for entity in entities:
             self._write_one(entity)

@@ -29,6 +29,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_IMPORTABLE,
     Entity,
     EntityKey,
+    EntitySource,
     EntityStore,
     HistoryChunk,
 )
@@ -312,10 +313,10 @@ class Renumbering:
         }
 
 
-class RenumberedSource(EntityStore):
+class RenumberedSource(EntitySource):
     """The entities of one kind of a source, changed as an import demands."""
 
-    def __init__(self, kind: str, source: EntityStore, target: EntityStore, changes: Renumbering):
+    def __init__(self, kind: str, source: EntitySource, target: EntityStore, changes: Renumbering):
         self._kind = kind
         self._source = source
         self._target = target
@@ -336,12 +337,6 @@ class RenumberedSource(EntityStore):
         """The workspace that everything goes to, as it is or new."""
         new = Entity((name,), dict.fromkeys(SETTINGS))
         return self._target.read([new]).get(new.key, new)
-
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        raise NotImplementedError("a source that is changed while it is read is never a target")
-
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
-        raise NotImplementedError("a source that is changed while it is read is never a target")
 
     def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
         return self._source.histories(runs)

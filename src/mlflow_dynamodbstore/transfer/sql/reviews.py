@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
@@ -139,7 +139,7 @@ class LabelSchemaItems(ReviewedItems):
         sk = review_keys.label_schema_name(str(entity.values["name"]))
         return Key(experiment_pk(str(entity.experiment_id)), sk)
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         self.transfer_table.put(self._beside(entities))
         self.transfer_table.put(map(_schema_item, entities))
@@ -182,7 +182,7 @@ class ReviewQueueItems(ReviewedItems):
         sk = review_keys.review_queue_name(str(entity.values["name"]))
         return Key(experiment_pk(str(entity.experiment_id)), sk)
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         self.transfer_table.put(self._beside(entities))
         for entity in entities:

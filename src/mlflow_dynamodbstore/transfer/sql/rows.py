@@ -14,6 +14,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_EXPORTABLE,
     Entity,
     EntityKey,
+    EntitySource,
     EntityStore,
 )
 
@@ -130,7 +131,7 @@ class RowStore(EntityStore):
                     return sentence
         return None
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         with self.database.transaction() as transaction:
             self.insert(transaction, entities)
             self.insert_histories(transaction, entities, source)
@@ -149,7 +150,7 @@ class RowStore(EntityStore):
         return rows
 
     def insert_histories(
-        self, transaction: Transaction, entities: Sequence[Entity], source: EntityStore
+        self, transaction: Transaction, entities: Sequence[Entity], source: EntitySource
     ) -> None:
         """Insert the metric histories of entities, which the entities do not hold."""
 

@@ -44,7 +44,7 @@ from mlflow_dynamodbstore.tracking.records import (
 from mlflow_dynamodbstore.tracking.runs import SCHEMA_VERSION
 from mlflow_dynamodbstore.tracking.series import ordered
 from mlflow_dynamodbstore.transfer.sql.column_values import from_columns, to_columns
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore, HistoryChunk
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntitySource, HistoryChunk
 from mlflow_dynamodbstore.transfer.sql.items import (
     VOLUME,
     StagedItemStore,
@@ -95,7 +95,7 @@ class RunItems(StagedItemStore):
     def refusal(self, entity: Entity) -> str | None:
         return too_large(_children(entity))
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         self.transfer_table.choose_volumes(entities)
         # The runs last: nobody sees the rest until then, and a second try writes all of it again.
         disordered: dict[tuple[str, str], bool] = {}
@@ -122,7 +122,7 @@ class RunItems(StagedItemStore):
     def _history_items(
         self,
         entities: Sequence[Entity],
-        source: EntityStore,
+        source: EntitySource,
         disordered: dict[tuple[str, str], bool],
     ) -> Iterator[Item]:
         """The items of histories; fills ``disordered`` with metrics whose times go back."""

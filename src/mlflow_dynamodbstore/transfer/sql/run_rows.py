@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.tracking.points import Point
 from mlflow_dynamodbstore.transfer.sql.column_values import from_columns, stable_id, to_columns
 from mlflow_dynamodbstore.transfer.sql.database import Database, Row, Transaction
 from mlflow_dynamodbstore.transfer.sql.datasets import dataset_uuid
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore, HistoryChunk
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntitySource, HistoryChunk
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, ChildTables, NewRows, RowStore
 
 POINTS_AT_ONCE = 1_000
@@ -142,7 +142,7 @@ class RunRows(RowStore):
                 )
 
     def insert_histories(
-        self, transaction: Transaction, entities: Sequence[Entity], source: EntityStore
+        self, transaction: Transaction, entities: Sequence[Entity], source: EntitySource
     ) -> None:
         for some in source.histories(entities):
             transaction.insert("metrics", [_row(some, point) for point in some.points])

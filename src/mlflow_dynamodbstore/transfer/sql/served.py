@@ -7,7 +7,6 @@ links of traces to runs, numbers of deleted versions), needs the database.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -34,7 +33,7 @@ from mlflow_dynamodbstore.transfer.sql.datasets import DatasetItems
 from mlflow_dynamodbstore.transfer.sql.entities import (
     Entity,
     EntityKey,
-    EntityStore,
+    EntitySource,
     HistoryChunk,
 )
 from mlflow_dynamodbstore.transfer.sql.experiments import ExperimentItems
@@ -127,7 +126,7 @@ def _pages(call: Callable[[str | None], Any]) -> Iterator[list[Any]]:
             return
 
 
-class ServedStore(EntityStore):
+class ServedStore(EntitySource):
     """The entities of one kind on a server, which are only read."""
 
     def __init__(self, server: MlflowServer):
@@ -135,18 +134,8 @@ class ServedStore(EntityStore):
         self.client = server.client
         self.not_moved = Counter()
 
-    @abstractmethod
-    def pages(self) -> Iterator[list[Entity]]:
-        """All entities, a few at a time."""
-
     def count(self) -> int:
         return sum(len(page) for page in self.pages())
-
-    def read(self, like: Sequence[Entity]) -> dict[EntityKey, Entity]:
-        raise NotImplementedError("a server is only read from")
-
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
-        raise NotImplementedError("a server is only read from")
 
 
 class ServedExperiments(ServedStore):

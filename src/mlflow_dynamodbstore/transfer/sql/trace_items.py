@@ -22,7 +22,7 @@ from mlflow_dynamodbstore.traces.overflow import own_item
 from mlflow_dynamodbstore.traces.records import TraceRecord, records, with_spans
 from mlflow_dynamodbstore.traces.span_batches import SpanBatch, StoredSpan
 from mlflow_dynamodbstore.traces.time_indexes import OLD_TIME_INDEX, TIME_INDEX
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, too_large, volume_of
 from mlflow_dynamodbstore.transfer.sql.trace_rows import COUNTED, TEXTS, USAGE, fact_of
 
@@ -89,7 +89,7 @@ class TraceItems(ListedItemStore):
         made = NewTrace(entity, 0, None)
         return too_large([made.own, *made.below])
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         self.transfer_table.choose_volumes(entities)
         ttl = self.transfer_table.policies.expiry(TRACE_RETENTION)

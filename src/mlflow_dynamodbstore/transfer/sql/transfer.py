@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
+from mlflow_dynamodbstore.transfer.sql.entities import EntityStore
 from mlflow_dynamodbstore.transfer.sql.experiments import DEFAULT_ID
 from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind, Move, Progress, Verification
 from mlflow_dynamodbstore.transfer.sql.renumbering import Changes, Renumbering
@@ -98,6 +99,7 @@ class Transfer:
         if self.database.is_new or not self.database.has_tracking:
             return None
         (experiments,) = (kind for kind in self.kinds if kind.name == EXPERIMENTS)
+        assert isinstance(experiments.source, EntityStore)  # an export reads a table
         for page in experiments.target.pages():
             ours = experiments.source.read(page)
             for entity in page:

@@ -9,7 +9,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
@@ -48,7 +48,7 @@ class WebhookItems(ListedItemStore):
     def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
         return (access_keys.webhook_key(e.key[0], e.values["workspace"]) for e in entities)
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         for workspace in sorted({e.values["workspace"] for e in entities}):
             self.transfer_table.workspaces.note(workspace)

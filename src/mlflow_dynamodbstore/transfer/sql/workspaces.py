@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.workspaces import DEFAULT_DESCRIPTION, all_workspaces
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntitySource
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 from mlflow_dynamodbstore.workspaces.store import SETTINGS
@@ -59,7 +59,7 @@ class WorkspaceItems(ItemStore):
             found.setdefault(_DEFAULT, {})
         return {key: _entity(key, item) for key, item in found.items()}
 
-    def write(self, entities: Sequence[Entity], source: EntityStore) -> None:
+    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         for entity in entities:
             key, entry = (
