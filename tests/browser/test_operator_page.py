@@ -42,6 +42,7 @@ CARDS = (
     "Storage and its cost a month, by kind",
     "Growth",
     "Experiments and their volumes",
+    "Busy volumes",
     "Write units by operation",
     "Requests by operation",
     "Calls by operation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ from mlflow.entities import Metric, RunStatus
 
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
+from mlflow_dynamodbstore.shared import counter_files
 from mlflow_dynamodbstore.shared.counter_files import ServerCounters
 from mlflow_dynamodbstore.table.counters import Counted, Counters, Period
+from mlflow_dynamodbstore.table.heat import PARTITION_COUNTERS
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from mlflow_dynamodbstore.upkeep.hot_volumes import NOTHING_COUNTED
 from mlflow_dynamodbstore.upkeep.import_state import ImportState
 from mlflow_dynamodbstore.upkeep.operator_page import operator_page, page_data
 from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
@@ -142,6 +146,33 @@ def test_imports_and_cleanups_show_how_far_they_are(table: Table):
     assert imported["detail"] == "runs: 300 of 1,000"
     state.finish()
     assert [one for one in page_data(table)["work"] if "import" in one["what"]] == []
+
+
+def test_stats_and_doctor_show_heat_as_the_page_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """All three read what the workers of a server have counted on this machine."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    uri = f"dynamodb:///{tmp_path}/mlflow.ddb"
+    store = DynamoDBTrackingStore(f"{uri}?synchronous=NORMAL", "s3://b")  # counts, as in a server
+    store.create_experiment("busy")
+    said = CliRunner().invoke(main, ["--uri", uri, "stats"]).output
+    assert f"Heat: {NOTHING_COUNTED}." in " ".join(said.split())
+    PARTITION_COUNTERS.reset()
+    for n in range(20):
+        store.create_run("1", "ada", NOON + n, [], f"run {n}")
+    counter_files.files_of_this_server.cache_clear()
+    servers = counter_files.files_of_this_server().read()
+    counter_files.files_of_this_server.cache_clear()
+    (hot,) = json.loads(run(store.table, "stats", "--json").stdout)["heat"]
+    assert (hot["experiment_id"], hot["name"], hot["volume"]) == ("1", "busy", 0)
+    assert hot["requests"] >= 20
+    shown = " ".join(run(store.table, "stats").output.split())
+    assert "Busiest volumes in the last hour" in shown
+    findings = json.loads(run(store.table, "doctor", "--quick", "--json").stdout)
+    (heat,) = [one for one in findings if one["check"] == "heat"]
+    assert f"last hour: 1 ({hot['requests']:,.0f} requests)" in heat["text"]
+    assert page_data(store.table, servers)["servers"]["hot"] == [hot]
 
 
 def test_what_servers_count_is_shown_by_operation(table: Table):
