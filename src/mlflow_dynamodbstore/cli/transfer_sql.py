@@ -257,7 +257,8 @@ def _keeps_forever(policies: Policies, wanted: bool | None, *, json: bool) -> bo
 
 def _keep_forever(options: TableOptions, policies: Policies, *, json: bool) -> None:
     for policy in (METRIC_HISTORY_RETENTION, SOFT_DELETED_RETENTION):
-        policies.set(policy, 0)
+        if policies.stored(policy) != 0:  # a repeated import changes nothing
+            policies.set(policy, 0)
     change_trace_retention(options, policies, 0, wait=False, json=json)
 
 

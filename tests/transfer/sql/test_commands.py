@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.move import Kind, Move
 from tests.places import items_in
 from tests.sql import empty_database
+from tests.stores import everything_in
 from tests.transfer.sql.helpers import stores
 from tests.transfer.sql.mlflow_database import Theirs
 
@@ -60,6 +61,12 @@ def test_an_import_can_keep_everything_forever(source: Theirs, table):
     shown = json.loads(run(table, "ttl", "show", "--json").stdout)
     assert {policy["days"] for policy in shown.values()} == {0}
     assert [item for item in items_in(table, "1") if "ttl" in item] == []
+    for item in everything_in(table):
+        if "since" in item:
+            table.put({**item, "since": 1})  # they were set long ago
+    before = everything_in(table)
+    run(table, "import", source.uri, "--no-verify", "--keep-forever")
+    assert everything_in(table) == before
 
 
 @pytest.mark.parametrize(("answer", "days"), [("\n", 0), ("y\n", 0), ("n\n", 30)])
