@@ -6,9 +6,8 @@ Secrets stay encrypted: both stores use MLflow's envelope and the same passphras
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from mlflow_dynamodbstore.evaluation.attributes import CONTENTS
@@ -25,30 +24,27 @@ from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key, Value
-from mlflow_dynamodbstore.transfer.sql.database import TABLES, Row
+from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_EXPORTABLE,
     Entity,
     EntityKey,
     EntitySource,
 )
+from mlflow_dynamodbstore.transfer.sql.gateway_kinds import (
+    AUTHORS,
+    BUDGET,
+    ENDPOINT,
+    GUARDRAIL,
+    MODEL_DEFINITION,
+    SECRET,
+    GatewayKind,
+)
 from mlflow_dynamodbstore.transfer.sql.items import AT_ONCE, ItemStore, ListedItemStore
 from mlflow_dynamodbstore.transfer.sql.rows import ChildTable, RowStore
 
-AUTHORS = {
-    "created_by": "created_by",
-    "created_at": "created_at",
-    "updated_by": "last_updated_by",
-    "updated_at": "last_updated_at",
-}
-"""Our attributes of who made something and when, and MLflow's columns."""
 COPY_OF_SCORER = "copy of the scorer"
 FALLBACK = "FALLBACK"
-
-
-def _columns(table: str, *names: str) -> tuple[str, ...]:
-    """The columns of a table that this release has."""
-    return tuple(name for name in names if name in TABLES[table].c)
 
 
 def _in_workspaces(table: Table, within: Range) -> Iterator[Item]:
@@ -58,68 +54,65 @@ def _in_workspaces(table: Table, within: Range) -> Iterator[Item]:
 
 
 class GatewayItems(ListedItemStore):
-    """Entities of one kind in the partitions of their workspaces, each with one own item."""
+    """Entities of one kind in the partitions of their workspaces, each with one own item.
 
-    within: ClassVar[Range]
-    id_attribute: ClassVar[str]
-    fields: ClassVar[Mapping[str, str]]
-    """Our attributes, and MLflow's columns."""
+    If names are unique in a workspace, each name has a guard.
+    """
+
+    kind: ClassVar[GatewayKind]
 
     def _own_items(self) -> Iterator[Item]:
-        return _in_workspaces(self.table, self.within)
+        return _in_workspaces(self.table, self.kind.within)
 
     def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
         return map(self.key_of, entities)
 
-    @abstractmethod
     def key_of(self, entity: Entity) -> Key:
         """The key of an entity's own item."""
+        return self.kind.item_key(entity.key[0], entity.values["workspace"])
 
     def _entities(self, items: Sequence[Item]) -> list[Entity]:
         return [self.entity(item) for item in items]
 
     def entity(self, item: Item) -> Entity:
         """The entity that an own item stands for."""
-        values = {theirs: item.get(ours) for ours, theirs in self.fields.items()}
+        values = {theirs: item.get(ours) for ours, theirs in self.kind.fields.items()}
         workspace = access_keys.workspace_of(str(item["PK"]))
-        return Entity((item[self.id_attribute],), {"workspace": workspace, **values})
+        return Entity((item[self.kind.id_attribute],), {"workspace": workspace, **values})
 
     def own_item(self, entity: Entity) -> Item:
         """An entity's own item."""
         key = self.key_of(entity)
-        fields = {ours: entity.values.get(theirs) for ours, theirs in self.fields.items()}
-        return {"PK": key.pk, "SK": key.sk, self.id_attribute: entity.key[0], **fields}
+        fields = {ours: entity.values.get(theirs) for ours, theirs in self.kind.fields.items()}
+        return {"PK": key.pk, "SK": key.sk, self.kind.id_attribute: entity.key[0], **fields}
+
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        guards = self._guards(entities)
+        taken = self.table.get_many(guards.values())
+        named_twice = {
+            key: "another of its workspace has its name"
+            for key, guard in guards.items()
+            if guard in taken and taken[guard][self.kind.id_attribute] != key[0]
+        }
+        return {**super().refusals(entities), **named_twice}
 
     def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
+        # The guards first: an entity that exists is complete.
+        self.transfer_table.put(
+            {"PK": guard.pk, "SK": guard.sk, self.kind.id_attribute: key[0]}
+            for key, guard in self._guards(entities).items()
+        )
         for workspace in sorted({str(e.values["workspace"]) for e in entities}):
             self.transfer_table.workspaces.note(workspace)
         self.transfer_table.put(map(self.own_item, entities))
 
-
-class NamedGatewayItems(GatewayItems):
-    """Entities whose names are guarded in their workspace."""
-
-    @abstractmethod
-    def guard_of(self, entity: Entity) -> Key:
-        """The key of the guard of an entity's name."""
-
-    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
-        guards = {entity.key: self.guard_of(entity) for entity in entities}
-        taken = self.table.get_many(guards.values())
-        return {
-            key: "another of its workspace has its name"
-            for key, guard in guards.items()
-            if guard in taken and taken[guard][self.id_attribute] != key[0]
-        }
-
-    def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
-        guards = ((self.guard_of(entity), entity.key[0]) for entity in entities)
-        # The guards first: an entity that exists is complete.
-        self.transfer_table.put(
-            {"PK": guard.pk, "SK": guard.sk, self.id_attribute: own} for guard, own in guards
-        )
-        super().write(entities, source)
+    def _guards(self, entities: Sequence[Entity]) -> dict[EntityKey, Key]:
+        """The guards of the names of entities."""
+        guard, name = self.kind.guard, self.kind.fields.get("name", "")
+        if guard is None:
+            return {}
+        return {one.key: guard(one.values[name], one.values["workspace"]) for one in entities}
 
 
 # --- secrets ------------------------------------------------------------------------------------
@@ -128,50 +121,13 @@ class NamedGatewayItems(GatewayItems):
 class SecretRows(RowStore):
     """Secrets in a database."""
 
-    table = "secrets"
-    key = ("secret_id",)
-    columns = (
-        "workspace",
-        "secret_name",
-        "encrypted_value",
-        "wrapped_dek",
-        "kek_version",
-        "masked_value",
-        "provider",
-        "auth_config",
-        "description",
-        *AUTHORS.values(),
-    )
+    table, key, columns = SECRET.table, SECRET.key, SECRET.columns
 
 
-class SecretItems(NamedGatewayItems):
+class SecretItems(GatewayItems):
     """Secrets in a table."""
 
-    within = gateway_keys.SECRETS
-    id_attribute = "secret_id"
-    fields: ClassVar = {
-        "name": "secret_name",
-        **{
-            name: name
-            for name in (
-                "encrypted_value",
-                "wrapped_dek",
-                "kek_version",
-                "masked_value",
-                "provider",
-                "auth_config",
-                "description",
-            )
-        },
-        **AUTHORS,
-    }
-
-    def key_of(self, entity: Entity) -> Key:
-        return gateway_keys.secret_key(entity.key[0], entity.values["workspace"])
-
-    def guard_of(self, entity: Entity) -> Key:
-        values = entity.values
-        return gateway_keys.secret_name_guard(values["secret_name"], values["workspace"])
+    kind = SECRET
 
     def own_item(self, entity: Entity) -> Item:
         return {**super().own_item(entity), REVISION: 0}
@@ -183,9 +139,7 @@ class SecretItems(NamedGatewayItems):
 class ModelDefinitionRows(RowStore):
     """Model definitions in a database, with a hint of how often endpoints use them."""
 
-    table = "model_definitions"
-    key = ("model_definition_id",)
-    columns = ("workspace", "name", "secret_id", "provider", "model_name", *AUTHORS.values())
+    table, key, columns = MODEL_DEFINITION.table, MODEL_DEFINITION.key, MODEL_DEFINITION.columns
 
     def _entities(self, rows: Sequence[Row]) -> list[Entity]:
         entities = super()._entities(rows)
@@ -198,25 +152,10 @@ class ModelDefinitionRows(RowStore):
         return entities
 
 
-class ModelDefinitionItems(NamedGatewayItems):
+class ModelDefinitionItems(GatewayItems):
     """Model definitions in a table."""
 
-    within = gateway_keys.MODEL_DEFINITIONS
-    id_attribute = "definition_id"
-    fields: ClassVar = {
-        "name": "name",
-        "secret_id": "secret_id",
-        "provider": "provider",
-        "model_name": "model_name",
-        **AUTHORS,
-    }
-
-    def key_of(self, entity: Entity) -> Key:
-        return gateway_keys.model_definition_key(entity.key[0], entity.values["workspace"])
-
-    def guard_of(self, entity: Entity) -> Key:
-        values = entity.values
-        return gateway_keys.model_definition_name_guard(values["name"], values["workspace"])
+    kind = MODEL_DEFINITION
 
     def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         secrets = self.table.get_many(
@@ -257,17 +196,7 @@ _MAPPING = {
 class EndpointRows(RowStore):
     """Endpoints in a database, with their models and tags."""
 
-    table = "endpoints"
-    key = ("endpoint_id",)
-    columns = (
-        "workspace",
-        "name",
-        "routing_strategy",
-        "fallback_config_json",
-        "experiment_id",
-        "usage_tracking",
-        *AUTHORS.values(),
-    )
+    table, key, columns = ENDPOINT.table, ENDPOINT.key, ENDPOINT.columns
     children: ClassVar = {
         "mappings": ChildTable(
             "endpoint_model_mappings", ("endpoint_id",), ("mapping_id",), tuple(_MAPPING)
@@ -296,26 +225,10 @@ class EndpointRows(RowStore):
         return row
 
 
-class EndpointItems(NamedGatewayItems):
+class EndpointItems(GatewayItems):
     """Endpoints in a table."""
 
-    within = gateway_keys.ENDPOINTS
-    id_attribute = "endpoint_id"
-    fields: ClassVar = {
-        "name": "name",
-        "routing": "routing_strategy",
-        "fallback": "fallback_config_json",
-        "experiment_id": "experiment_id",
-        "usage_tracking": "usage_tracking",
-        **AUTHORS,
-    }
-
-    def key_of(self, entity: Entity) -> Key:
-        return gateway_keys.endpoint_key(entity.key[0], entity.values["workspace"])
-
-    def guard_of(self, entity: Entity) -> Key:
-        values = entity.values
-        return gateway_keys.endpoint_name_guard(values["name"], values["workspace"])
+    kind = ENDPOINT
 
     def entity(self, item: Item) -> Entity:
         entity = super().entity(item)
@@ -372,27 +285,38 @@ class BindingRows(RowStore):
         return entities
 
 
-class BindingItems(GatewayItems):
+class BindingItems(ListedItemStore):
     """Bindings in a table."""
 
-    within = gateway_keys.bindings()
     fields: ClassVar = {"display_name": "display_name", **AUTHORS}
 
+    def _own_items(self) -> Iterator[Item]:
+        return _in_workspaces(self.table, gateway_keys.bindings())
+
+    def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
+        return map(self.key_of, entities)
+
     def key_of(self, entity: Entity) -> Key:
+        """The key of a binding's own item."""
         endpoint_id, kind, resource_id = entity.key
         return gateway_keys.binding_key(kind, resource_id, endpoint_id, entity.hints["workspace"])
 
-    def entity(self, item: Item) -> Entity:
-        values = {theirs: item.get(ours) for ours, theirs in self.fields.items()}
-        workspace = access_keys.workspace_of(str(item["PK"]))
-        key = (item["endpoint_id"], item["resource_type"], item["resource_id"])
-        return Entity(key, values, {"workspace": workspace})
+    def _entities(self, items: Sequence[Item]) -> list[Entity]:
+        return [
+            Entity(
+                tuple(item[name] for name in BindingRows.key),
+                {theirs: item.get(ours) for ours, theirs in self.fields.items()},
+                {"workspace": access_keys.workspace_of(str(item["PK"]))},
+            )
+            for item in items
+        ]
 
     def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
         self.transfer_table.put(map(self.own_item, entities))
 
     def own_item(self, entity: Entity) -> Item:
+        """A binding's own item."""
         key = self.key_of(entity)
         named = dict(zip(BindingRows.key, entity.key, strict=True))
         fields = {ours: entity.values[theirs] for ours, theirs in self.fields.items()}
@@ -404,39 +328,13 @@ class BindingItems(GatewayItems):
 class BudgetRows(RowStore):
     """Budget policies in a database."""
 
-    table = "budget_policies"
-    key = ("budget_policy_id",)
-    columns = (
-        "workspace",
-        "budget_unit",
-        "budget_amount",
-        "duration_unit",
-        "duration_value",
-        "target_scope",
-        "budget_action",
-        *_columns("budget_policies", "target_value"),
-        *AUTHORS.values(),
-    )
+    table, key, columns = BUDGET.table, BUDGET.key, BUDGET.columns
 
 
 class BudgetItems(GatewayItems):
     """Budget policies in a table."""
 
-    within = gateway_keys.BUDGETS
-    id_attribute = "policy_id"
-    fields: ClassVar = {
-        "unit": "budget_unit",
-        "amount": "budget_amount",
-        "duration_unit": "duration_unit",
-        "duration_value": "duration_value",
-        "scope": "target_scope",
-        "action": "budget_action",
-        **dict(zip(("target",), _columns("budget_policies", "target_value"), strict=False)),
-        **AUTHORS,
-    }
-
-    def key_of(self, entity: Entity) -> Key:
-        return gateway_keys.budget_key(entity.key[0], entity.values["workspace"])
+    kind = BUDGET
 
     def own_item(self, entity: Entity) -> Item:
         return {"target": None, **super().own_item(entity)}
@@ -448,18 +346,7 @@ class BudgetItems(GatewayItems):
 class GuardrailRows(RowStore):
     """Guardrails in a database, with a hint of the scorer version that a table copies."""
 
-    table = "guardrails"
-    key = ("guardrail_id",)
-    columns = (
-        "workspace",
-        "name",
-        "scorer_id",
-        "scorer_version",
-        "stage",
-        "action",
-        "action_endpoint_id",
-        *AUTHORS.values(),
-    )
+    table, key, columns = GUARDRAIL.table, GUARDRAIL.key, GUARDRAIL.columns
 
     def _entities(self, rows: Sequence[Row]) -> list[Entity]:
         entities = super()._entities(rows)
@@ -488,25 +375,7 @@ class GuardrailRows(RowStore):
 class GuardrailItems(GatewayItems):
     """Guardrails in a table. MLflow's database holds only those whose scorer still exists."""
 
-    within = gateway_keys.GUARDRAILS
-    id_attribute = "guardrail_id"
-    fields: ClassVar = {
-        **{
-            name: name
-            for name in (
-                "name",
-                "scorer_id",
-                "scorer_version",
-                "stage",
-                "action",
-                "action_endpoint_id",
-            )
-        },
-        **AUTHORS,
-    }
-
-    def key_of(self, entity: Entity) -> Key:
-        return gateway_keys.guardrail_key(entity.key[0], entity.values["workspace"])
+    kind = GUARDRAIL
 
     def refusal(self, entity: Entity) -> str | None:
         return None if COPY_OF_SCORER in entity.hints else "its scorer does not exist"
