@@ -9,7 +9,7 @@ from boto3.dynamodb.conditions import Attr
 from boto3.dynamodb.conditions import Key as KeyCondition
 
 from mlflow_dynamodbstore.table import heat as module
-from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put, Query
+from mlflow_dynamodbstore.table.contract import Check, Delete, Patch, Put, Query, Write
 from mlflow_dynamodbstore.table.dynamodb import requests
 from mlflow_dynamodbstore.table.heat import PARTITION_COUNTERS, Heat, Partition, PartitionCounters
 from mlflow_dynamodbstore.table.protocol import partitions_of, throttled_partitions
@@ -21,7 +21,7 @@ from tests.engines import dynoxide_server, find_dynoxide
 from tests.table.fakes import FakeTime
 
 A = "dynamodb:///a"
-WRITES = [
+WRITES: list[Write] = [
     Put({"PK": "p", "SK": "1"}, Attr("PK").not_exists()),
     Patch(Key("q", "1"), Update(set={"PK2": "x"})),
     Delete(Key("p", "2")),
