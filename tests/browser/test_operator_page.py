@@ -164,6 +164,7 @@ def test_the_page_of_a_server(uri: str, opened: Any, tmp_path: Path):
         assert "ms" in text
         requests = opened.query_selector("section[data-title='Requests by operation']")
         assert requests.query_selector_all("svg polygon, svg rect")
+        assert opened.inner_text("section[data-title='Throttles'] b") == "0"
         hot = opened.inner_text("section[data-title='Busy volumes']")
         assert "forecasts (1, volume " in hot
         assert "requests, at most" in hot

@@ -23,6 +23,7 @@ from mlflow_dynamodbstore.table.counters import (
     READ_UNITS,
     REQUESTS,
     SECONDS,
+    THROTTLES,
     WRITE_UNITS,
     Counted,
     Counters,
@@ -186,6 +187,9 @@ def test_units_that_dynamodb_reports_count_for_the_operation():
         store = DynamoDBTrackingStore(f"dynamodb://{address}/counted", "/x")
         run_id = store.create_run("0", "me", 1, [], "a run").info.run_id
         store.get_run(run_id)
+        store.log_batch(run_id, [Metric("m", 1.0, 1, 0)], [], [])
+        store.update_run_info(run_id, 3, 5, None)
     found = COUNTERS.totals()
+    assert [key for key in found if key.counter == THROTTLES] == []  # also for bulk writes
     assert found[Counted(WRITE_UNITS, "create_run")] >= 2
     assert found[Counted(READ_UNITS, "get_run")] >= 1

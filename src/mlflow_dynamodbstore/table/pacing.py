@@ -10,7 +10,7 @@ also halves every quarter of a second, so that full speed is back soon after the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from mlflow_dynamodbstore.table.counters import COUNTERS, THROTTLES
 
@@ -41,8 +41,10 @@ class Pacing:
         now = self._monotonic()
         return max((self._now(partition, now) for partition in partitions), default=0.0)
 
-    def throttled(self, partitions: Iterable[str]) -> None:
-        """Note that requests to these partitions were throttled."""
+    def throttled(self, partitions: Collection[str]) -> None:
+        """Note that a request to these partitions, if there are any, was throttled."""
+        if not partitions:
+            return
         COUNTERS.add(THROTTLES)
         now = self._monotonic()
         with self._lock:
