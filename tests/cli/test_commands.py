@@ -292,6 +292,8 @@ def test_trace_cache_counts_what_it_did(run, store, monkeypatch):
             "not_in_xray": 0,
         }
         assert "0 traces" in run("trace", "cache", "--experiment-id", "0").stdout
+        wrong = run("trace", "cache", "--experiment-id", "first", code=USAGE)
+        assert "Invalid experiment ID 'first'" in wrong.stderr
 
 
 # --- tags ---------------------------------------------------------------------------------------
