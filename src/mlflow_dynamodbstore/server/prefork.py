@@ -7,6 +7,7 @@ forks; what is imported takes memory once, too, and a worker that ended is repla
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import multiprocessing
@@ -38,6 +39,7 @@ def prepare(arguments: list[str]) -> bool:
     mlflow_app()
     if threading.active_count() > 1:
         return False  # a lock that another thread holds would stay locked in the workers
+    gc.freeze()  # else the workers' collectors write to all pages that they share
     setattr(spawning, SPAWNING_NAME, multiprocessing.get_context("fork"))
     return True
 
