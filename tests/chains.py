@@ -51,10 +51,10 @@ def counted_chain(engine: Engine) -> Iterator[Chain]:
     before = observable.observer
     clock = _Clock(PARALLEL_REQUESTS)
 
-    def observe(operation: str, answer: Mapping[str, Any]) -> None:
+    def observe(operation: str, answer: Mapping[str, Any], request: Mapping[str, Any]) -> None:
         clock.tick(operation)
         if before is not None:
-            before(operation, answer)
+            before(operation, answer, request)
 
     observable.observer = observe
     try:

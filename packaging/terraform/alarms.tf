@@ -2,6 +2,64 @@
 
 locals {
   operations = ["BatchGetItem", "BatchWriteItem", "GetItem", "PutItem", "Query", "TransactWriteItems", "UpdateItem"]
+  metrics    = "mlflow-dynamodbstore"
+
+  # Each on one metric. Unless it says otherwise, the alarm goes off when the sum of five minutes is above 0.
+  alarms = {
+    throttled-reads = {
+      description = "A hot experiment is throttled; people wait"
+      namespace   = "AWS/DynamoDB"
+      metric      = "ReadThrottleEvents"
+      dimensions  = { TableName = aws_dynamodb_table.mlflow.name }
+    }
+    throttled-writes = {
+      description = "A hot experiment is throttled; people wait"
+      namespace   = "AWS/DynamoDB"
+      metric      = "WriteThrottleEvents"
+      dimensions  = { TableName = aws_dynamodb_table.mlflow.name }
+    }
+    server-errors = {
+      description = "The server answers with errors: look at its log"
+      namespace   = "AWS/ApplicationELB"
+      metric      = "HTTPCode_Target_5XX_Count"
+      dimensions  = { LoadBalancer = aws_lb.mlflow.arn_suffix }
+      threshold   = 20
+    }
+    no-server = {
+      description = "No server is healthy"
+      namespace   = "AWS/ApplicationELB"
+      metric      = "HealthyHostCount"
+      dimensions  = { LoadBalancer = aws_lb.mlflow.arn_suffix, TargetGroup = aws_lb_target_group.mlflow.arn_suffix }
+      statistic   = "Minimum"
+      comparison  = "LessThanThreshold"
+      threshold   = 1
+      missing     = "breaching"
+    }
+    full-collections = {
+      description = "A partition of an experiment is full: its volumes could not keep up"
+      namespace   = local.metrics
+      metric      = "FullCollections"
+      dimensions  = {}
+    }
+    doctor-findings = {
+      description = "doctor found something: large collections, orphans, damage, an unfinished import"
+      namespace   = local.metrics
+      metric      = "DoctorFindings"
+      dimensions  = {}
+    }
+  }
+
+  # What is counted in logs, by the name of the metric.
+  log_filters = {
+    FullCollections = {
+      logs    = "server"
+      pattern = "\"10 GB that DynamoDB\" \"and is full\""
+    }
+    DoctorFindings = {
+      logs    = "upkeep"
+      pattern = "?\"\\\"level\\\": \\\"warning\\\"\" ?\"\\\"level\\\": \\\"failure\\\"\""
+    }
+  }
 }
 
 resource "aws_sns_topic" "alarms" {
@@ -15,34 +73,33 @@ resource "aws_sns_topic_subscription" "mail" {
   endpoint  = var.alarm_email
 }
 
-resource "aws_cloudwatch_metric_alarm" "throttled_reads" {
-  alarm_name          = "${var.name}-throttled-reads"
-  alarm_description   = "A hot experiment is throttled; people wait"
-  namespace           = "AWS/DynamoDB"
-  metric_name         = "ReadThrottleEvents"
-  dimensions          = { TableName = aws_dynamodb_table.mlflow.name }
-  statistic           = "Sum"
+resource "aws_cloudwatch_metric_alarm" "metric" {
+  for_each            = local.alarms
+  alarm_name          = "${var.name}-${each.key}"
+  alarm_description   = each.value.description
+  namespace           = each.value.namespace
+  metric_name         = each.value.metric
+  dimensions          = each.value.dimensions
+  statistic           = try(each.value.statistic, "Sum")
   period              = 300
   evaluation_periods  = 1
-  threshold           = 0
-  comparison_operator = "GreaterThanThreshold"
-  treat_missing_data  = "notBreaching"
+  threshold           = try(each.value.threshold, 0)
+  comparison_operator = try(each.value.comparison, "GreaterThanThreshold")
+  treat_missing_data  = try(each.value.missing, "notBreaching")
   alarm_actions       = [aws_sns_topic.alarms.arn]
 }
 
-resource "aws_cloudwatch_metric_alarm" "throttled_writes" {
-  alarm_name          = "${var.name}-throttled-writes"
-  alarm_description   = "A hot experiment is throttled; people wait"
-  namespace           = "AWS/DynamoDB"
-  metric_name         = "WriteThrottleEvents"
-  dimensions          = { TableName = aws_dynamodb_table.mlflow.name }
-  statistic           = "Sum"
-  period              = 300
-  evaluation_periods  = 1
-  threshold           = 0
-  comparison_operator = "GreaterThanThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = [aws_sns_topic.alarms.arn]
+resource "aws_cloudwatch_log_metric_filter" "log" {
+  for_each       = local.log_filters
+  name           = "${var.name}-${each.key}"
+  log_group_name = aws_cloudwatch_log_group.own[each.value.logs].name
+  pattern        = each.value.pattern
+
+  metric_transformation {
+    namespace = local.metrics
+    name      = each.key
+    value     = "1"
+  }
 }
 
 resource "aws_cloudwatch_metric_alarm" "system_errors" {
@@ -74,88 +131,6 @@ resource "aws_cloudwatch_metric_alarm" "system_errors" {
       }
     }
   }
-}
-
-resource "aws_cloudwatch_metric_alarm" "server_errors" {
-  alarm_name          = "${var.name}-server-errors"
-  alarm_description   = "The server answers with errors: look at its log"
-  namespace           = "AWS/ApplicationELB"
-  metric_name         = "HTTPCode_Target_5XX_Count"
-  dimensions          = { LoadBalancer = aws_lb.mlflow.arn_suffix }
-  statistic           = "Sum"
-  period              = 300
-  evaluation_periods  = 1
-  threshold           = 20
-  comparison_operator = "GreaterThanThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = [aws_sns_topic.alarms.arn]
-}
-
-resource "aws_cloudwatch_metric_alarm" "no_server" {
-  alarm_name          = "${var.name}-no-server"
-  alarm_description   = "No server is healthy"
-  namespace           = "AWS/ApplicationELB"
-  metric_name         = "HealthyHostCount"
-  dimensions          = { LoadBalancer = aws_lb.mlflow.arn_suffix, TargetGroup = aws_lb_target_group.mlflow.arn_suffix }
-  statistic           = "Minimum"
-  period              = 300
-  evaluation_periods  = 1
-  threshold           = 1
-  comparison_operator = "LessThanThreshold"
-  treat_missing_data  = "breaching"
-  alarm_actions       = [aws_sns_topic.alarms.arn]
-}
-
-resource "aws_cloudwatch_log_metric_filter" "full" {
-  name           = "${var.name}-full-collections"
-  log_group_name = aws_cloudwatch_log_group.server.name
-  pattern        = "\"10 GB that DynamoDB\" \"and is full\""
-
-  metric_transformation {
-    namespace = "mlflow-dynamodbstore"
-    name      = "FullCollections"
-    value     = "1"
-  }
-}
-
-resource "aws_cloudwatch_metric_alarm" "full_collections" {
-  alarm_name          = "${var.name}-full-collections"
-  alarm_description   = "A partition of an experiment is full: its volumes could not keep up"
-  namespace           = "mlflow-dynamodbstore"
-  metric_name         = "FullCollections"
-  statistic           = "Sum"
-  period              = 300
-  evaluation_periods  = 1
-  threshold           = 0
-  comparison_operator = "GreaterThanThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = [aws_sns_topic.alarms.arn]
-}
-
-resource "aws_cloudwatch_log_metric_filter" "findings" {
-  name           = "${var.name}-doctor-findings"
-  log_group_name = aws_cloudwatch_log_group.upkeep.name
-  pattern        = "?\"\\\"level\\\": \\\"warning\\\"\" ?\"\\\"level\\\": \\\"failure\\\"\""
-
-  metric_transformation {
-    namespace = "mlflow-dynamodbstore"
-    name      = "DoctorFindings"
-    value     = "1"
-  }
-}
-
-resource "aws_cloudwatch_metric_alarm" "doctor_findings" {
-  alarm_name          = "${var.name}-doctor-findings"
-  alarm_description   = "doctor found something: large collections, orphans, damage, an unfinished import"
-  namespace           = "mlflow-dynamodbstore"
-  metric_name         = "DoctorFindings"
-  statistic           = "Sum"
-  period              = 300
-  evaluation_periods  = 1
-  threshold           = 0
-  comparison_operator = "GreaterThanThreshold"
-  treat_missing_data  = "notBreaching"
-  alarm_actions       = [aws_sns_topic.alarms.arn]
 }
 
 resource "aws_cloudwatch_metric_alarm" "unusual_writes" {

@@ -18,8 +18,8 @@ data "aws_partition" "here" {}
 data "aws_caller_identity" "here" {}
 
 locals {
-  port = 5000
-  uri  = "dynamodb://${data.aws_region.here.name}/${aws_dynamodb_table.mlflow.name}"
+  port    = 5000
+  uri     = "dynamodb://${data.aws_region.here.name}/${aws_dynamodb_table.mlflow.name}"
   archive = "s3://${aws_s3_bucket.mlflow.bucket}/backups/$(date -u +%Y-%m-%dT%H-%M-%SZ).jsonl.gz"
   upkeep = {
     cleanup = {
@@ -137,13 +137,9 @@ resource "aws_s3_bucket_policy" "mlflow" {
 
 # --- the server ------------------------------------------------------------------------------------
 
-resource "aws_cloudwatch_log_group" "server" {
-  name_prefix       = "${var.name}-server-"
-  retention_in_days = 30
-}
-
-resource "aws_cloudwatch_log_group" "upkeep" {
-  name_prefix       = "${var.name}-upkeep-"
+resource "aws_cloudwatch_log_group" "own" {
+  for_each          = toset(["server", "upkeep"])
+  name_prefix       = "${var.name}-${each.key}-"
   retention_in_days = 30
 }
 
@@ -157,8 +153,8 @@ resource "aws_ecs_task_definition" "server" {
   network_mode             = "awsvpc"
   cpu                      = 512
   memory                   = 2048
-  task_role_arn            = aws_iam_role.server.arn
-  execution_role_arn       = aws_iam_role.start.arn
+  task_role_arn            = aws_iam_role.own["server"].arn
+  execution_role_arn       = aws_iam_role.own["start"].arn
 
   container_definitions = jsonencode([
     {
@@ -171,7 +167,7 @@ resource "aws_ecs_task_definition" "server" {
       logConfiguration = {
         logDriver = "awslogs"
         options = {
-          awslogs-group         = aws_cloudwatch_log_group.server.name
+          awslogs-group         = aws_cloudwatch_log_group.own["server"].name
           awslogs-region        = data.aws_region.here.name
           awslogs-stream-prefix = "server"
         }
@@ -291,8 +287,8 @@ resource "aws_ecs_task_definition" "upkeep" {
   network_mode             = "awsvpc"
   cpu                      = 512
   memory                   = 2048
-  task_role_arn            = aws_iam_role.upkeep.arn
-  execution_role_arn       = aws_iam_role.start.arn
+  task_role_arn            = aws_iam_role.own["upkeep"].arn
+  execution_role_arn       = aws_iam_role.own["start"].arn
 
   container_definitions = jsonencode([
     {
@@ -304,7 +300,7 @@ resource "aws_ecs_task_definition" "upkeep" {
       logConfiguration = {
         logDriver = "awslogs"
         options = {
-          awslogs-group         = aws_cloudwatch_log_group.upkeep.name
+          awslogs-group         = aws_cloudwatch_log_group.own["upkeep"].name
           awslogs-region        = data.aws_region.here.name
           awslogs-stream-prefix = each.key
         }
@@ -323,7 +319,7 @@ resource "aws_cloudwatch_event_target" "upkeep" {
   for_each = local.upkeep
   rule     = aws_cloudwatch_event_rule.upkeep[each.key].name
   arn      = aws_ecs_cluster.mlflow.arn
-  role_arn = aws_iam_role.schedule.arn
+  role_arn = aws_iam_role.own["schedule"].arn
 
   ecs_target {
     task_definition_arn = aws_ecs_task_definition.upkeep[each.key].arn

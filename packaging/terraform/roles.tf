@@ -1,23 +1,45 @@
 # Roles with the least permissions: the server is a writer, upkeep may also scan.
 
-data "aws_iam_policy_document" "tasks" {
+locals {
+  # The service that takes each role.
+  roles = {
+    server   = "ecs-tasks"
+    upkeep   = "ecs-tasks"
+    start    = "ecs-tasks"
+    schedule = "events"
+  }
+  policies = {
+    server   = data.aws_iam_policy_document.server.json
+    upkeep   = data.aws_iam_policy_document.upkeep.json
+    start    = data.aws_iam_policy_document.start.json
+    schedule = data.aws_iam_policy_document.schedule.json
+  }
+  table_and_indexes = [aws_dynamodb_table.mlflow.arn, "${aws_dynamodb_table.mlflow.arn}/index/*"]
+}
+
+data "aws_iam_policy_document" "taken_by" {
+  for_each = toset(values(local.roles))
+
   statement {
     actions = ["sts:AssumeRole"]
     principals {
       type        = "Service"
-      identifiers = ["ecs-tasks.amazonaws.com"]
+      identifiers = ["${each.key}.amazonaws.com"]
     }
   }
 }
 
-data "aws_iam_policy_document" "events" {
-  statement {
-    actions = ["sts:AssumeRole"]
-    principals {
-      type        = "Service"
-      identifiers = ["events.amazonaws.com"]
-    }
-  }
+resource "aws_iam_role" "own" {
+  for_each           = local.roles
+  name_prefix        = "${var.name}-${each.key}-"
+  assume_role_policy = data.aws_iam_policy_document.taken_by[each.value].json
+}
+
+resource "aws_iam_role_policy" "own" {
+  for_each = local.policies
+  name     = "own"
+  role     = aws_iam_role.own[each.key].id
+  policy   = each.value
 }
 
 data "aws_iam_policy_document" "server" {
@@ -33,7 +55,7 @@ data "aws_iam_policy_document" "server" {
       "dynamodb:Query",
       "dynamodb:UpdateItem",
     ]
-    resources = [aws_dynamodb_table.mlflow.arn, "${aws_dynamodb_table.mlflow.arn}/index/*"]
+    resources = local.table_and_indexes
   }
   statement {
     actions   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"]
@@ -61,7 +83,7 @@ data "aws_iam_policy_document" "upkeep" {
       "dynamodb:Scan",
       "dynamodb:UpdateItem",
     ]
-    resources = [aws_dynamodb_table.mlflow.arn, "${aws_dynamodb_table.mlflow.arn}/index/*"]
+    resources = local.table_and_indexes
   }
   statement {
     actions   = ["s3:GetObject", "s3:PutObject"]
@@ -84,7 +106,7 @@ data "aws_iam_policy_document" "start" {
   }
   statement {
     actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
-    resources = ["${aws_cloudwatch_log_group.server.arn}:*", "${aws_cloudwatch_log_group.upkeep.arn}:*"]
+    resources = [for logs in aws_cloudwatch_log_group.own : "${logs.arn}:*"]
   }
 }
 
@@ -95,50 +117,6 @@ data "aws_iam_policy_document" "schedule" {
   }
   statement {
     actions   = ["iam:PassRole"]
-    resources = [aws_iam_role.upkeep.arn, aws_iam_role.start.arn]
+    resources = [aws_iam_role.own["upkeep"].arn, aws_iam_role.own["start"].arn]
   }
-}
-
-resource "aws_iam_role" "server" {
-  name_prefix        = "${var.name}-server-"
-  assume_role_policy = data.aws_iam_policy_document.tasks.json
-}
-
-resource "aws_iam_role_policy" "server" {
-  name   = "own"
-  role   = aws_iam_role.server.id
-  policy = data.aws_iam_policy_document.server.json
-}
-
-resource "aws_iam_role" "upkeep" {
-  name_prefix        = "${var.name}-upkeep-"
-  assume_role_policy = data.aws_iam_policy_document.tasks.json
-}
-
-resource "aws_iam_role_policy" "upkeep" {
-  name   = "own"
-  role   = aws_iam_role.upkeep.id
-  policy = data.aws_iam_policy_document.upkeep.json
-}
-
-resource "aws_iam_role" "start" {
-  name_prefix        = "${var.name}-start-"
-  assume_role_policy = data.aws_iam_policy_document.tasks.json
-}
-
-resource "aws_iam_role_policy" "start" {
-  name   = "own"
-  role   = aws_iam_role.start.id
-  policy = data.aws_iam_policy_document.start.json
-}
-
-resource "aws_iam_role" "schedule" {
-  name_prefix        = "${var.name}-schedule-"
-  assume_role_policy = data.aws_iam_policy_document.events.json
-}
-
-resource "aws_iam_role_policy" "schedule" {
-  name   = "own"
-  role   = aws_iam_role.schedule.id
-  policy = data.aws_iam_policy_document.schedule.json
 }

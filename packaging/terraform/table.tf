@@ -1,5 +1,5 @@
 # The table: paid by request, with expiry and point-in-time recovery, protected against deletion.
-# tests/deploy/test_server_stack.py compares it with what the package itself creates.
+# tests/deploy/test_terraform.py compares it with what the package itself creates.
 
 resource "aws_dynamodb_table" "mlflow" {
   name                        = var.name

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +21,26 @@ from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.import_state import ImportState
+from mlflow_dynamodbstore.upkeep.operator_page import page_data
 from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
 from mlflow_dynamodbstore.upkeep.table_stats import TableStats
-from tests.e2e.processes import environment
-from tests.engines import dynoxide_server, find_dynoxide, free_port
+from tests.e2e.processes import running_server
+from tests.engines import dynoxide_server, find_dynoxide
 from tests.stores import everything_in
 from tests.traces.making import NOON, make_info, make_spans, trace_id
 
 pytest.importorskip("playwright.sync_api", reason="run by make e2e")
 
-START_SECONDS = 240.0
 WEEK = 7 * 24 * 3600
 PASSWORD = "a long password"  # of the server of this test
 CARDS = (
     "Storage and its cost a month, by kind",
     "Growth",
     "Experiments and their volumes",
+    "Busy volumes",
     "Write units by operation",
     "Requests by operation",
     "Calls by operation",
@@ -104,38 +103,6 @@ def _run(command: str, uri: str) -> None:
     assert done.exit_code in (0, 6), done.output
 
 
-@contextmanager
-def serving(uri: str, app: str, folder: Path, **variables: str) -> Iterator[str]:
-    port = free_port()
-    command = [
-        *(sys.executable, "-m", "mlflow", "server", "--app-name", app, "--workers", "2"),
-        *("--backend-store-uri", uri, "--registry-store-uri", uri, "--port", str(port)),
-        *("--default-artifact-root", str(folder)),
-    ]
-    with (folder / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            command, env={**environment(""), **variables}, stdout=log, stderr=log, cwd=folder
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while not _answers(f"{url}/health"):
-            assert process.poll() is None, (folder / "server.log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _answers(url: str) -> bool:
-    try:
-        return bool(urllib.request.urlopen(url, timeout=5).status == 200)
-    except OSError:
-        return False
-
-
 @pytest.fixture
 def opened(chromium: Any) -> Iterator[Any]:
     """A browser that reaches this machine alone, and notes what it asks elsewhere."""
@@ -180,7 +147,8 @@ def check(page: Any) -> None:
 
 
 def test_the_page_of_a_server(uri: str, opened: Any, tmp_path: Path):
-    with serving(uri, "dynamodb", tmp_path) as url:
+    with running_server(tmp_path / "data", table=uri) as server:
+        url = server.url
         mlflow.set_tracking_uri(url)
         client = MlflowClient(url)
         for n in range(30):
@@ -196,6 +164,9 @@ def test_the_page_of_a_server(uri: str, opened: Any, tmp_path: Path):
         assert "ms" in text
         requests = opened.query_selector("section[data-title='Requests by operation']")
         assert requests.query_selector_all("svg polygon, svg rect")
+        hot = opened.inner_text("section[data-title='Busy volumes']")
+        assert "forecasts (1, volume " in hot
+        assert "requests, at most" in hot
         units = opened.query_selector("section[data-title='Write units by operation']")
         assert "create_run" in units.inner_text()
         assert {one for one in opened.asked if not one.startswith("data:")} == {f"{url}/dynamodb"}
@@ -210,7 +181,9 @@ def test_only_admins_see_the_page(uri: str, tmp_path: Path):
         "MLFLOW_AUTH_ADMIN_PASSWORD": PASSWORD,
         "MLFLOW_FLASK_SERVER_SECRET_KEY": "of this test",
     }
-    with serving(uri, "dynamodb-auth", tmp_path, **secrets) as url:
+    users = ("--app-name", "dynamodb-auth")
+    with running_server(tmp_path / "data", 1, uri, users, **secrets) as server:
+        url = server.url
 
         def status(user: str | None, password: str = PASSWORD) -> int:
             headers = {}
@@ -235,6 +208,16 @@ def test_only_admins_see_the_page(uri: str, tmp_path: Path):
         assert status("bob", "another password") == 403
         assert status("bob", "not the password") == 401
         assert status("admin") == 200
+
+
+def test_looking_costs_a_few_read_units(uri: str):
+    """By the figures of an endpoint that speaks DynamoDB's protocol."""
+    engine = MeteredEngine(open_engine(uri))
+    with engine.meter.measure() as used:
+        page_data(Table(engine))
+    engine.close()
+    assert (used.total_requests, used.write_units) == (6, 0)
+    assert used.read_units <= 6, used
 
 
 def test_the_page_as_a_file(uri: str, opened: Any, tmp_path: Path):

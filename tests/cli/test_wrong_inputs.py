@@ -93,6 +93,17 @@ WRONG = [
     (f"{HERE} import other.db", 2, "write sqlite:///other.db"),
     (f"{HERE} import mlruns", 2, "not a folder of MLflow's file store"),
     (f"{HERE} import http://localhost:5000", 2, "no server answers at http://localhost:5000"),
+    (
+        "import sqlite:///full.db --renumber --map nowhere/map.json --uri dynamodb:///new.ddb",
+        1,
+        "nowhere/map.json cannot be written: there is no folder nowhere",
+    ),
+    (
+        "import sqlite:///full.db --prefix b- --map notes.txt --uri dynamodb:///new.ddb",
+        1,
+        "notes.txt is not a map of an import",
+    ),
+    (f"{HERE} import sqlite:///full.db --map x.json", 2, "--map needs --renumber"),
     (f"{HERE} import mysql://host/db", 2, "install its driver"),
     (f"{HERE} export other.db", 2, "write sqlite:///other.db"),
     (f"{HERE} export dynamodb:///x.ddb", 2, "`copy` moves a whole table"),

@@ -9,11 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from click.testing import CliRunner
 
-from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import USAGE
 from mlflow_dynamodbstore.deploy import scheduled_cleanup
 from mlflow_dynamodbstore.deploy.cleanup_schedule import DAILY, HANDLER, IMAGE, SCHEDULE
@@ -26,32 +23,11 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.upkeep import segmented_scan
-from tests.engines import ROOT, moto_server
+from tests.deploy.aws import REGION, client, deploy, stack
+from tests.engines import ROOT
 from tests.stores import uri_on
 
-REGION = "us-east-1"
 AN_IMAGE = "cleanup:1"
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[str]:
-    with moto_server() as address:
-        yield address
-
-
-@pytest.fixture(autouse=True)
-def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-
-
-def client(service: str, host: str) -> Any:
-    return boto3.client(service, region_name=REGION, endpoint_url=f"http://{host}")
-
-
-def stack(host: str, name: str) -> Stack:
-    return Stack(name, name, REGION, f"http://{host}", sleep=lambda _: None)
 
 
 def rules_of(host: str, name: str) -> list[dict[str, Any]]:
@@ -148,7 +124,7 @@ def test_an_empty_image_ends_the_schedule():
     list(known.deploy({IMAGE: ""}))
     kept, ended = scheduled.requests
     assert json.loads(kept["TemplateBody"]) == template("mlflow", cleanup_image=AN_IMAGE)
-    assert kept["Parameters"] == [{"ParameterKey": IMAGE, "ParameterValue": AN_IMAGE}]
+    assert kept["Parameters"] == []  # it is the template's default
     assert json.loads(ended["TemplateBody"]) == template("mlflow")
     assert "Parameters" not in ended
     assert "Capabilities" not in ended
@@ -166,24 +142,17 @@ def test_the_template_of_a_table_alone_asks_for_nothing_more():
 # --- the command line ---------------------------------------------------------------------------
 
 
-def deployed(host: str, name: str, *arguments: str, code: int = 0) -> str:
-    named = ["--name", name, "--region", REGION, "--endpoint-url", f"http://{host}"]
-    result = CliRunner().invoke(main, [*named, "deploy", *arguments])
-    assert result.exit_code == code, result.output
-    return result.output
-
-
 def test_deploy_takes_an_image_and_a_schedule(host: str):
-    deployed(host, "asked", "--cleanup-image", AN_IMAGE, "--cleanup-schedule", "rate(7 days)")
+    deploy(host, "asked", "--cleanup-image", AN_IMAGE, "--cleanup-schedule", "rate(7 days)")
     assert [rule["ScheduleExpression"] for rule in rules_of(host, "asked")] == ["rate(7 days)"]
-    deployed(host, "asked", "--cleanup-schedule", DAILY)
+    deploy(host, "asked", "--cleanup-schedule", DAILY)
     assert [rule["ScheduleExpression"] for rule in rules_of(host, "asked")] == [DAILY]
-    printed = json.loads(deployed(host, "asked", "--template", "--cleanup-image", AN_IMAGE))
+    printed = json.loads(deploy(host, "asked", "--template", "--cleanup-image", AN_IMAGE).stdout)
     assert printed["Parameters"][IMAGE]["Default"] == AN_IMAGE
 
 
 def test_a_schedule_without_an_image_is_refused(host: str):
-    said = deployed(host, "imageless", "--cleanup-schedule", DAILY, code=USAGE)
+    said = deploy(host, "imageless", "--cleanup-schedule", DAILY, code=USAGE).output
     assert "needs --cleanup-image" in said
 
 

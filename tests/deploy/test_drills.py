@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
 from click.testing import CliRunner, Result
 from mlflow.entities import Metric, RunStatus, ViewType
@@ -18,28 +15,13 @@ from mlflow_dynamodbstore.cli.exits import FINDINGS
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.engines import moto_server
+from tests.deploy.aws import client
 from tests.traces.making import NOON
-
-REGION = "us-east-1"
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[str]:
-    with moto_server() as address:
-        yield address
 
 
 @pytest.fixture(autouse=True)
-def _credentials(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+def _bucket(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     monkeypatch.setenv("MLFLOW_S3_ENDPOINT_URL", f"http://{host}")
-
-
-def client(service: str, host: str) -> Any:
-    return boto3.client(service, region_name=REGION, endpoint_url=f"http://{host}")
 
 
 def run(uri: str, *arguments: str, code: int = 0) -> Result:

@@ -1,4 +1,4 @@
-"""The whole stack: checked by cfn-lint, deployed to moto as far as that goes, and as Terraform."""
+"""The whole stack: checked by cfn-lint, and deployed to moto as far as that goes."""
 
 from __future__ import annotations
 
@@ -6,26 +6,17 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
-import hcl2
 import pytest
-from click.testing import CliRunner, Result
 
-from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import USAGE
 from mlflow_dynamodbstore.deploy.iam import ROLES
 from mlflow_dynamodbstore.deploy.server_stack import SCHEDULES, server_template
 from mlflow_dynamodbstore.deploy.template import template
-from mlflow_dynamodbstore.table.dynamodb.definition import table_definition
-from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
-from tests.engines import ROOT, moto_server
+from tests.deploy.aws import client, deploy, stack
 
-REGION = "us-east-1"
-MODULE = ROOT / "packaging" / "terraform"
 UNKNOWN_TO_MOTO = {
     "AWS::CloudWatch::Alarm",
     "AWS::Logs::MetricFilter",
@@ -34,30 +25,6 @@ UNKNOWN_TO_MOTO = {
     "AWS::Budgets::Budget",
 }
 """What its CloudFormation leaves out; a budget was not asked for, either."""
-
-
-@pytest.fixture(scope="module")
-def host() -> Iterator[str]:
-    with moto_server() as address:
-        yield address
-
-
-@pytest.fixture(autouse=True)
-def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-
-
-def client(service: str, host: str) -> Any:
-    return boto3.client(service, region_name=REGION, endpoint_url=f"http://{host}")
-
-
-def run(host: str, name: str, *arguments: str, code: int = 0) -> Result:
-    where = ["--name", name, "--endpoint-url", f"http://{host}"]
-    done = CliRunner().invoke(main, ["deploy", *where, *arguments])
-    assert done.exit_code == code, done.output
-    return done
 
 
 # --- CloudFormation -----------------------------------------------------------------------------
@@ -98,34 +65,42 @@ def network(host: str) -> dict[str, str]:
     }
 
 
-def test_the_whole_stack_is_deployed(host: str):
+@pytest.fixture(scope="module")
+def deployed(host: str) -> str:
+    """What deploying the whole stack has printed."""
     given = [f"--parameter={name}={value}" for name, value in network(host).items()]
-    shown = run(host, "whole", "--stack", "server", *given).output
-    assert "Stack whole is up to date." in shown
-    table = client("dynamodb", host).describe_table(TableName="whole")["Table"]
-    assert table["DeletionProtectionEnabled"] is True
-    made = {
-        one.get("LogicalResourceId")
-        for one in client("cloudformation", host).describe_stack_resources(StackName="whole")[
-            "StackResources"
-        ]
-    }
-    expected = server_template("whole")["Resources"]
-    left_out = {expected[name]["Type"] for name in expected.keys() - made}
-    assert left_out == UNKNOWN_TO_MOTO
+    return deploy(host, "whole", "--stack", "server", *given).output
+
+
+def service(host: str) -> Any:
     ecs = client("ecs", host)
     (cluster,) = ecs.list_clusters()["clusterArns"]
-    (service,) = ecs.describe_services(
-        cluster=cluster, services=ecs.list_services(cluster=cluster)["serviceArns"]
-    )["services"]
-    assert service["desiredCount"] == 2
-    tasks = [
+    names = ecs.list_services(cluster=cluster)["serviceArns"]
+    (found,) = ecs.describe_services(cluster=cluster, services=names)["services"]
+    return found
+
+
+def containers(host: str) -> list[Any]:
+    ecs = client("ecs", host)
+    return [
         ecs.describe_task_definition(taskDefinition=arn)["taskDefinition"]["containerDefinitions"][
             0
         ]
         for arn in ecs.list_task_definitions()["taskDefinitionArns"]
     ]
-    commands = {task["name"]: " ".join(task["command"]) for task in tasks}
+
+
+def test_the_whole_stack_is_deployed(host: str, deployed: str):
+    assert "Stack whole is up to date." in deployed
+    table = client("dynamodb", host).describe_table(TableName="whole")["Table"]
+    assert table["DeletionProtectionEnabled"] is True
+    described = client("cloudformation", host).describe_stack_resources(StackName="whole")
+    made = {one.get("LogicalResourceId") for one in described["StackResources"]}
+    expected = server_template("whole")["Resources"]
+    left_out = {expected[name]["Type"] for name in expected.keys() - made}
+    assert left_out == UNKNOWN_TO_MOTO
+    assert service(host)["desiredCount"] == 2
+    commands = {task["name"]: " ".join(task["command"]) for task in containers(host)}
     assert "--table dynamodb://us-east-1/whole" in commands["server"]
     assert (
         commands["cleanup"] == "mlflow-dynamodbstore ttl cleanup --uri dynamodb://us-east-1/whole"
@@ -133,6 +108,24 @@ def test_the_whole_stack_is_deployed(host: str):
     assert re.match(r"mlflow-dynamodbstore dump s3://\S+/backups/\$\(date", commands["backup"])
     rules = client("events", host).list_rules()["Rules"]
     assert {rule["ScheduleExpression"] for rule in rules} >= set(SCHEDULES.values())
+
+
+@pytest.mark.usefixtures("deployed")
+def test_an_update_changes_what_is_given_and_keeps_the_rest(host: str):
+    before = stack(host, "whole").parameters()
+    assert before is not None
+    table = client("dynamodb", host).describe_table(TableName="whole")["Table"]["TableArn"]
+    changes = {"Tasks": "3", "BackupSchedule": "rate(12 hours)", "Image": "mlflow:2"}
+    given = [f"--parameter={name}={value}" for name, value in changes.items()]
+    said = deploy(host, "whole", "--stack", "server", *given).output
+    assert "UPDATE_COMPLETE" in said
+    assert stack(host, "whole").parameters() == {**before, **changes}
+    assert service(host)["desiredCount"] == 3
+    rules = {rule["ScheduleExpression"] for rule in client("events", host).list_rules()["Rules"]}
+    assert rules == {*SCHEDULES.values(), "rate(12 hours)"} - {SCHEDULES["BackupSchedule"]}
+    described = client("dynamodb", host).describe_table(TableName="whole")["Table"]
+    assert described["TableArn"] == table
+    assert "is up to date" in deploy(host, "whole", "--stack", "server").output
 
 
 def of_kind(kind: str) -> dict[str, Any]:
@@ -190,7 +183,7 @@ def test_alarms_filters_and_policies_are_accepted_by_their_services(host: str):
     ],
 )
 def test_wrong_parameters_get_a_sentence(host: str, arguments: list[str], said: str):
-    assert said in " ".join(run(host, "wrong", *arguments, code=USAGE).output.split())
+    assert said in " ".join(deploy(host, "wrong", *arguments, code=USAGE).output.split())
 
 
 def test_the_server_may_no_more_than_a_writer():
@@ -200,98 +193,3 @@ def test_the_server_may_no_more_than_a_writer():
     assert {a for a in allowed if a.startswith("dynamodb:")} == {
         f"dynamodb:{action}" for action in ROLES["writer"]
     }
-
-
-# --- Terraform ----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def module() -> dict[str, Any]:
-    """The module's blocks, all files together."""
-    found: dict[str, Any] = {}
-    for path in sorted(MODULE.glob("*.tf")):
-        with path.open() as file:
-            for kind, blocks in hcl2.load(file).items():
-                found.setdefault(kind, []).extend(blocks)
-    return found
-
-
-def plain(value: Any) -> Any:
-    """A value of python-hcl2 without the quotes that some of its releases keep."""
-    if isinstance(value, str):
-        return value.removeprefix('"').removesuffix('"')
-    if isinstance(value, list):
-        return [plain(one) for one in value]
-    if isinstance(value, dict):
-        return {plain(name): plain(one) for name, one in value.items() if name != "__is_block__"}
-    return value
-
-
-def resources(module: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    return {
-        (kind, name): body
-        for block in plain(module["resource"])
-        for kind, named in block.items()
-        for name, body in named.items()
-    }
-
-
-def test_every_reference_of_the_module_is_declared(module: dict[str, Any]):
-    text = "\n".join(path.read_text() for path in MODULE.glob("*.tf"))
-    declared = resources(module)
-    variables = {name for block in plain(module["variable"]) for name in block}
-    data = {
-        (kind, name)
-        for block in plain(module["data"])
-        for kind, named in block.items()
-        for name in named
-    }
-    names = {name for block in plain(module.get("locals", [])) for name in block}
-    assert set(re.findall(r"\bvar\.(\w+)", text)) == variables
-    assert set(re.findall(r"\blocal\.(\w+)", text)) <= names
-    assert set(re.findall(r"\bdata\.(aws_\w+)\.(\w+)", text)) == data
-    used = set(re.findall(r"(?<!data\.)\b(aws_\w+)\.(\w+)", text))
-    assert used <= declared.keys()
-
-
-def test_the_module_makes_the_same_table(module: dict[str, Any]):
-    made = resources(module)["aws_dynamodb_table", "mlflow"]
-    defined = table_definition(MLFLOW_TABLE, "x")
-    assert (made["hash_key"], made["range_key"]) == ("PK", "SK")
-    assert {(a["name"], a["type"]) for a in made["attribute"]} == {
-        (a["AttributeName"], a["AttributeType"]) for a in defined["AttributeDefinitions"]
-    }
-    local = {
-        (i["name"], i["range_key"], i["projection_type"]) for i in made["local_secondary_index"]
-    }
-    assert local == {
-        (i["IndexName"], i["KeySchema"][1]["AttributeName"], i["Projection"]["ProjectionType"])
-        for i in defined["LocalSecondaryIndexes"]
-    }
-    assert {
-        (i["name"], i["hash_key"], i["range_key"], i["projection_type"])
-        for i in made["global_secondary_index"]
-    } == {
-        (
-            i["IndexName"],
-            i["KeySchema"][0]["AttributeName"],
-            i["KeySchema"][1]["AttributeName"],
-            i["Projection"]["ProjectionType"],
-        )
-        for i in defined["GlobalSecondaryIndexes"]
-    }
-    assert made["billing_mode"] == "PAY_PER_REQUEST"
-    assert made["deletion_protection_enabled"] is True
-
-
-def test_the_module_has_the_alarms_schedules_and_permissions_of_the_stack(module: dict[str, Any]):
-    body = server_template("x")["Resources"]
-    made = resources(module)
-    alarms = {name for name, one in body.items() if one["Type"] == "AWS::CloudWatch::Alarm"}
-    ours = {name for kind, name in made if kind == "aws_cloudwatch_metric_alarm"}
-    assert ours == {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() for name in alarms}
-    text = "\n".join(path.read_text() for path in MODULE.glob("*.tf"))
-    for when in SCHEDULES.values():
-        assert f'"{when}"' in text
-    for action in ROLES["writer"]:
-        assert f'"dynamodb:{action}"' in text

@@ -16,32 +16,14 @@ from mlflow_dynamodbstore.table.dynamodb.definition import check_table
 from mlflow_dynamodbstore.table.errors import TableError, TableMissing
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.uri import open_engine
-from tests.engines import moto_server
+from tests.deploy.aws import REGION, client, stack
 
-REGION = "us-east-1"
 SETTLED = ("KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes", "LocalSecondaryIndexes")
-
-
-@pytest.fixture(scope="module")
-def host():
-    with moto_server() as address:
-        yield address
-
-
-@pytest.fixture(autouse=True)
-def _credentials(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
 
 
 @pytest.fixture
 def dynamodb(host):
-    return boto3.client("dynamodb", region_name=REGION, endpoint_url=f"http://{host}")
-
-
-def stack(host, name):
-    return Stack(name, name, REGION, f"http://{host}", sleep=lambda _: None)
+    return client("dynamodb", host)
 
 
 def normalised(described):

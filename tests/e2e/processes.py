@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,21 +109,26 @@ def mlflow_command(*arguments: str, tracking_uri: str) -> str:
 
 @contextmanager
 def running_server(
-    data: Path, workers: int = 2, table: str | None = None, **variables: str
+    data: Path,
+    workers: int = 2,
+    table: str | None = None,
+    options: Sequence[str] = (),
+    **variables: str,
 ) -> Iterator[Server]:
     """The server that `make serve` starts, on a free port, with more environment variables.
 
-    On one of MLflow's databases it is MLflow's own server.
+    On one of MLflow's databases it is MLflow's own server, which takes ``options``, too.
     """
     port = free_port()
     log = log_of(data)
     listening = ("--port", str(port), "--workers", str(workers))
     if table is not None and not table.startswith("dynamodb"):
         stores = ("--backend-store-uri", table, "--artifacts-destination", str(data))
-        command = ("mlflow", "server", *stores, *listening)
+        command = ("mlflow", "server", *stores, *listening, *options)
     else:
         chosen = () if table is None else ("--table", table)
-        command = ("mlflow_dynamodbstore.serve", "--data", str(data), *chosen, *listening)
+        given = ("--data", str(data), *chosen, *listening, "--", *options)
+        command = ("mlflow_dynamodbstore.serve", *given)
     with log.open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", *command],

@@ -99,7 +99,8 @@ def serving_pair(
                 process = subprocess.Popen(
                     [*command, which, *(["--auth"] if auth else [])],
                     cwd=ROOT,
-                    env=inherited | SETTINGS | environment,
+                    # Workers of one parent are one server, so each pair has its own folder.
+                    env=inherited | SETTINGS | {"TMPDIR": str(folder)} | environment,
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -143,7 +144,9 @@ def main() -> None:
     import uvicorn
 
     app = our_app() if which == "ours" else their_app()
-    server = uvicorn.Server(uvicorn.Config(app, port=int(port), log_level="warning"))
+    # Both keep a connection while a busy machine lets the other one answer.
+    config = uvicorn.Config(app, port=int(port), log_level="warning", timeout_keep_alive=120)
+    server = uvicorn.Server(config)
     threading.Thread(target=server.run, daemon=True).start()
     sys.stdin.read()
 

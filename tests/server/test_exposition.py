@@ -13,7 +13,7 @@ from flask import Flask
 
 from mlflow_dynamodbstore.mlflow_compat import prometheus
 from mlflow_dynamodbstore.server.exposition import expose, exposition
-from mlflow_dynamodbstore.shared.counter_files import ServerCounters
+from mlflow_dynamodbstore.shared.counter_files import CounterFiles, ServerCounters
 from mlflow_dynamodbstore.table.counters import COUNTERS, MEANINGS, Counted
 from tests.server.pair import Pair, serving_pair
 from tests.server.test_native_routes import API, World
@@ -24,7 +24,7 @@ LINE = re.compile(r'[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? [0-9.e+-]+'
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("metrics")
-    asked = {prometheus.OUR_FOLDER: str(folder / "counters")}
+    asked = {prometheus.WITHOUT_LIBRARY: "yes"}
     with serving_pair(folder, **asked) as servers:  # type: ignore[arg-type]
         yield servers
 
@@ -58,7 +58,7 @@ def test_what_mlflow_exposes_itself_stands_before_it(tmp_path: Path):
     flask = Flask("test")
     flask.add_url_rule("/metrics", "theirs", lambda: ("theirs 1\n", 200))
     COUNTERS.add("calls", operation="here")
-    expose(flask, tmp_path)
+    expose(flask, CounterFiles(tmp_path).read)
     text = flask.test_client().get("/metrics").text
     assert text.startswith("theirs 1\n# HELP")
     assert 'operation="here"' in text
@@ -66,16 +66,16 @@ def test_what_mlflow_exposes_itself_stands_before_it(tmp_path: Path):
 
 def test_without_the_library_mlflow_is_not_asked_for_metrics(monkeypatch: Any, tmp_path: Path):
     monkeypatch.setenv(prometheus.FOLDER, str(tmp_path))
-    monkeypatch.setenv(prometheus.OUR_FOLDER, "")
+    monkeypatch.setenv(prometheus.WITHOUT_LIBRARY, "")
     monkeypatch.setattr(prometheus, "find_spec", lambda _name: None)
     prometheus.take_over_without_library()
     assert prometheus.FOLDER not in os.environ
-    assert prometheus.metrics_folder() == tmp_path
+    assert prometheus.metrics_are_exposed()
 
 
 def test_with_the_library_mlflow_exposes_its_own(monkeypatch: Any, tmp_path: Path):
     monkeypatch.setenv(prometheus.FOLDER, str(tmp_path))
     monkeypatch.setattr(prometheus, "find_spec", lambda name: name)
     prometheus.take_over_without_library()
-    assert prometheus.metrics_folder() == tmp_path
+    assert prometheus.metrics_are_exposed()
     assert os.environ[prometheus.FOLDER] == str(tmp_path)

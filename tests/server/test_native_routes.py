@@ -320,6 +320,10 @@ def test_a_static_prefix_is_a_part_of_the_paths(tmp_path: Path):
             ours, theirs = servers.send("GET", path)
             assert ours.status == theirs.status
             assert answered_natively(ours) == (prefix != "")
+            page = servers.ours.send("GET", f"{prefix}/dynamodb")
+            assert (page.status, b"The table behind MLflow" in page.body) == (
+                (200, True) if prefix else (404, False)
+            )
 
 
 def compare_changed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 
+from mlflow_dynamodbstore.shared import counter_files
 from mlflow_dynamodbstore.shared.counter_files import CounterFiles
 from mlflow_dynamodbstore.table import counters as module
 from mlflow_dynamodbstore.table.counters import (
@@ -25,6 +27,7 @@ from mlflow_dynamodbstore.table.counters import (
     Counted,
     Counters,
 )
+from mlflow_dynamodbstore.table.heat import Heat, Partition, PartitionCounters
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.engines import dynoxide_server, find_dynoxide
 from tests.table.fakes import FakeTime
@@ -122,15 +125,38 @@ def test_files_of_several_processes_are_added_up(tmp_path: Path, time: FakeTime)
     other.add(REQUESTS, operation="a", amount=3)
     for run, counters in (("one", mine), ("one", other), ("two", other)):
         counters.run_written(run)
-    CounterFiles(tmp_path, other).save()
-    server = os.getppid()
-    saved = tmp_path / f"{server}-{os.getpid()}.counters.json"
-    saved.rename(tmp_path / f"{server}-0.counters.json")
-    (tmp_path / f"{2**22 + 1}-1.counters.json").write_text("of another server")
-    found = CounterFiles(tmp_path, mine).read()
+    hot, cold = PartitionCounters(), PartitionCounters()
+    for heat, units in ((hot, 5.0), (cold, 1.0), (hot, 2.0)):
+        heat.add("dynamodb:///a", ["EXP#1"], write_units=units)
+    CounterFiles(tmp_path, other, cold).save()
+    saved = tmp_path / f"{os.getpid()}.counters.json"
+    saved.rename(tmp_path / "0.counters.json")
+    found = CounterFiles(tmp_path, mine, hot).read()
+    ((_, heats),) = found.heat
+    assert heats == {Partition("dynamodb:///a", "EXP#1"): Heat(3.0, 0.0, 8.0, 0.0)}
     assert found.totals == {Counted(REQUESTS, "a"): 5}
     assert [period.counts for period in found.periods] == [{Counted(REQUESTS, "a"): 5}]
     assert (found.live_runs, found.processes) == (2, 2)
+
+
+def test_a_server_has_a_folder_that_others_on_the_machine_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The metrics page, the operator's page and the commands read the same files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    name = f"mlflow-dynamodbstore-counters-{os.getuid()}"
+    (tmp_path / f"{name}-{2**22 + 1}").mkdir(mode=0o700)  # of a server that has ended
+    foreign = tmp_path / f"{name}-{os.getpid()}"
+    foreign.mkdir(mode=0o755)
+    (foreign / "1.counters.json").write_text("anybody could have written this")
+    counter_files.files_of_this_server.cache_clear()
+    files = counter_files.files_of_this_server()
+    assert files is counter_files.files_of_this_server()
+    assert files.folder.stat().st_mode & 0o777 == 0o700
+    assert {one.name for one in tmp_path.iterdir()} == {files.folder.name, foreign.name}
+    assert files.read().processes == 1
+    assert counter_files.counters_on_this_machine().processes == 1
+    counter_files.files_of_this_server.cache_clear()
 
 
 def test_a_store_counts_its_calls_and_requests(tmp_path: Path):

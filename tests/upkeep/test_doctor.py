@@ -7,13 +7,16 @@ import pytest
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
+from mlflow_dynamodbstore.shared.counter_files import ServerCounters
 from mlflow_dynamodbstore.table.contract import Capabilities, Put, TableState
 from mlflow_dynamodbstore.table.errors import AccessDenied, SchemaMismatch
+from mlflow_dynamodbstore.table.heat import Heat, Partition, table_name
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
 from mlflow_dynamodbstore.upkeep import doctor as doctor_module
 from mlflow_dynamodbstore.upkeep.doctor import Doctor, Level
+from mlflow_dynamodbstore.upkeep.hot_volumes import NOTHING_COUNTED
 from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 from tests.engines import moto_server
 from tests.stores import everything_in
@@ -154,3 +157,35 @@ def test_a_table_on_aws_whose_expiry_was_switched_off_is_noticed(monkeypatch):
         assert found[check].level == Level.WARNING, found[check]
     assert found["expiry"].text == "time to live is off: nothing is removed"
     assert "behind the endpoint's" in found["clock"].text
+
+
+def counters_of(table, *volumes):
+    """What servers have counted for these volumes: partition, requests, write units, throttles."""
+    name = table_name(table.engine.uri)
+    heats = {
+        Partition(name, pk): Heat(requests, 0.0, write_units, throttles)
+        for pk, requests, write_units, throttles in volumes
+    }
+    return lambda: ServerCounters(heat=[(table.clock() - 300, heats)])
+
+
+def test_heat_is_what_servers_have_counted(store):
+    table = store.table
+    found = findings(table, counters=ServerCounters)["heat"]
+    assert (found.level, found.text) == (Level.OK, NOTHING_COUNTED)
+    other = Partition("dynamodb:///other.ddb", "EXP#9"), Heat(5.0)
+    counted = counters_of(table, ("EXP#1", 100.0, 300.0, 0.0), ("EXP#2#3", 900.0, 600.0, 0.0))()
+    counted.heat[0][1][other[0]] = other[1]
+    found = findings(table, counters=lambda: counted)["heat"]
+    assert found.level is Level.OK
+    assert "2, volume 3 (600 write and 0 read units, 900 requests), 1 (300 write" in found.text
+    assert "9 (" not in found.text
+
+
+@pytest.mark.parametrize(("throttles", "level"), [(5.0, Level.NOTE), (50.0, Level.WARNING)])
+def test_a_throttled_volume_is_named(store, throttles, level):
+    counted = counters_of(store.table, ("EXP#1", 100.0, 300.0, throttles))
+    found = findings(store.table, counters=counted)["heat"]
+    assert found.level is level
+    assert f"{throttles:.0f} throttled" in found.text
+    assert ("`experiment spread`" in found.text) == (level is Level.WARNING)

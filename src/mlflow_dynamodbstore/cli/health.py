@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +19,12 @@ from mlflow_dynamodbstore.upkeep.prices import PRICE_PER_GB, in_dollars
 if TYPE_CHECKING:
     from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.upkeep.doctor import Level
+    from mlflow_dynamodbstore.upkeep.hot_volumes import HotVolume
     from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 
 
 LARGEST_EXPERIMENTS = 10
+HOTTEST_VOLUMES = 10
 
 
 @click.command(cls=Command, loads=MLFLOW)
@@ -72,8 +75,11 @@ def doctor(ctx: click.Context, options: TableOptions, quick: bool, json: bool) -
 def stats(options: TableOptions, price_per_gb: float, html: Path | None, json: bool) -> None:
     """Count items and bytes by kind, and show what storing them costs a month.
 
-    Reads the whole table, and keeps the sums in it for the operator's page.
+    Reads the whole table, and keeps the sums in it for the operator's page. Also shows which
+    volumes of experiments are busy, if a server runs on this machine.
     """
+    from mlflow_dynamodbstore.shared.counter_files import counters_on_this_machine
+    from mlflow_dynamodbstore.upkeep.hot_volumes import hot_volumes
     from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
     from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 
@@ -89,6 +95,7 @@ def stats(options: TableOptions, price_per_gb: float, html: Path | None, json: b
         from mlflow_dynamodbstore.upkeep.operator_page import operator_page
 
         html.write_text(operator_page(table), "utf-8")
+    hot = hot_volumes(counters_on_this_machine(), table)
     if json:
         by_kind = {
             kind: {**asdict(amount), "monthly_dollars": amount.monthly(price_per_gb)}
@@ -99,10 +106,12 @@ def stats(options: TableOptions, price_per_gb: float, html: Path | None, json: b
                 "entities": by_kind,
                 "total": asdict(counted.total),
                 "experiments": counted.by_experiment(),
+                "heat": [volume.to_value(counted.names) for volume in hot],
             }
         )
     else:
         _show(counted, price_per_gb)
+        _show_heat(hot, counted.names)
 
 
 def _note(table: Table, counted: TableStats | None, findings: list[dict[str, str]] | None) -> None:
@@ -145,6 +154,27 @@ def _show(counted: TableStats, price_per_gb: float) -> None:
         ]
         facts = ("experiment", "volumes", "with local indexes", "fullest volume")
         output.grid("Largest experiments", facts, shares, numbers=facts[1:])
+
+
+def _show_heat(hot: list[HotVolume], names: Mapping[str, str]) -> None:
+    from mlflow_dynamodbstore.upkeep.hot_volumes import NOTHING_COUNTED
+
+    if not hot:
+        output.say(f"Heat: {NOTHING_COUNTED}.")
+        return
+    rows = [
+        (
+            escape(names.get(one.volume.experiment_id, "?")),
+            one.volume.experiment_id,
+            one.volume.number,
+            *(round(amount) for amount in one.heat),
+            f"{one.share:.1%}",
+        )
+        for one in hot[:HOTTEST_VOLUMES]
+    ]
+    facts = ("experiment", "id", "volume", "requests", "read units", "write units", "throttled")
+    columns = (*facts, "busiest 5 minutes")
+    output.grid("Busiest volumes in the last hour", columns, rows, numbers=columns[1:])
 
 
 def _level(level: Level) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -131,13 +132,15 @@ def import_database(
     from mlflow_dynamodbstore.transfer.sql.served import NOT_SHOWN, MlflowServer
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
+    renumbers = bool(renumber or into_workspace or prefix)
+    map_file = _map_file(map_file, renumbers=renumbers, writes=not dry_run)
     database = _opened(ctx, source)
-    table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
     new_ids = None
     changes = None
-    if renumber or into_workspace or prefix:
-        new_ids = NewIds(map_file or Path(MAP_FILE), database.address, str(options.location))
+    if renumbers:
+        new_ids = NewIds(map_file, database.address, str(options.location))
         changes = _changes(new_ids, into_workspace, prefix, has_tracking=database.has_tracking)
+    table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
     if isinstance(database, MlflowServer):
         output.warn(f"REST does not show {NOT_SHOWN}: import the database for these.")
         transfer = Transfer.from_server(database, table, changes)
@@ -205,6 +208,20 @@ class NewIds:
         kept = {kind: found for kind in _NUMBERED if (found := self.read(kind))}
         noted = {"source": self.source, "table": self.table, **kept, **numbers}
         self.path.write_text(json_module.dumps(noted, indent=2) + "\n")
+
+
+def _map_file(path: Path | None, *, renumbers: bool, writes: bool) -> Path:
+    """Where the new ids are noted; refuses a file that could not be written in the end."""
+    if path is not None and not renumbers:
+        raise click.UsageError("--map needs --renumber, --prefix or --into-workspace")
+    path = path or Path(MAP_FILE)
+    if renumbers and writes:
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise Failure(f"{path} cannot be written: there is no folder {path.parent}")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise Failure(f"{path} cannot be written: name another file with --map")
+    return path
 
 
 def _changes(

@@ -20,6 +20,7 @@ PUBLIC_SUBNETS, CERTIFICATE, HOSTS = "PublicSubnets", "CertificateArn", "Allowed
 BACKUPS = "backups"
 """The prefix in the bucket below which archives of the table are kept."""
 LOG_DAYS = 30
+NO_BUDGET = "0"
 CPU, MEMORY = "512", "2048"
 URI = "dynamodb://${AWS::Region}/${Table}"
 PROGRAM = "mlflow-dynamodbstore"
@@ -46,7 +47,7 @@ def server_template(name: str) -> dict[str, Any]:
         "Parameters": _parameters(),
         "Conditions": {
             "HasEmail": {"Fn::Not": [{"Fn::Equals": [ref("AlarmEmail"), ""]}]},
-            "HasBudget": {"Fn::Not": [{"Fn::Equals": [ref("MonthlyBudget"), 0]}]},
+            "HasBudget": {"Fn::Not": [{"Fn::Equals": [ref("MonthlyBudget"), NO_BUDGET]}]},
         },
         "Resources": {
             TABLE: table_resource(name),
@@ -92,10 +93,8 @@ def _parameters() -> dict[str, Any]:
         },
         "AlarmEmail": text("Address that alarms are sent to; empty for none", ""),
         "MonthlyBudget": {
-            "Type": "Number",
-            "Default": 0,
-            "MinValue": 0,
-            "Description": "Dollars a month for DynamoDB in this account; 0 for no budget",
+            **text("Dollars a month for DynamoDB in this account; 0 for no budget", NO_BUDGET),
+            "AllowedPattern": r"[0-9]+(\.[0-9]+)?",
         },
         **{name: text(f"When it runs: {name}", when) for name, when in SCHEDULES.items()},
     }
@@ -173,9 +172,7 @@ def _roles() -> dict[str, Any]:
     start = [
         allow(["ecr:GetAuthorizationToken"], ["*"]),
         allow(_PULL, [sub("arn:${AWS::Partition}:ecr:*:${AWS::AccountId}:repository/*")]),
-        allow(
-            ["logs:CreateLogStream", "logs:PutLogEvents"], [arn("ServerLogs"), arn("UpkeepLogs")]
-        ),
+        allow(_LOG, [arn("ServerLogs"), arn("UpkeepLogs")]),
     ]
     passed = [arn("UpkeepRole"), arn("StartRole")]
     tasks = [ref(f"{job}Task") for job in UPKEEP]
@@ -256,7 +253,7 @@ def _service() -> dict[str, Any]:
         ],
     )
     return {
-        "Cluster": resource("ECS::Cluster"),
+        "Cluster": resource("ECS::Cluster", ClusterName=ref("AWS::StackName")),
         "ServerLogs": resource("Logs::LogGroup", RetentionInDays=LOG_DAYS),
         "UpkeepLogs": resource("Logs::LogGroup", RetentionInDays=LOG_DAYS),
         "ServerTask": _task("server", "ServerRole", "ServerLogs", container),

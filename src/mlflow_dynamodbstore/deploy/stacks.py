@@ -74,17 +74,13 @@ class Stack:
         ``body`` is another template than that of the table alone.
         """
         seen = self._seen()
-        known = self.parameters()
-        values = {**(known or {}), **(parameters or {})}
-        image = values.get(IMAGE, "")
+        known, given = self.parameters(), parameters or {}
+        image = {**(known or {}), **given}.get(IMAGE, "")
         made = template(self._table, cleanup_image=image) if body is None else body
         request: dict[str, Any] = {"TemplateBody": json.dumps(made)}
         if image or body is not None:
             request["Capabilities"] = ["CAPABILITY_IAM"]
-            request["Parameters"] = [
-                {"ParameterKey": name, "ParameterValue": value}
-                for name, value in sorted(values.items())
-            ]
+            request["Parameters"] = _parameters(made["Parameters"], known or {}, given)
         if known is None:
             self._call(self._client.create_stack, **request)
             yield from self._watch(seen, ends="CREATE")
@@ -178,6 +174,21 @@ class Stack:
         except BotoCoreError as error:
             raise Unavailable(str(error)) from error
         return answer
+
+
+def _parameters(
+    declared: Mapping[str, Any], known: Mapping[str, str], given: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The parameters of a request: those given, and those of the stack that are no defaults."""
+    kept = [
+        name
+        for name, value in known.items()
+        if name in declared and name not in given and value != str(declared[name].get("Default"))
+    ]
+    return [
+        *({"ParameterKey": name, "ParameterValue": given[name]} for name in sorted(given)),
+        *({"ParameterKey": name, "UsePreviousValue": True} for name in sorted(kept)),
+    ]
 
 
 def _translated(error: ClientError) -> TableError:

@@ -11,15 +11,15 @@ from mlflow.version import VERSION
 from starlette.types import ASGIApp
 
 from mlflow_dynamodbstore.mlflow_compat import server_app
-from mlflow_dynamodbstore.mlflow_compat.prometheus import metrics_folder
+from mlflow_dynamodbstore.mlflow_compat.prometheus import metrics_are_exposed
 from mlflow_dynamodbstore.server.bridge import Bridge
 from mlflow_dynamodbstore.server.exposition import expose
 from mlflow_dynamodbstore.server.front import Front, Ways
 from mlflow_dynamodbstore.server.lane import Lane
 from mlflow_dynamodbstore.server.native import install_views, matcher, routes_of
 from mlflow_dynamodbstore.server.operator_page import install_page
-from mlflow_dynamodbstore.server.page_counters import counters_of_workers
 from mlflow_dynamodbstore.server.threads import Threads
+from mlflow_dynamodbstore.shared.counter_files import files_of_this_server
 
 _logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def create_app() -> Any:
     Under a WSGI server it is MLflow's Flask app with the native routes.
     """
     flask = server_app.flask_app()
-    install_page(flask, counters=counters_of_workers())
+    install_page(flask, files_of_this_server().read)
     if not server_app.runs_under_uvicorn():
         return with_native_routes(flask)
     return settled(improved(server_app.mlflow_app(), flask))
@@ -52,8 +52,8 @@ def with_native_routes(flask: Any) -> Any:
         _logger.warning("MLflow %s lacks %s: its own routes answer.", VERSION, ", ".join(missing))
     elif not server_app.is_for_artifacts_only():
         install_views(flask)
-    if (folder := metrics_folder()) is not None:
-        expose(flask, folder, server_app.static_prefix())
+    if metrics_are_exposed():
+        expose(flask, files_of_this_server().read, server_app.static_prefix())
     return flask
 
 

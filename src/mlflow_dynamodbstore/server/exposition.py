@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-from mlflow_dynamodbstore.shared.counter_files import CounterFiles, ServerCounters
+from mlflow_dynamodbstore.shared.counter_files import ServerCounters
 from mlflow_dynamodbstore.table.counters import HITS, LIVE_SECONDS, MEANINGS, MISSES, Counted
 
 PREFIX = "mlflow_dynamodbstore_"
@@ -20,27 +19,27 @@ PATH = "/metrics"
 OF_CACHES = frozenset({HITS, MISSES})
 
 
-def expose(flask: Any, folder: Path, prefix: str = "") -> None:
+def expose(flask: Any, counters: Callable[[], ServerCounters], prefix: str = "") -> None:
     """Give Flask the route, or add to the one that MLflow has."""
-    files = CounterFiles(folder)
-    files.start()
     theirs = [rule.endpoint for rule in flask.url_map.iter_rules() if rule.rule == PATH]
     if theirs:
         view = flask.view_functions[theirs[0]]
-        flask.view_functions[theirs[0]] = _added_to(flask, view, files)
+        flask.view_functions[theirs[0]] = _added_to(flask, view, counters)
         return
 
     def metrics() -> Any:
-        return flask.response_class(exposition(files.read()), content_type=CONTENT_TYPE)
+        return flask.response_class(exposition(counters()), content_type=CONTENT_TYPE)
 
     flask.add_url_rule(prefix + PATH, "mlflow_dynamodbstore_metrics", metrics)
 
 
-def _added_to(flask: Any, view: Callable[..., Any], files: CounterFiles) -> Callable[..., Any]:
+def _added_to(
+    flask: Any, view: Callable[..., Any], counters: Callable[[], ServerCounters]
+) -> Callable[..., Any]:
     def metrics(**arguments: Any) -> Any:
         response = flask.make_response(view(**arguments))
         if response.status_code == 200:
-            response.set_data(response.get_data() + exposition(files.read()).encode())
+            response.set_data(response.get_data() + exposition(counters()).encode())
         return response
 
     return metrics

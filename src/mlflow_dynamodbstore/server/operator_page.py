@@ -8,8 +8,8 @@ from threading import Lock
 from typing import Any
 
 from mlflow_dynamodbstore.mlflow_compat.server import get_tracking_store
+from mlflow_dynamodbstore.mlflow_compat.server_app import static_prefix
 from mlflow_dynamodbstore.shared.counter_files import ServerCounters
-from mlflow_dynamodbstore.table.counters import COUNTERS
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.operator_page import operator_page
@@ -35,8 +35,8 @@ class OperatorPage:
 
     def __init__(
         self,
-        is_allowed: Callable[[], bool],
         counters: Callable[[], ServerCounters],
+        is_allowed: Callable[[], bool],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._is_allowed = is_allowed
@@ -61,18 +61,12 @@ class OperatorPage:
             return self._shown[1]
 
 
-def process_counters() -> ServerCounters:
-    """The counters of this process alone."""
-    return ServerCounters(
-        COUNTERS.totals(), COUNTERS.periods(), len(COUNTERS.live_runs()), processes=1
-    )
-
-
 def install_page(
     flask: Any,
+    counters: Callable[[], ServerCounters],
     is_allowed: Callable[[], bool] = lambda: True,
-    counters: Callable[[], ServerCounters] = process_counters,
 ) -> None:
-    """Let MLflow's Flask app answer :data:`PATH`, behind all its checks."""
+    """Let MLflow's Flask app answer :data:`PATH` below its prefix, behind all its checks."""
     if ENDPOINT not in flask.view_functions:
-        flask.add_url_rule(PATH, ENDPOINT, OperatorPage(is_allowed, counters), methods=["GET"])
+        view = OperatorPage(counters, is_allowed)
+        flask.add_url_rule(static_prefix() + PATH, ENDPOINT, view, methods=["GET"])

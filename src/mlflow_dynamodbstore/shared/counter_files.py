@@ -1,107 +1,158 @@
 """The counters of all processes of a server, through a small file of each.
 
-The workers of a server share no memory. Each writes its counters to a file of a folder that they
-all know, every few seconds, and whoever shows the counters adds the files up. The file of a worker
-that has ended stays, since a sum must not become smaller, until another server uses the folder. The
-workers of one server have the same parent.
+The workers of a server share no memory. Each writes its counters to a file every few seconds, and
+readers add up the files: ``/metrics`` and the operator's page those of their server, ``stats`` and
+``doctor`` those of all servers of this user on this machine.
+
+The workers of one server have the same parent. Its process id names the folder of their files,
+below the folder for temporary files. The file of a worker that has ended stays, since a sum must
+not become smaller. The folder of a server that has ended is removed by the next one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
-from mlflow_dynamodbstore.table.counters import COUNTERS, Counted, Counters, Counts, Period
+from mlflow_dynamodbstore.table.counters import (
+    COUNTERS,
+    PERIOD_SECONDS,
+    Counted,
+    Counters,
+    Counts,
+    Period,
+)
+from mlflow_dynamodbstore.table.heat import (
+    PARTITION_COUNTERS,
+    PERIODS_KEPT,
+    Heat,
+    HeatPeriod,
+    Partition,
+    PartitionCounters,
+)
 
 SAVE_SECONDS = 5.0
+_FOLDER = "mlflow-dynamodbstore-counters-"
 _SUFFIX = ".counters.json"
 
 
 @dataclass
 class ServerCounters:
-    """What all processes of a server have counted."""
+    """What all processes of a server, or of several, have counted."""
 
     totals: Counts = field(default_factory=dict)
     periods: list[Period] = field(default_factory=list)
+    heat: list[HeatPeriod] = field(default_factory=list)
+    """By partition, in the last hour."""
     live_runs: int = 0
     processes: int = 0
 
 
 class CounterFiles:
-    """The files of one folder. ``counters`` are those of this process."""
+    """The files of one server's folder. ``counters`` and ``heat`` are those of this process."""
 
-    def __init__(self, folder: Path, counters: Counters = COUNTERS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        counters: Counters = COUNTERS,
+        heat: PartitionCounters = PARTITION_COUNTERS,
+    ) -> None:
         self.folder = folder
         self._counters = counters
-        self._stop = threading.Event()
+        self._heat = heat
 
     def start(self) -> None:
         """Save the counters of this process every few seconds, until it ends."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for file in self.folder.glob(f"*{_SUFFIX}"):
-            if not _is_alive(int(file.name.partition("-")[0])):
-                file.unlink(missing_ok=True)  # of a server that has ended
-        thread = threading.Thread(target=self._keep_saving, name="counters", daemon=True)
-        thread.start()
-
-    def stop(self) -> None:
-        """Save for the last time."""
-        self._stop.set()
-        self.save()
+        threading.Thread(target=self._keep_saving, name="counters", daemon=True).start()
 
     def save(self) -> None:
         """Write the counters of this process to its file, whole or not at all."""
         found = {
             "totals": _lines(self._counters.totals()),
             "periods": [[p.start, p.seconds, _lines(p.counts)] for p in self._counters.periods()],
+            "heat": [
+                [start, [[*partition, *heat] for partition, heat in heats.items()]]
+                for start, heats in self._heat.periods()
+            ],
             "live_runs": self._counters.live_runs(),
         }
-        file = self.folder / f"{os.getppid()}-{os.getpid()}{_SUFFIX}"
+        file = self.folder / f"{os.getpid()}{_SUFFIX}"
         new = file.with_suffix(".new")
         new.write_text(json.dumps(found), "utf-8")
         new.replace(file)
 
     def read(self) -> ServerCounters:
-        """The sum of all processes, this one as it is now."""
+        """The sum of all processes of the server, this one as it is now."""
         self.save()
-        server = ServerCounters()
-        totals: Counts = defaultdict(float)
-        periods: dict[float, Period] = {}
-        live: set[str] = set()
-        for saved in self._files():
-            server.processes += 1
-            _add(totals, saved["totals"])
-            live.update(saved["live_runs"])
-            for start, seconds, lines in saved["periods"]:
-                known = periods.get(start, Period(start, seconds, defaultdict(float)))
-                _add(known.counts, lines)
-                periods[start] = known._replace(seconds=max(seconds, known.seconds))
-        server.totals, server.live_runs = dict(totals), len(live)
-        server.periods = [periods[start] for start in sorted(periods)]
-        return server
-
-    def _files(self) -> Iterator[dict[str, Any]]:
-        for file in sorted(self.folder.glob(f"{os.getppid()}-*{_SUFFIX}")):
-            yield json.loads(file.read_text("utf-8"))
+        return _sum_of(_saved_in(self.folder))
 
     def _keep_saving(self) -> None:
-        while not self._stop.wait(SAVE_SECONDS):
+        while True:
+            time.sleep(SAVE_SECONDS)
             self.save()
 
 
-def server_folder() -> Path:
-    """Where the workers of this process's server keep their counters, if nothing else is said."""
-    return Path(tempfile.gettempdir()) / f"mlflow-dynamodbstore-counters-{os.getppid()}"
+@cache
+def files_of_this_server() -> CounterFiles:
+    """The files of the server that this process belongs to; this process begins to save its own."""
+    own = _own_folder()
+    for folder in _folders():
+        if folder != own and not _is_running(int(folder.name.rpartition("-")[2])):
+            shutil.rmtree(folder, ignore_errors=True)  # another worker may be faster
+    files = CounterFiles(own)
+    files.start()
+    return files
 
 
-def _is_alive(process: int) -> bool:
+def counters_on_this_machine() -> ServerCounters:
+    """The sum of all processes of all servers of this user on this machine."""
+    return _sum_of(saved for folder in _folders() for saved in _saved_in(folder))
+
+
+# --- folders ------------------------------------------------------------------------------------
+
+
+def _own_folder() -> Path:
+    """A folder that only this user may read and write."""
+    folder = _temporary() / f"{_FOLDER}{os.getuid()}-{os.getppid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _is_private(folder):
+        return Path(tempfile.mkdtemp(prefix=_FOLDER))  # somebody else made it first
+    return folder
+
+
+def _folders() -> Iterator[Path]:
+    """The folders of this user's servers, also of those that have ended."""
+    for folder in sorted(_temporary().glob(f"{_FOLDER}{os.getuid()}-*")):
+        if folder.name.rpartition("-")[2].isdigit() and _is_private(folder):
+            yield folder
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir())
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return False  # a server that starts has removed it
+    return S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -109,6 +160,43 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         pass  # it is another user's
     return True
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def _saved_in(folder: Path) -> Iterator[dict[str, Any]]:
+    for file in sorted(folder.glob(f"*{_SUFFIX}")):
+        with suppress(FileNotFoundError):  # a server that starts has removed it
+            yield json.loads(file.read_text("utf-8"))
+
+
+def _sum_of(files: Iterator[dict[str, Any]]) -> ServerCounters:
+    server = ServerCounters()
+    totals: Counts = defaultdict(float)
+    periods: dict[float, Period] = {}
+    heat: dict[float, dict[Partition, Heat]] = defaultdict(dict)
+    live: set[str] = set()
+    oldest = time.time() - (PERIODS_KEPT + 1) * PERIOD_SECONDS
+    for saved in files:
+        server.processes += 1
+        _add(totals, saved["totals"])
+        live.update(saved["live_runs"])
+        for start, seconds, lines in saved["periods"]:
+            known = periods.get(start, Period(start, seconds, defaultdict(float)))
+            _add(known.counts, lines)
+            periods[start] = known._replace(seconds=max(seconds, known.seconds))
+        for start, lines in saved.get("heat", ()):  # earlier releases had none
+            if start < oldest:
+                continue  # of a process that has ended
+            for table, pk, *amounts in lines:
+                partition = Partition(table, pk)
+                before = heat[start].get(partition, Heat())
+                heat[start][partition] = before.plus(Heat(*amounts))
+    server.totals, server.live_runs = dict(totals), len(live)
+    server.periods = [periods[start] for start in sorted(periods)]
+    server.heat = [(start, heat[start]) for start in sorted(heat)]
+    return server
 
 
 def _lines(counts: Counts) -> list[list[Any]]:

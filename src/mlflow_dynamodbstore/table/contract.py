@@ -292,8 +292,8 @@ class Inspectable(Protocol):
 Redate: TypeAlias = Callable[[str, Sequence[tuple[str, str]], int | None], None]
 """Sets or removes the ``ttl`` of a partition's items in some ranges, without reading the items."""
 
-Observer: TypeAlias = Callable[[str, Mapping[str, Any]], None]
-"""Called with the name of an operation and the answer to it."""
+Observer: TypeAlias = Callable[[str, Mapping[str, Any], Mapping[str, Any]], None]
+"""Called with the name of an operation, the answer to it and the request."""
 
 
 class Observable(Protocol):

@@ -13,6 +13,7 @@ from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import is_value_part
 from mlflow_dynamodbstore.keys.metric_log import METRIC_LOGS
 from mlflow_dynamodbstore.shared.conditions import PRESENT
+from mlflow_dynamodbstore.shared.counter_files import ServerCounters, counters_on_this_machine
 from mlflow_dynamodbstore.shared.policies import Policies
 from mlflow_dynamodbstore.table.contract import Damage, Delete, OnDamage, Put, Query, Scan
 from mlflow_dynamodbstore.table.errors import (
@@ -27,6 +28,7 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking.log_entries import RunLog
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
+from mlflow_dynamodbstore.upkeep.hot_volumes import NOTHING_COUNTED, hot_volumes
 from mlflow_dynamodbstore.upkeep.import_state import unfinished_imports
 from mlflow_dynamodbstore.upkeep.odd_values import odd_value
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
@@ -39,6 +41,7 @@ SLOW_SECONDS = 1.0
 MOST_SKEW = 5.0
 """The most seconds a clock may be off; AWS refuses signed requests from five minutes on."""
 MANY_ORPHANS = 0.1
+MANY_THROTTLES = 0.1  # of the requests to a volume
 EXAMPLES = 5
 LARGE = 0.8  # a volume closes long before, at CLOSED_WHEN_FULL
 VERY_LARGE = 0.95
@@ -80,11 +83,13 @@ class Doctor:
         *,
         segments: int = 1,
         progress: Progress = lambda _: None,
+        counters: Callable[[], ServerCounters] = counters_on_this_machine,
         monotonic: Callable[[], float] = time.monotonic,
     ):
         self._table = table
         self._segments = segments
         self._progress = progress
+        self._counters = counters
         self._monotonic = monotonic
         self.stats: TableStats | None = None
         """What deep checks have counted."""
@@ -92,7 +97,7 @@ class Doctor:
     def examine(self, *, deep: bool = True) -> Iterator[Finding]:
         """The findings, one by one; those of ``deep`` checks read the whole table."""
         checks = [self._connection, self._permissions, self._schema]
-        checks += [self._completeness, self._setup]
+        checks += [self._completeness, self._setup, self._heat]
         if deep:
             checks += [self._file, self._contents]
         for check in checks:
@@ -204,6 +209,21 @@ class Doctor:
             if off
             else "this machine's clock agrees with the endpoint's",
         )
+
+    def _heat(self) -> Iterator[Finding]:
+        """Which volumes are busy: each takes so many units a second, whatever the others do."""
+        volumes = hot_volumes(self._counters(), self._table)
+        if not volumes:
+            yield Finding("heat", Level.OK, NOTHING_COUNTED)
+            return
+        named = ", ".join(map(str, volumes[:3]))
+        text = f"busiest volumes of experiments in the last hour: {named}"
+        worst = volumes[0].heat
+        level = Level.NOTE if worst.throttles else Level.OK
+        if worst.throttles > MANY_THROTTLES * worst.requests:
+            level = Level.WARNING
+            text += "; `experiment spread` opens more volumes, for more writes a second"
+        yield Finding("heat", level, text)
 
     # --- what is in the table -------------------------------------------------------------------
 

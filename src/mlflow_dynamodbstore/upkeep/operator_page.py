@@ -29,12 +29,14 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.upkeep import backfill, cleanup
 from mlflow_dynamodbstore.upkeep.fill_state import FillState
+from mlflow_dynamodbstore.upkeep.hot_volumes import hot_volumes
 from mlflow_dynamodbstore.upkeep.import_state import NOTES
 from mlflow_dynamodbstore.upkeep.prices import dollars
 from mlflow_dynamodbstore.upkeep.surveys import Notes, Survey, Surveys
 from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT
 
 HOURS_A_MONTH = 730
+MOST_HOT_VOLUMES = 12
 MOST_JOBS = 20
 """Jobs of a status that are listed; the page says when there are more."""
 _RETENTION = {
@@ -82,7 +84,7 @@ def page_data(table: Table, servers: ServerCounters | None = None) -> dict[str, 
             {"what": what, "days": settings[name], "source": policies.source(name)}
             for what, name in _RETENTION.items()
         ],
-        "servers": None if servers is None else _activity(servers),
+        "servers": None if servers is None else _activity(servers, table, notes.survey),
         "work": [*_transfers(table, settings), *_upkeep(settings, notes.survey)],
         "jobs": list(_jobs(table)),
     }
@@ -121,7 +123,7 @@ def _contents(notes: Notes) -> dict[str, Any]:
 # --- what servers do ----------------------------------------------------------------------------
 
 
-def _activity(servers: ServerCounters) -> dict[str, Any]:
+def _activity(servers: ServerCounters, table: Table, survey: Survey | None) -> dict[str, Any]:
     sums: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     # Processes begin at different times, so periods are put together by the clock.
     periods: dict[float, dict[str, Any]] = {}
@@ -144,8 +146,14 @@ def _activity(servers: ServerCounters) -> dict[str, Any]:
         "hours": hours,
         "periods": [periods[start] for start in sorted(periods)],
         "operations": sums,
+        "hot": _hot(servers, table, survey),
         "monthly_dollars": dollars(read, written) / hours * HOURS_A_MONTH if hours else 0.0,
     }
+
+
+def _hot(servers: ServerCounters, table: Table, survey: Survey | None) -> list[dict[str, Any]]:
+    names = {} if survey is None else {one["id"]: one["name"] for one in survey.experiments}
+    return [one.to_value(names) for one in hot_volumes(servers, table)[:MOST_HOT_VOLUMES]]
 
 
 # --- what is under way --------------------------------------------------------------------------

@@ -183,7 +183,7 @@ def test_capacity_is_asked_for_only_when_somebody_looks(table):
     """The observer hears of every request, with the units of the table and of each index."""
     table.apply(Put(ITEM))
     heard = []
-    table.observer = lambda operation, answer: heard.append((operation, answer))
+    table.observer = lambda operation, answer, _request: heard.append((operation, answer))
 
     # 2 KB: two units for the table, two for LSI1 which carries whole items, one for GSI1's keys.
     body = {"gsi1pk": "g", "gsi1sk": "g", "lsi1sk": "l", "body": "x" * 1500}

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +18,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
-from tests.e2e.processes import START_SECONDS, environment
-from tests.engines import free_port
+from tests.e2e.processes import running_server
 from tests.transfer.sql.helpers import stores, verified
 
 
@@ -37,31 +32,9 @@ def database(template: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def url(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of MLflow's own on the database with something of everything."""
-    folder, port = tmp_path_factory.mktemp("server"), free_port()
-    command = [
-        *(sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(port)),
-        *("--backend-store-uri", database, "--default-artifact-root", str(folder)),
-    ]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, env=environment(""), stdout=log, stderr=log, cwd=folder)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while not _answers(f"{address}/health"):
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _answers(url: str) -> bool:
-    try:
-        return bool(urllib.request.urlopen(url, timeout=5).status == 200)
-    except OSError:
-        return False
+    data = tmp_path_factory.mktemp("server") / "data"
+    with running_server(data, 1, database) as server:
+        yield server.url
 
 
 def imported(table: Table, url: str, *arguments: str, code: int = 0) -> Any:

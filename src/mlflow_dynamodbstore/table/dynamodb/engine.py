@@ -59,9 +59,9 @@ class DynamoDBEngine:
       for as many callers, whose own threads send requests too.
     - ``transport``: see :mod:`~mlflow_dynamodbstore.table.dynamodb.transport`.
 
-    When ``observer`` is set, it is called after each request for data with the operation's name and
-    the answer, which includes the consumed capacity. If the request failed, the answer is
-    ``{"Error": {"Code": ..., "Message": ...}}``. Several threads may call it at once.
+    When ``observer`` is set, it is called after each request for data with the operation's name,
+    the answer, which includes the consumed capacity, and the request. If the request failed, the
+    answer is ``{"Error": {"Code": ..., "Message": ...}}``. Several threads may call it at once.
     """
 
     def __init__(
@@ -187,10 +187,10 @@ class DynamoDBEngine:
         except REQUEST_ERRORS as error:
             failure = translate(error, self._location, write=write)
             if observer is not None:
-                observer(operation, _error_answer(error, failure))
+                observer(operation, _error_answer(error, failure), request)
             raise failure from error
         if observer is not None:
-            observer(operation, answer)
+            observer(operation, answer, request)
         if write:
             self._collection_sizes.note(answer)
         return answer
@@ -239,5 +239,9 @@ def _is_too_large(schema: Schema, item: Item) -> bool:
 
 
 def _error_answer(error: Exception, failure: TableError) -> Body:
-    code = error.code if isinstance(error, ServiceError) else type(failure).__name__
-    return {"Error": {"Code": code, "Message": str(failure)}}
+    if not isinstance(error, ServiceError):
+        return {"Error": {"Code": type(failure).__name__, "Message": str(failure)}}
+    answer: Body = {"Error": {"Code": error.code, "Message": str(failure)}}
+    if (reasons := error.body.get("CancellationReasons")) is not None:
+        answer["CancellationReasons"] = reasons
+    return answer

@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.table.dynamodb.codec import encode, encode_item, encod
 from mlflow_dynamodbstore.table.dynamodb.transport import Body
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.expressions import Expressions
+from mlflow_dynamodbstore.table.protocol import request_of
 from mlflow_dynamodbstore.table.request_checks import (
     check_distinct,
     check_filter,
@@ -33,7 +34,6 @@ from mlflow_dynamodbstore.table.request_checks import (
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Key
 
-_OPERATIONS: dict[type, str] = {Put: "PutItem", Patch: "UpdateItem", Delete: "DeleteItem"}
 _TRANSACTION_PARTS: dict[type, str] = {
     Put: "Put",
     Patch: "Update",
@@ -66,7 +66,7 @@ def single_write(table: str, schema: Schema, write: Write) -> tuple[str, Body]:
         if write.returns == "new" and not isinstance(write, Patch):
             raise InvalidRequest("only a patch can return the new item")
         request["ReturnValues"] = _RETURN_VALUES[write.returns]
-    return _OPERATIONS[type(write)], request
+    return request_of(write), request
 
 
 def batch_write(table: str, schema: Schema, writes: Sequence[Write]) -> Body:

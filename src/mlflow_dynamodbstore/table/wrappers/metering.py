@@ -31,13 +31,12 @@ from mlflow_dynamodbstore.table.contract import (
     Write,
 )
 from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancelled
+from mlflow_dynamodbstore.table.protocol import READS, consumed, request_of
 from mlflow_dynamodbstore.table.request_checks import key_of
 from mlflow_dynamodbstore.table.schema import Schema
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.table.wrappers import costs
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
-
-_READS = frozenset({"GetItem", "BatchGetItem", "Query", "Scan"})
 
 
 @dataclass
@@ -149,15 +148,16 @@ class _Reported(WrappedEngine):
         self._last = _LastQuery()
         observable.observer = self._observe
 
-    def _observe(self, operation: str, response: Mapping[str, Any]) -> None:
-        reported = response.get("ConsumedCapacity") or []
-        tables = [reported] if isinstance(reported, Mapping) else reported
+    def _observe(
+        self, operation: str, response: Mapping[str, Any], _request: Mapping[str, Any]
+    ) -> None:
+        tables = consumed(response)
         read = write = 0.0
         for table in tables:
             if "ReadCapacityUnits" in table or "WriteCapacityUnits" in table:
                 read += table.get("ReadCapacityUnits", 0.0)
                 write += table.get("WriteCapacityUnits", 0.0)
-            elif operation in _READS:
+            elif operation in READS:
                 read += table["CapacityUnits"]
             else:
                 write += table["CapacityUnits"]
@@ -236,10 +236,10 @@ class _Computed(WrappedEngine):
         try:
             image = self.inner.apply(write)
         except ConditionFailed as refused:
-            self._meter.add(operation_of(write), write=costs.refused_units(refused.old))
+            self._meter.add(request_of(write), write=costs.refused_units(refused.old))
             raise
         units = costs.write_units(self.schema, old, after(self.schema, write, old))
-        self._meter.add(operation_of(write), write=units)
+        self._meter.add(request_of(write), write=units)
         return image
 
     def apply_many(self, writes: Sequence[Write]) -> list[Outcome]:
@@ -287,11 +287,6 @@ def cancelled_units(cancelled: TransactionCancelled) -> int:
     return sum(costs.refused_units(old, transactional=True) for old in olds)
 
 
-def operation_of(write: Write) -> str:
-    """The request that does one write."""
-    return {Put: "PutItem", Patch: "UpdateItem", Delete: "DeleteItem"}[type(write)]
-
-
 def requests_of(writes: Sequence[Write]) -> Iterable[tuple[str, list[int]]]:
     """The requests of a bulk write, each with the positions of its writes.
 
@@ -301,7 +296,7 @@ def requests_of(writes: Sequence[Write]) -> Iterable[tuple[str, list[int]]]:
     plain: list[int] = []
     for n, write in enumerate(writes):
         if isinstance(write, Patch) or write.condition is not None or write.returns != "none":
-            yield operation_of(write), [n]
+            yield request_of(write), [n]
         else:
             plain.append(n)
     for start in range(0, len(plain), MAX_BATCH_WRITE):
