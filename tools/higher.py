@@ -31,6 +31,7 @@ PAGE = ROOT / "docs" / "releases.md"
 RELEASE = "3.15.2"
 GROUPS = ("tracking", "tracing", "genai", "server", "server/auth", "server/jobs", "cli")
 SIDES = ("sqlite", "ours")
+TIMEOUT = 120  # seconds of a test; what waits longer waits for the network or for Docker
 # What MLflow's tests import beyond MLflow and what our own tests need. Newer releases of FastAPI
 # trace themselves: a server in the process of a test sends its spans to itself, and waits.
 PACKAGES = (
@@ -123,7 +124,7 @@ class Tests:
         written.unlink(missing_ok=True)
         pytest = [self.pythons[side], "-m", "pytest", "-q", "--color=no", "--tb=short"]
         pytest += ["-p", "outcomes", "-p", "patience", "-p", "no:cacheprovider", "-o", "addopts="]
-        pytest += ["--timeout=300"]
+        pytest += [f"--timeout={TIMEOUT}"]
         if side == "ours":
             pytest += ["-p", "sqlite_classes"]
         pytest += ["-W", "ignore::pytest.PytestRemovedIn10Warning"]
