@@ -21,7 +21,7 @@ from tests.engines import dynoxide_server, find_dynoxide
 from tests.table.fakes import FakeTime
 
 A = "dynamodb:///a"
-WRITES = [
+WRITES: list[Any] = [
     Put({"PK": "p", "SK": "1"}, Attr("PK").not_exists()),
     Patch(Key("q", "1"), Update(set={"PK2": "x"})),
     Delete(Key("p", "2")),
