@@ -150,7 +150,7 @@ def main(images: Path | None) -> None:
             plots.Line("linear", [(width, rates[1] * width) for width in WIDTHS]),
         ]
         explained = f"calls a second; each partition takes {UNITS_A_SECOND:g} write units a second"
-        drawn = plots.growth("Volumes of one experiment", explained, lines, "volumes")
+        drawn = plots.growth("Volumes of one experiment", explained, lines, "volumes", unit="")
         (images / "volumes.svg").write_text(drawn)
 
 
