@@ -29,14 +29,16 @@ from mlflow_dynamodbstore.shared.search.ordering import (
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
 from mlflow_dynamodbstore.tracking.run_search.estimates import ENTRY, Estimate
-from mlflow_dynamodbstore.tracking.run_search.paths import (
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
     LARGEST_BATCH,
+    ExperimentRuns,
+    NamedRun,
+)
+from mlflow_dynamodbstore.tracking.run_search.paths import (
     START_TIME,
     ByTime,
     Entries,
     Entry,
-    ExperimentRuns,
-    NamedRun,
     Path,
     from_text,
 )

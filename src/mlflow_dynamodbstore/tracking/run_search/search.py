@@ -42,15 +42,17 @@ from mlflow_dynamodbstore.shared.volume_states import Span, Volume
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.records import RunRecord
-from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, choose
-from mlflow_dynamodbstore.tracking.run_search.paths import (
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
     SMALLEST_BATCH,
-    START_TIME,
-    Entries,
     ExperimentRuns,
-    Path,
     PathTooExpensive,
     ResealedDuringRead,
+)
+from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, choose
+from mlflow_dynamodbstore.tracking.run_search.paths import (
+    START_TIME,
+    Entries,
+    Path,
 )
 from mlflow_dynamodbstore.tracking.run_search.plans import OptionalIndexes, Plans, plans
 from mlflow_dynamodbstore.tracking.run_search.rank_paths import ByMetric

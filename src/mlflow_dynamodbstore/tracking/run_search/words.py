@@ -18,7 +18,9 @@ from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.run_search.paths import ExperimentRuns
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
+    ExperimentRuns,
+)
 from mlflow_dynamodbstore.tracking.run_search.plans import Plans
 from mlflow_dynamodbstore.tracking.run_search.rank_paths import ByText
 
