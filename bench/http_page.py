@@ -14,7 +14,7 @@ from bench.numbers import shown
 from bench.pull_request_17038 import CLIENTS, METRICS, TRACES, Load
 from bench.stores import EMBEDDED, SQLITE
 
-STATED = (1, 16)  # workers and connections that the goals are for
+CONNECTIONS = 16  # that the goals are for
 
 
 @dataclass
@@ -116,12 +116,12 @@ def _disk(results: Results) -> Iterator[str]:
         yield _figures(results.disk)
 
 
-def ratio(results: Results, call: str, server: str, of: str) -> float:
+def ratio(results: Results, call: str, server: str, of: str, workers: int = 1) -> float:
     """How a server compares with SQLite, at the load that the goals are for."""
     found = {
         one.server: one
         for one in results.measured
-        if one.call == call and (one.workers, one.connections) == STATED
+        if one.call == call and (one.workers, one.connections) == (workers, CONNECTIONS)
     }
     if server not in found or not found[server].per_second or not found[SQLITE].per_second:
         return math.nan  # one of them has not answered a single call in time
@@ -131,8 +131,13 @@ def ratio(results: Results, call: str, server: str, of: str) -> float:
 
 
 def _stated(results: Results) -> Iterator[str]:
-    workers, connections = STATED
-    yield f"## One worker, {connections} connections"
+    for workers in sorted({one.workers for one in results.measured}):
+        yield from _compared(results, workers)
+
+
+def _compared(results: Results, workers: int) -> Iterator[str]:
+    many = "One worker" if workers == 1 else f"{workers} workers"
+    yield f"## {many}, {CONNECTIONS} connections"
     yield "Calls a second, times those of MLflow on SQLite; and its p99, times that of the server."
     servers = [name for name in _servers(results) if name != SQLITE]
     rows = [
@@ -142,8 +147,8 @@ def _stated(results: Results) -> Iterator[str]:
                 cell
                 for name in servers
                 for cell in (
-                    _times(ratio(results, call.title, name, "calls")),
-                    _times(ratio(results, call.title, name, "p99")),
+                    _times(ratio(results, call.title, name, "calls", workers)),
+                    _times(ratio(results, call.title, name, "p99", workers)),
                 )
             ),
             f"{call.goal:g}x",
@@ -186,10 +191,7 @@ def _figures(measured: Sequence[Measured]) -> str:
             one.server,
             str(one.workers),
             str(one.connections),
-            shown(one.per_second),
-            shown(one.p50_ms),
-            shown(one.p99_ms),
-            shown(one.cpu_ms),
+            *_speed(one),
             str(one.failed),
         ]
         for one in measured
@@ -198,14 +200,19 @@ def _figures(measured: Sequence[Measured]) -> str:
     return _table([*head, "CPU, ms", "failed"], rows)
 
 
+def _speed(one: Measured) -> list[str]:
+    if not one.per_second:
+        return ["no answer in time", "", "", ""]
+    return [shown(value) for value in (one.per_second, one.p50_ms, one.p99_ms, one.cpu_ms)]
+
+
 def plot(results: Results) -> str:
     bars = [
         plots.Bar(call.title, ratio(results, call.title, EMBEDDED, "calls"), None, call.goal)
         for call in CALLS
         if math.isfinite(ratio(results, call.title, EMBEDDED, "calls"))
     ]
-    workers, connections = STATED
-    explained = f"Embedded engine, {workers} worker, {connections} connections. Black: goal."
+    explained = f"Embedded engine, one worker, {CONNECTIONS} connections. Black: goal."
     return plots.bars("Through HTTP: times the calls of MLflow on SQLite", explained, bars, "x")
 
 

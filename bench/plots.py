@@ -12,6 +12,7 @@ LEFT = 300
 RIGHT = 70
 ROW = 24
 TOP = 64
+LABEL_HEIGHT = 15
 COLORS = ("#1f77b4", "#d2691e", "#2e8b57", "#7b5ea7")
 GREY = "#8a8f98"
 
@@ -77,7 +78,7 @@ def bars(title: str, explained: str, rows: Sequence[Bar], unit: str) -> str:
     return _svg(bottom + 28, parts)
 
 
-def growth(title: str, explained: str, lines: Sequence[Line], below: str) -> str:
+def growth(title: str, explained: str, lines: Sequence[Line], below: str, unit: str = " ms") -> str:
     """Lines over two logarithmic axes, each named at its last point."""
     bottom, right = 360, WIDTH - 250
     sizes = sorted({x for line in lines for x, _ in line.points})
@@ -88,16 +89,20 @@ def growth(title: str, explained: str, lines: Sequence[Line], below: str) -> str
         parts.append(_text(x_axis.at(tick), bottom + 18, _number(tick), anchor="middle"))
         parts.append(_line(x_axis.at(tick), TOP, x_axis.at(tick), bottom, "#e3e5e8"))
     for tick in y_axis.ticks():
-        parts.append(_text(62, y_axis.at(tick) + 4, f"{_number(tick)} ms", anchor="end"))
+        parts.append(_text(62, y_axis.at(tick) + 4, _number(tick) + unit, anchor="end"))
         parts.append(_line(70, y_axis.at(tick), right, y_axis.at(tick), "#e3e5e8"))
     parts.append(_text((70 + right) / 2, bottom + 38, below, anchor="middle", fill=GREY))
+    labelled: list[float] = []
     for line, color in zip(lines, COLORS, strict=False):
         places = [(x_axis.at(x), y_axis.at(y)) for x, y in line.points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2.5"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>' for x, y in places]
         x, y = places[-1]
-        label = f"{line.title}: {_number(line.points[-1][1])} ms"
+        while any(abs(y - other) < LABEL_HEIGHT for other in labelled):
+            y += LABEL_HEIGHT
+        labelled.append(y)
+        label = f"{line.title}: {_number(line.points[-1][1])}{unit}"
         parts.append(_text(x + 10, y + 4, label, fill=color))
     return _svg(bottom + 52, parts)
 

@@ -42,8 +42,8 @@ from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 UNITS_A_SECOND = 100.0
-SECONDS = 6.0
-THREADS = 16
+SECONDS = 10.0
+CLIENTS_A_VOLUME = 16
 WIDTHS = (1, 2, 4, 8)
 HOME = "0"
 
@@ -91,7 +91,7 @@ class Partitions(WrappedEngine):
 
 
 def calls_a_second(width: int) -> float:
-    """Short runs, begun, logged and ended by many threads, in an experiment of some width."""
+    """Short runs, begun and logged to by many clients, in an experiment of some width."""
     with tempfile.TemporaryDirectory(dir=TMPFS if TMPFS.is_dir() else None) as folder:
         uri = f"dynamodb:///{folder}/volumes.ddb?synchronous=NORMAL"
         table = Table(Partitions(open_engine(uri), UNITS_A_SECOND))
@@ -109,8 +109,9 @@ def calls_a_second(width: int) -> float:
                 calls += 2
             return calls
 
-        with ThreadPoolExecutor(THREADS) as pool:
-            return sum(pool.map(work, range(THREADS))) / SECONDS
+        clients = width * CLIENTS_A_VOLUME
+        with ThreadPoolExecutor(clients) as pool:
+            return sum(pool.map(work, range(clients))) / SECONDS
 
 
 def search_requests(width: int) -> tuple[int, float]:
@@ -149,7 +150,7 @@ def main(images: Path | None) -> None:
             plots.Line("linear", [(width, rates[1] * width) for width in WIDTHS]),
         ]
         explained = f"calls a second; each partition takes {UNITS_A_SECOND:g} write units a second"
-        drawn = plots.growth("Volumes of one experiment", explained, lines, "volumes")
+        drawn = plots.growth("Volumes of one experiment", explained, lines, "volumes", unit="")
         (images / "volumes.svg").write_text(drawn)
 
 

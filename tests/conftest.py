@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mlflow_dynamodbstore.table.embedded.engine import EmbeddedEngine
+from tests.places import SPREAD
 
-SPREAD = int(os.environ.get("STORE_SPREAD", "1"))
 INDEX_LAG = float(os.environ.get("STORE_INDEX_LAG", "0"))
 (EmbeddedEngine.__init__.__kwdefaults__ or {}).update(spread=SPREAD, index_lag=INDEX_LAG)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
+from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import Range
@@ -15,6 +17,9 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.traces.items import is_located, located_place
 from mlflow_dynamodbstore.tracking.model_records import LoggedModelPlace
+
+SPREAD = int(os.environ.get("STORE_SPREAD", "1"))
+"""How many volumes every experiment has from the start."""
 
 
 def run_place(run_id: str) -> RunPlace:
@@ -38,7 +43,9 @@ def trace_place(table: Table, trace_id: str) -> TracePlace:
 
 def partitions(table: Table, experiment_id: str) -> list[str]:
     """The partitions of all volumes of an experiment, whether or not it is there."""
-    return Volumes(table).partitions(experiment_id)
+    known = Volumes(table).partitions(experiment_id)
+    first = [experiment_keys.volume_pk(experiment_id, n) for n in range(SPREAD)]
+    return list(dict.fromkeys([*first, *known]))
 
 
 def items_in(

@@ -13,6 +13,7 @@ the table can be made of several runs, and a control on SQLite need not run agai
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -31,6 +32,8 @@ PAGE = ROOT / "docs" / "releases.md"
 RELEASE = "3.15.2"
 GROUPS = ("tracking", "tracing", "genai", "server", "server/auth", "server/jobs", "cli")
 SIDES = ("sqlite", "ours")
+TIMEOUT = 120  # seconds of a test; what waits longer waits for the network or for Docker
+SERIAL_PATHS = "_XDIST_SERIAL_PATHS"  # in MLflow's tests/conftest.py
 # What MLflow's tests import beyond MLflow and what our own tests need. Newer releases of FastAPI
 # trace themselves: a server in the process of a test sends its spans to itself, and waits.
 PACKAGES = (
@@ -123,7 +126,7 @@ class Tests:
         written.unlink(missing_ok=True)
         pytest = [self.pythons[side], "-m", "pytest", "-q", "--color=no", "--tb=short"]
         pytest += ["-p", "outcomes", "-p", "patience", "-p", "no:cacheprovider", "-o", "addopts="]
-        pytest += ["--timeout=300"]
+        pytest += [f"--timeout={TIMEOUT}"]
         if side == "ours":
             pytest += ["-p", "sqlite_classes"]
         pytest += ["-W", "ignore::pytest.PytestRemovedIn10Warning"]
@@ -147,14 +150,29 @@ class Tests:
         On ours only the files run that open a database or start a process in their control on
         SQLite. Others have nothing to do with a store.
         """
-        name, tests = file_name(group), [f"tests/{group}"]
+        name, tests, serial = file_name(group), [f"tests/{group}"], self.serial_paths(group)
         if side == "ours" and (control := self.kept("sqlite", group)):
             tests = sorted(files_with_stores(control))
+            serial = [test for test in tests if test.startswith(tuple(serial))]
         print(f"tests/{group} on {side}", flush=True)
-        tests += [f"--ignore=tests/{other}" for other in GROUPS if other.startswith(f"{group}/")]
+        tests += [f"--ignore=tests/{other}" for other in groups_within(group)]
         parallel = ["--serial=exclude", "-n", self.jobs, "--dist=loadfile"]
         outcomes = self.run(side, f"{name}-parallel", tests, *parallel)
-        self.keep(side, group, outcomes | self.run(side, f"{name}-serial", tests, "--serial=only"))
+        if serial:
+            outcomes |= self.run(side, f"{name}-serial", serial, "--serial=only")
+        self.keep(side, group, outcomes)
+
+    def serial_paths(self, group: str) -> list[str]:
+        """The files and folders of a group that MLflow does not run in parallel."""
+        conftest = ast.parse((self.folder / "tests" / "conftest.py").read_text("utf-8"))
+        paths = next(
+            ast.literal_eval(node.value)
+            for node in conftest.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == SERIAL_PATHS
+        )
+        others = tuple(f"tests/{other}/" for other in groups_within(group))
+        inside = [path for path in paths if path.startswith(f"tests/{group}/")]
+        return [path for path in inside if not path.startswith(others)]
 
     def again(self, group: str) -> None:
         """Run what passed on one side alone once more: some tests fail on a busy machine."""
@@ -181,6 +199,11 @@ class Tests:
 def file_name(group: str) -> str:
     """A group in the name of a file."""
     return group.replace("/", "-")
+
+
+def groups_within(group: str) -> list[str]:
+    """The groups that are folders of another one."""
+    return [other for other in GROUPS if other.startswith(f"{group}/")]
 
 
 def passed(outcomes: Outcomes) -> set[str]:

@@ -11,21 +11,22 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-ANSWER = {"result": "yes", "rationale": "It is polite."}
-
 
 @dataclass
 class Provider:
-    """Where it listens, what it was asked, and how long it takes to answer."""
+    """Where it listens, what it was asked, and when and what it answers."""
 
     url: str
     asked: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
+    answering: threading.Event = field(default_factory=threading.Event)
+    result: Any = "yes"
 
 
 @contextmanager
 def running_provider() -> Iterator[Provider]:
     provider = Provider("")
+    provider.answering.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -33,7 +34,8 @@ def running_provider() -> Iterator[Provider]:
             asked = json.loads(self.rfile.read(length))
             provider.asked.append(asked)
             time.sleep(provider.seconds)
-            body = json.dumps(_completion(str(asked.get("model")))).encode()
+            provider.answering.wait()
+            body = json.dumps(_completion(str(asked.get("model")), provider.result)).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -50,8 +52,9 @@ def running_provider() -> Iterator[Provider]:
     server.shutdown()
 
 
-def _completion(model: str) -> dict[str, Any]:
-    message = {"role": "assistant", "content": json.dumps(ANSWER)}
+def _completion(model: str, result: Any) -> dict[str, Any]:
+    content = json.dumps({"result": result, "rationale": "It is polite."})
+    message = {"role": "assistant", "content": content}
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",

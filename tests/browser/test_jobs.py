@@ -100,12 +100,16 @@ def talk(times: int) -> list[str]:
 
 
 def jobs_of(url: str, name: str) -> list[dict[str, Any]]:
-    body = json.dumps({"job_name": name}).encode()
-    headers = {"Content-Type": "application/json"}
-    asked = urllib.request.Request(f"{url}/ajax-api/3.0/jobs/search", body, headers)
-    with urllib.request.urlopen(asked, timeout=60) as answer:
-        found: list[dict[str, Any]] = json.load(answer)["jobs"]
+    found: list[dict[str, Any]] = post(url, "/ajax-api/3.0/jobs/search", {"job_name": name})["jobs"]
     return found
+
+
+def post(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    headers = {"Content-Type": "application/json"}
+    asked = urllib.request.Request(f"{url}{path}", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        said: dict[str, Any] = json.load(answer)
+    return said
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
@@ -175,6 +179,35 @@ def test_an_evaluation_is_started_from_the_ui(seen, experiment_id, job_server):
     page.reload()
     seen.sees(str(run.info.run_name))
     seen.keep("evaluation")
+
+
+def test_the_page_of_a_run_shows_how_far_issue_detection_has_come(
+    seen, experiment_id, job_server, provider, request
+):
+    """The job waits for the model at a stage that the page shows only if the job reports it."""
+    request.addfinalizer(provider.answering.set)
+    request.addfinalizer(lambda: setattr(provider, "result", "yes"))
+    provider.answering.clear()
+    provider.result = {"passed": "true", "categories": ""}
+    found = mlflow.search_traces(locations=[experiment_id], return_type="list")
+    body = {
+        "experiment_id": experiment_id,
+        "trace_ids": [trace.info.trace_id for trace in found],
+        "categories": ["correctness"],
+        "provider": "openai",
+        "endpoint_name": "chat",
+    }
+    started = post(job_server.url, "/ajax-api/3.0/mlflow/issues/invoke", body)
+    page = seen.open(f"/experiments/{experiment_id}/evaluation-runs/{started['run_id']}")
+    seen.sees("Verifying configuration...")
+    seen.keep("issue-detection")
+    provider.answering.set()
+    seen.sees("Issue detection completed")
+    assert "Scanned 3 traces, 0 issues found" in page.inner_text("body")
+    (job,) = jobs_of(job_server.url, "invoke_issue_detection")
+    assert (job["job_id"], job["status"]) == (started["job_id"], "SUCCEEDED")
+    assert job["result"]["total_traces_analyzed"] == 3
+    assert mlflow.get_run(started["run_id"]).info.status == "FINISHED"
 
 
 # --- two servers --------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def test_stats_count_items_and_bytes_by_kind(run, store):
     assert counted["entities"]["Run"]["items"] == 1
     assert counted["entities"]["Metric history"]["expiring"] == 1
     assert counted["total"]["items"] == sum(e["items"] for e in counted["entities"].values())
-    assert [len(sizes) for sizes in counted["experiments"].values()] == [1]
+    assert len(counted["experiments"]) == 1
     shown = run("stats", "--price-per-gb", "1000000").stdout
     (total,) = [line for line in shown.splitlines() if "total" in line]
     (usual,) = [line for line in run("stats").stdout.splitlines() if "total" in line]
@@ -292,6 +292,8 @@ def test_trace_cache_counts_what_it_did(run, store, monkeypatch):
             "not_in_xray": 0,
         }
         assert "0 traces" in run("trace", "cache", "--experiment-id", "0").stdout
+        wrong = run("trace", "cache", "--experiment-id", "first", code=USAGE)
+        assert "Invalid experiment ID 'first'" in wrong.stderr
 
 
 # --- tags ---------------------------------------------------------------------------------------

@@ -17,9 +17,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.projects.docker import get_docker_tracking_cmd_and_envs
 from mlflow.server import handlers
 from mlflow.server.jobs import utils
+from mlflow.store.tracking.file_store import FileStore
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore import plugin
+from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.mlflow_compat import job_runner, server_start
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.releases import needs
@@ -86,11 +88,16 @@ def test_moving_between_workspaces_names_the_command_that_does_it(command, uri, 
     assert f"mlflow-dynamodbstore --uri {uri} workspace delete NAME --mode set_default" in output
 
 
-def test_a_folder_is_moved_in_two_steps_that_are_named(command, uri, tmp_path):
+def test_a_folder_is_imported_with_the_command_that_is_named(command, uri, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    FileStore(str(tmp_path / "mlruns")).create_experiment("from a folder")
     code, output = command("migrate-filestore", "--source", str(tmp_path), "--target", uri)
     assert code == 1
-    assert "--target sqlite:///mlflow.db" in output
-    assert f"mlflow-dynamodbstore --uri {uri} import sqlite:///mlflow.db" in output
+    named = output.partition("mlflow-dynamodbstore ")[2].split()
+    assert named == ["--uri", uri, "import", str(tmp_path)]
+    done = CliRunner().invoke(main, named)
+    assert done.exit_code == 0, done.output
+    assert DynamoDBTrackingStore(uri).get_experiment_by_name("from a folder") is not None
 
 
 def test_a_read_replica_is_refused_when_the_server_starts(uri):
@@ -152,7 +159,7 @@ SHOWN_BY = {
         test_moving_between_workspaces_names_the_command_that_does_it
     ),
     "`mlflow db move-resources`": test_moving_between_workspaces_names_the_command_that_does_it,
-    "`mlflow migrate-filestore`": test_a_folder_is_moved_in_two_steps_that_are_named,
+    "`mlflow migrate-filestore`": test_a_folder_is_imported_with_the_command_that_is_named,
     "`mlflow server --read-replica-backend-store-uri`": (
         test_the_server_prints_a_refusal_without_a_traceback
     ),

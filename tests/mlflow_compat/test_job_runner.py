@@ -20,8 +20,13 @@ from mlflow.tracing import trace_archival_service
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore import plugin
+from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.mlflow_compat import job_runner
+from mlflow_dynamodbstore.mlflow_compat.job_server import RENEWALS
 from mlflow_dynamodbstore.mlflow_compat.post_import import after_import, replace
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.uri import open_engine
+from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from tests.engines import free_port
 from tests.releases import has, needs
 from tests.traces.making import client_metadata, make_info, make_spans, trace_id
@@ -287,6 +292,22 @@ def test_the_runner_waits_until_the_server_takes_connections():
 
 def test_the_runner_of_a_server_that_has_ended_is_not_started():
     assert not job_runner._wait_for_server(f"http://127.0.0.1:{free_port()}", lambda: False)
+
+
+def test_what_a_server_without_jobs_costs_a_minute(uri, monkeypatch):
+    """As docs/jobs.md says; an older release has a status less to look for."""
+    engine = MeteredEngine(open_engine(uri))
+    store = DynamoDBJobStore("", table=Table(engine), queue="here")
+    monkeypatch.setattr(handlers, "_job_store", store)
+    store.lost_jobs.hold_queue(60)
+    with engine.meter.measure() as used:
+        for _ in range(RENEWALS):
+            store.lost_jobs.hold_queue(60)
+        periodic = utils._get_or_init_huey_instance(utils.HUEY_PERIODIC_TASKS_INSTANCE_KEY)
+        for task in ("online scoring", "archival"):
+            periodic.instance.lock_task(task)(lambda: None)()
+        job_runner._recover(utils, store, 1 << 47)
+    assert used.requests == {"PutItem": 7, "Query": 4 if has("jobs that are recovered") else 3}
 
 
 # --- the second engine --------------------------------------------------------------------------

@@ -7,10 +7,13 @@ of docs/jobs.md with the reason.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import mlflow
+
+from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
 WORDS = {
     "DATABASE_ENGINES",
@@ -50,6 +53,7 @@ KNOWN = {
     "mlflow.utils.uri:get_uri_scheme": HELPER,
     "mlflow.utils.validation:_validate_db_type_string": HELPER,
 }
+OF_SQL_ONLY = {"engine": "trace rollups, which the server refuses when it starts"}
 
 
 def questions() -> Iterator[str]:
@@ -82,6 +86,26 @@ def name_of(statement: ast.stmt) -> str:
     if isinstance(statement, ast.Assign):
         return ast.unparse(statement.targets[0])
     return str(getattr(statement, "name", type(statement).__name__))
+
+
+def attributes_asked_for() -> set[str]:
+    """What MLflow asks whether a tracking store has."""
+    asked = set()
+    for folder in ("cli", "server"):
+        for path in (Path(mlflow.__file__).parent / folder).rglob("*.py"):
+            text = path.read_text("utf-8")
+            asked |= {
+                name for _, name in re.findall(r"(?:get|has)attr\((\w*store), \"(\w+)\"", text)
+            }
+    return asked
+
+
+def test_our_store_has_what_mlflow_asks_its_stores_for():
+    """Without it, the server would leave something out and say nothing."""
+    asked = attributes_asked_for()
+    assert {"_hard_delete_run", "get_metric_history_bulk"} <= asked
+    lacking = {name for name in asked if not hasattr(DynamoDBTrackingStore, name)}
+    assert lacking <= OF_SQL_ONLY.keys()
 
 
 def test_every_place_that_asks_for_a_sql_database_is_known():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from uvicorn.config import Config
 
 from mlflow_dynamodbstore.mlflow_compat import server_start
 from mlflow_dynamodbstore.server import prefork
@@ -36,6 +38,18 @@ def test_our_apps_are_started_by_the_parent_and_others_are_not(monkeypatch: Any)
 
 def test_a_file_of_variables_is_read_before_anything_is_imported():
     assert not prefork.prepare(["--env-file", "variables", APP])
+
+
+def test_connections_of_workers_send_at_once(monkeypatch: Any):
+    """Else the body of an answer waits until its head is acknowledged, after 40 ms."""
+    monkeypatch.setattr(Config, "bind_socket", Config.bind_socket)  # restored afterwards
+    prefork.send_at_once()
+    listening = Config(APP, host="127.0.0.1", port=0).bind_socket()
+    listening.listen()
+    with listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.fixture

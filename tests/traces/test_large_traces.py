@@ -11,7 +11,6 @@ import pytest
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
-from mlflow_dynamodbstore.shared.places import TracePlace
 from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Query
 from mlflow_dynamodbstore.table.sizes import size_with_copies
 from mlflow_dynamodbstore.table.table import Table
@@ -19,6 +18,7 @@ from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.traces.overflow import OVERFLOW
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.places import items_in, trace_place
 from tests.sql import empty_database
 from tests.stores import ARTIFACTS, refused, uri_on
 from tests.traces.making import NOON, feedback, make_info, make_prompt, make_spans, trace_id
@@ -78,7 +78,9 @@ def own_tags(info) -> dict[str, str]:
 
 
 def own(store, experiment: str):
-    item = store.table.get(TracePlace(experiment, ID).key)
+    place = trace_place(store.table, ID)
+    assert place.experiment_id == experiment
+    item = store.table.get(place.key)
     assert size_with_copies(store.table.schema, item) <= MAX_ITEM_BYTES
     return item
 
@@ -195,7 +197,8 @@ def test_many_small_tags_are_changed_at_once(store, other, experiment):
 
 def fill_up(store, experiment: str) -> None:
     """Fill a trace's own item with tags up to the last bytes, as many writers at once may."""
-    key = TracePlace(experiment, ID).key
+    assert own(store, experiment)
+    key = trace_place(store.table, ID).key
     for n in range(400):
         room = MAX_ITEM_BYTES - size_with_copies(store.table.schema, store.table.get(key))
         if room < 100:
@@ -240,12 +243,12 @@ def test_nothing_of_a_large_trace_is_left_behind(store, experiment):
     elsewhere = store.create_experiment(f"elsewhere-{next(NUMBERS)}")
     store.start_trace(make_info(ID, elsewhere))
     assert len(own_tags(store.get_trace_info(ID))) == 347
-    item = store.table.get(TracePlace(elsewhere, ID).key)
+    item = own(store, elsewhere)
     parts = [one for one in store.table.items(Query(item["PK"])) if "data" in one]
     assert len(parts) == item[OVERFLOW]["parts"]
     assert store.delete_traces(elsewhere, trace_ids=[ID]) == 1
     for home in (experiment, elsewhere):
-        items = store.table.items(Query(TracePlace(home, ID).pk))
+        items = items_in(store.table, home)
         assert [one["SK"] for one in items if ID in str(one["SK"])] == []
 
 
@@ -254,7 +257,7 @@ def test_what_cannot_fit_is_refused_and_nothing_of_it_written(store, other, expe
     large = make_info(ID, experiment, tags=many_tags(), request_preview=noise(250_000))
 
     def items():
-        return list(store.table.items(Query(TracePlace(experiment, ID).pk)))
+        return items_in(store.table, experiment)
 
     before = items()
     with refused("INVALID_PARAMETER_VALUE", "more than 409600"):
@@ -285,7 +288,7 @@ def test_searches_find_what_mlflows_own_store_finds(tmp_path, store):
             for assessment in [*given, feedback(trace, "yes", n % 2 == 0)]:
                 one.create_assessment(deepcopy(assessment))
             one.set_trace_tag(trace, "late", str(n % 5))
-    found = store.table.get(TracePlace(homes[store], trace_id(1_003)).key)
+    found = store.table.get(trace_place(store.table, trace_id(1_003)).key)
     assert OVERFLOW in found
     for filter_string, order in (
         ("tag.n = '1'", None),

@@ -13,10 +13,8 @@ import pytest
 from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 
-from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.shared.policies import DAY, Policies
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import TTL, Item
@@ -25,12 +23,13 @@ from mlflow_dynamodbstore.tracking.log_entries import SETTLED, read_log
 from mlflow_dynamodbstore.tracking.points import DISORDERED
 from mlflow_dynamodbstore.upkeep.orphans import OrphanFinder
 from tests.interleaving import Operation, Two, interleaved, two_stores
+from tests.places import run_place
 from tests.tracking.test_interleavings import OPERATIONS, Subject, begin, state_of
 
 
 def fold(store: Any, of: Subject) -> None:
     """What a reader does with a log that has grown long."""
-    place = RunPlace(*of)
+    place = run_place(of.run_id)
     log = read_log(store.table, place)
     sealing.fold_log(store.table, place, log, Policies(store.table).sealing_rules())
 
@@ -94,7 +93,7 @@ def begun(store: Any, start: str) -> Subject:
 
 def belongings(store: Any, of: Subject) -> list[Item]:
     """All items of a run but its own."""
-    pk = experiment_keys.experiment_pk(of.experiment_id)
+    pk = run_place(of.run_id).pk
     ranges = (run_keys.run_children(of.run_id), log_keys.run_log(of.run_id))
     return [item for some in ranges for item in store.table.items(Query(pk, some.on()))]
 

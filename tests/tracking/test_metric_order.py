@@ -24,6 +24,7 @@ from mlflow_dynamodbstore.tracking.records import SEALED
 from mlflow_dynamodbstore.tracking.series import is_in_order
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.interleaving import two_stores
+from tests.places import run_place
 from tests.stores import open_tracking_store
 from tests.table.fakes import FakeTime
 
@@ -71,7 +72,7 @@ def search(store: Any) -> None:
 
 
 def is_marked(store: Any, run_id: str) -> bool:
-    row = store.table.get(Key(f"EXP#{HOME}", run_keys.run_metric(run_id, "m")))
+    row = store.table.get(Key(run_place(run_id).pk, run_keys.run_metric(run_id, "m")))
     return DISORDERED in row
 
 
@@ -121,7 +122,7 @@ def test_a_run_that_was_sealed_in_a_pause_stays_in_order(
         log(store, run_id, *range(begin, begin + 20))
         time.now += sealing.IDLE_BEFORE_SEALING + 11
         search(other)
-        assert store.table.get(run_keys.run_key(HOME, run_id))["state"] == SEALED
+        assert store.table.get(run_place(run_id).key)["state"] == SEALED
     log(store, run_id, *range(60, 80))
     end(other, run_id)
     assert not is_marked(store, run_id)

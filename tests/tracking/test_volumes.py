@@ -19,8 +19,8 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.shared import volumes as volumes_module
 from mlflow_dynamodbstore.shared.places import run_place_of, trace_place_of
-from mlflow_dynamodbstore.shared.volume_states import Volume
-from mlflow_dynamodbstore.shared.volumes import KNOWN_SECONDS, VOLUMES, Volumes
+from mlflow_dynamodbstore.shared.volume_states import VOLUMES, Volume, states_in
+from mlflow_dynamodbstore.shared.volumes import KNOWN_SECONDS, Volumes
 from mlflow_dynamodbstore.table.contract import Page, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -148,7 +148,7 @@ def test_volumes_open_by_themselves_and_everything_is_found(limited):
         walked += page
         begin_run(limited, 1_000 + n, params=20)  # newer: they come before what is walked
     assert walked == runs[::-1]
-    states = limited.experiment_lookup.volumes.states(limited.experiment_lookup.get("0"))
+    states = states_in(limited.experiment_lookup.get("0"))
     assert len(states) >= 3
     assert [state.closed is None for state in states].count(True) in (1, 2)
     assert len(all_runs(limited)) == 40
@@ -263,6 +263,21 @@ def test_an_experiment_with_one_volume_does_not_list_it(tmp_path, time):
     assert VOLUMES not in (store.table.get(experiment_keys.experiment_key("0")) or {})
 
 
+def test_a_file_that_was_spread_is_read_without_the_option(tmp_path, time, three):
+    runs = {begin_run(three, n) for n in range(12)}
+    assert {volume_of(three, run_id) for run_id in runs} == {0, 1, 2}
+    again = open_tracking_store(tmp_path, time)
+    assert set(all_runs(again)) == runs
+
+
+def test_a_file_of_single_volumes_is_read_with_the_option(tmp_path, time):
+    store = open_tracking_store(tmp_path, time)
+    run_id = begin_run(store)
+    spread = open_tracking_store(tmp_path, time, options=THREE)
+    other = begin_run(spread, 2)
+    assert set(all_runs(spread)) == set(all_runs(store)) == {run_id, other}
+
+
 # --- searches by time put closed volumes off ------------------------------------------------------
 
 
@@ -375,7 +390,7 @@ def test_a_volume_is_used_when_every_process_knows_it(tmp_path):
         assert {volume_of(one, begin_run(one, n)) for n in range(12)} == {0}
         time.sleep(KNOWN_SECONDS * 3)
         made = [begin_run(one, 100 + n) for n in range(12)]
-        assert {volume_of(one, run_id) for run_id in made} > {0}
+        assert len({volume_of(one, run_id) for run_id in made}) > 1
         other.experiment_lookup.volumes._known.clear()  # a few seconds later
         assert len(all_runs(other)) == 24
 

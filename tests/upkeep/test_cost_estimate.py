@@ -44,6 +44,7 @@ def test_a_day_costs_what_was_estimated(engine: MeteredEngine):
     assert used.read_units == pytest.approx(read, rel=0.1)
 
 
+@pytest.mark.one_volume(reason="how many runs share a page depends on their volumes")
 def test_the_arithmetic_is_that_of_the_lines():
     made = estimate(WORK)
     lines = {line.what: line for line in made.requests}

@@ -81,7 +81,7 @@ def test_what_stats_and_doctor_found_is_shown(table: Table, tmp_path: Path):
     assert sum(one["items"] for one in shown["survey"]["kinds"]) > 400
     largest = shown["survey"]["experiments"][0]
     assert largest["name"]
-    assert len(largest["volumes"]) == 1
+    assert sum(largest["volumes"]) > 0
     assert largest["before"] == sum(largest["volumes"])
     assert len(shown["growth"]) == 1  # counts of ten minutes are one
     assert {one["check"] for one in shown["health"]["findings"]} >= {"damage", "orphans"}

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import MLFLOW, Group, WholeNumber
+from mlflow_dynamodbstore.cli.limits import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 
 if TYPE_CHECKING:
     from mlflow_dynamodbstore.shared.volume_states import VolumeState
-    from mlflow_dynamodbstore.shared.volumes import Volumes
     from mlflow_dynamodbstore.table.table import Table
     from mlflow_dynamodbstore.table.values import Item
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 MOST = 1000
+
+workspace_option: Callable[[F], F] = click.option(
+    "--workspace",
+    default=DEFAULT_WORKSPACE,
+    show_default=True,
+    help="Workspace of the experiment.",
+)
 
 
 @click.group(cls=Group)
@@ -28,14 +38,14 @@ def experiment() -> None:
 
 @experiment.command(loads=MLFLOW)
 @click.argument("name")
+@workspace_option
 @pass_table_options
-def volumes(options: TableOptions, name: str, json: bool) -> None:
+def volumes(options: TableOptions, name: str, workspace: str, json: bool) -> None:
     """List the volumes of an experiment, given its name."""
-    from mlflow_dynamodbstore.shared.volumes import Volumes
+    from mlflow_dynamodbstore.shared.volume_states import states_in
 
-    table = options.table()
-    meta = _find(table, name)
-    _show(name, Volumes(table).states(meta), json=json)
+    meta = _find(options.table(), name, workspace)
+    _show(name, states_in(meta), json=json)
 
 
 @experiment.command(
@@ -50,8 +60,9 @@ def volumes(options: TableOptions, name: str, json: bool) -> None:
     required=True,
     help="Number of volumes that accept new runs and traces.",
 )
+@workspace_option
 @pass_table_options
-def spread(options: TableOptions, name: str, count: int, json: bool) -> None:
+def spread(options: TableOptions, name: str, count: int, workspace: str, json: bool) -> None:
     """Spread an experiment, given its name, over several volumes.
 
     A volume accepts about 1,000 write units a second and holds 10 GB. A new one is opened
@@ -62,25 +73,24 @@ def spread(options: TableOptions, name: str, count: int, json: bool) -> None:
     from mlflow_dynamodbstore.shared.volumes import Volumes
 
     table = options.table()
-    known: Volumes = Volumes(table)
-    states = known.spread(experiment_id_of(_find(table, name)), count)
+    states = Volumes(table).spread(experiment_id_of(_find(table, name, workspace)), count)
     _show(name, states, json=json)
 
 
-def _find(table: Table, name: str) -> Item:
-    """META of an experiment of the default workspace, by its name."""
+def _find(table: Table, name: str, workspace: str) -> Item:
+    """META of an experiment, by its name."""
     from mlflow_dynamodbstore.keys import access as access_keys
     from mlflow_dynamodbstore.keys import experiments as experiment_keys
     from mlflow_dynamodbstore.shared.refusals import not_found
 
-    guard = table.get(access_keys.experiment_name_guard(name))
+    guard = table.get(access_keys.experiment_name_guard(name, workspace))
     found = (
         None
         if guard is None
         else table.get(experiment_keys.experiment_key(str(guard["experiment_id"])))
     )
     if found is None:
-        raise not_found(f"There is no experiment {name!r}.")
+        raise not_found(f"There is no experiment {name!r} in the workspace {workspace!r}.")
     return found
 
 

@@ -38,9 +38,8 @@ NO_MOVE = (
     "the default one: mlflow-dynamodbstore --uri {uri} workspace delete NAME --mode set_default"
 )
 NO_FOLDERS = (
-    "MLflow brings a folder into SQLite only. Bring it there, and from there into the table: "
-    "mlflow migrate-filestore --source {source} --target sqlite:///mlflow.db && "
-    "mlflow-dynamodbstore --uri {uri} import sqlite:///mlflow.db"
+    "this command writes only SQLite databases. To import the folder into the table: "
+    "mlflow-dynamodbstore --uri {uri} import {source}"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +33,16 @@ def create_app() -> Any:
     install_page(flask, files_of_this_server().read)
     if not server_app.runs_under_uvicorn():
         return with_native_routes(flask)
-    return improved(server_app.mlflow_app(), flask)
+    return settled(improved(server_app.mlflow_app(), flask))
+
+
+def settled(app: Any) -> Any:
+    """An app that is complete.
+
+    What is imported stays: looking through it for garbage took 170 ms each time.
+    """
+    gc.freeze()
+    return app
 
 
 def with_native_routes(flask: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 # Importing it checks that MLflow's auth app fits, before the server starts its processes.
 from mlflow_dynamodbstore.auth import app as auth_app
 from mlflow_dynamodbstore.mlflow_compat import server_app
-from mlflow_dynamodbstore.server.app import improved, with_native_routes
+from mlflow_dynamodbstore.server.app import improved, settled, with_native_routes
 from mlflow_dynamodbstore.server.operator_page import install_page
 from mlflow_dynamodbstore.shared.counter_files import files_of_this_server
 
@@ -20,4 +20,4 @@ def create_app() -> Any:
     if not server_app.runs_under_uvicorn():
         return with_native_routes(app)
     has_check = server_app.permission_check(auth_app.auth)
-    return improved(app, server_app.flask_app(), has_check=has_check)
+    return settled(improved(app, server_app.flask_app(), has_check=has_check))

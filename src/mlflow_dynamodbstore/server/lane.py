@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.mlflow_compat.server import get_tracking_store
 from mlflow_dynamodbstore.server.native import Route
 from mlflow_dynamodbstore.server.request_reading import Request, Unusual
 from mlflow_dynamodbstore.server.requests import read_body, with_body
-from mlflow_dynamodbstore.server.threads import Threads
+from mlflow_dynamodbstore.server.threads import OneAtATime, Threads
 from mlflow_dynamodbstore.shared.loop_pace import LoopPace, is_file
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 
@@ -39,6 +39,7 @@ class Lane:
     _paces: defaultdict[str, LoopPace] = field(default_factory=lambda: defaultdict(LoopPace))
 
     def __post_init__(self) -> None:
+        self._one_at_a_time = OneAtATime("file", self.threads)
         for route in self.routes:
             paths = self._with_argument if route.has_argument else self._exact
             paths[route.method, route.path] = route
@@ -83,9 +84,11 @@ class Lane:
         await send({"type": "http.response.body", "body": answer})
 
     async def _answer(self, route: Route, request: Request) -> tuple[int, bytes]:
-        pace = self._paces[route.view]
-        if not is_local(get_tracking_store()) or not pace.is_short():
+        if not is_local(get_tracking_store()):
             return await self.threads.run(lambda: route.answer(request))
+        pace = self._paces[route.view]
+        if not pace.is_short():
+            return await self._one_at_a_time.run(lambda: route.answer(request))
         began = time.perf_counter()
         try:
             return route.answer(request)

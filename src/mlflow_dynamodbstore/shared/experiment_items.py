@@ -26,6 +26,7 @@ from mlflow_dynamodbstore.keys.encoding import is_cut
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.places import NAME, experiment_id_of
 from mlflow_dynamodbstore.shared.search.filters import TAG
+from mlflow_dynamodbstore.shared.volume_states import listed
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.table import Table
@@ -82,6 +83,7 @@ class NewExperiment:
     created: int
     tags: Tags = field(default_factory=dict)
     holds_tag: HoldsTag = lambda _: True
+    volumes: int = 1
 
     @property
     def key(self) -> Key:
@@ -101,6 +103,7 @@ class NewExperiment:
                 experiment_id=self.experiment_id, name=self.name, workspace=self.workspace
             ),
             **inline(self.tags, self.holds_tag),
+            **listed(self.volumes),
         }
 
     def entry(self, now_ms: int) -> Item:

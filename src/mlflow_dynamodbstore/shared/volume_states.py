@@ -7,6 +7,8 @@ from typing import NamedTuple
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.table.values import Item
 
+VOLUMES = "volumes"
+"""Attribute of META: the volumes of an experiment that has, or had, more than one."""
 RUNS, TRACES = "runs", "traces"
 
 
@@ -65,6 +67,16 @@ class VolumeState(NamedTuple):
                 if value is not None
             },
         }
+
+
+def listed(count: int) -> Item:
+    """What META says about the volumes of a new experiment: nothing if there is only one."""
+    return {VOLUMES: [VolumeState(n).to_value() for n in range(count)]} if count > 1 else {}
+
+
+def states_in(meta: Item) -> list[VolumeState]:
+    """What META says about the volumes of its experiment."""
+    return [VolumeState.of(one) for one in meta[VOLUMES]] if VOLUMES in meta else [VolumeState(0)]
 
 
 def widened(span: Span, time_ms: int) -> Span:

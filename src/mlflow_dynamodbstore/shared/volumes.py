@@ -34,9 +34,11 @@ from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.volume_states import (
     ALWAYS,
     NOTHING,
+    VOLUMES,
     Span,
     Volume,
     VolumeState,
+    states_in,
     widened,
 )
 from mlflow_dynamodbstore.table.contract import Query, is_full
@@ -47,8 +49,6 @@ from mlflow_dynamodbstore.table.values import Item, Value
 
 T = TypeVar("T")
 
-VOLUMES = "volumes"
-"""Attribute of META: the volumes of an experiment that has, or had, more than one."""
 KNOWN_SECONDS = 20.0
 """How long a process relies on the list of volumes that it has read."""
 ANNOUNCED_SECONDS = 60
@@ -75,9 +75,7 @@ class Volumes:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        capabilities = table.engine.capabilities
-        self._reads_always = capabilities.local is not None
-        self._from_the_start = [VolumeState(n) for n in range(capabilities.spread)]
+        self._reads_always = table.engine.capabilities.local is not None
         self._known: BoundedCache[str, tuple[float, list[VolumeState]]] = BoundedCache()
 
     # --- reading --------------------------------------------------------------------------------
@@ -97,18 +95,13 @@ class Volumes:
         found = (s for s in self._states(volume.experiment_id) if s.number == volume.number)
         return next(found, VolumeState(volume.number))
 
-    def states(self, meta: Item) -> list[VolumeState]:
-        """What META says about the volumes of its experiment."""
-        listed = meta.get(VOLUMES)
-        return self._from_the_start if listed is None else [VolumeState.of(one) for one in listed]
-
     def note(self, meta: Item) -> None:
         """Take note of META that was read for another reason."""
-        self._known.put(experiment_id_of(meta), (time.monotonic(), self.states(meta)))
+        self._known.put(experiment_id_of(meta), (time.monotonic(), states_in(meta)))
 
     def _states(self, experiment_id: str) -> list[VolumeState]:
         known = self._known.get(experiment_id)
-        return self._from_the_start if known is None else known[1]
+        return [VolumeState(0)] if known is None else known[1]
 
     def _refresh(self, experiment_ids: Sequence[str]) -> None:
         """Read META of those experiments whose volumes are not known well enough."""
@@ -125,7 +118,7 @@ class Volumes:
             metas = list(self.table.get_many(map(experiment_keys.experiment_key, unknown)).values())
         now = time.monotonic()
         for one in unknown:
-            self._known.put(one, (now, self._from_the_start))
+            self._known.put(one, (now, [VolumeState(0)]))
         for meta in metas:
             self.note(meta)
 
@@ -333,7 +326,7 @@ class Volumes:
             meta = self.table.get(key)
             if meta is None:
                 return []
-            before = self.states(meta)
+            before = states_in(meta)
             after = change(before)
             if after != before:
                 value: Value = [state.to_value() for state in after]

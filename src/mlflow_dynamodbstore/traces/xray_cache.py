@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from mlflow.entities import Span
 
+from mlflow_dynamodbstore.mlflow_compat.validation import parse_experiment_ids
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.bounded_cache import BoundedCache
 from mlflow_dynamodbstore.shared.bulk import batched
@@ -131,7 +132,7 @@ class XRaySpans:
         """
         if experiment_ids is None:
             experiment_ids = self.experiment_lookup.ids()
-        searched = [str(int(one)) for one in experiment_ids]
+        searched = [str(number) for number in parse_experiment_ids([*experiment_ids])]
         recent = TraceFilter.in_period(int((self.table.clock() - days * DAY) * 1000))
         found = self.trace_search.matching_traces(searched, recent)
         reached = CacheProgress()

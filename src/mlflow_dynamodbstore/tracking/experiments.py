@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities import Experiment, ExperimentTag
@@ -139,6 +140,7 @@ class Experiments:
 
     def _write_new(self, new: NewExperiment) -> None:
         """Write an experiment; raises ``Outdated`` when its number is taken."""
+        new = replace(new, volumes=self.table.engine.capabilities.spread)
         tags = new.tag_items()
         self.experiment_names.enter(new.workspace, new.experiment_id, new.name)
         # The tags first: nobody sees them until the experiment itself exists.

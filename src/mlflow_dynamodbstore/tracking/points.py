@@ -155,6 +155,17 @@ def history_item(run: RunPlace, name: str, points: Sequence[Point], ttl: int | N
     return run.child(sk, name, content)
 
 
+def unfolded_item(run: RunPlace, name: str, points: list[Point]) -> Item:
+    """Points in order that are still in the log, in the place of the item that they will become.
+
+    It is only read, so the points stay as they are.
+    """
+    first = points[0]
+    suffix = _pack_suffix(points, "")
+    sk = run_keys.run_metric_point(run.run_id, name, first.step, first.timestamp, suffix)
+    return run.child(sk, name, {"points": points})
+
+
 def _pack_suffix(points: Sequence[Point], digest: str) -> str:
     last = points[-1]
     return f"p{len(points):04x}{ordered_int(last.step)}{ordered_int(last.timestamp)}{digest}"
@@ -176,8 +187,10 @@ def latest_point(item: Item) -> Point:
 
 def points_of(item: Item, span: Span) -> list[Point]:
     """The points of a history item, in order."""
-    if span.size == 1:
+    if "value" in item:
         return [Point(*span.first, item["value"])]
+    if isinstance(item["points"], list):
+        return item["points"]
     try:
         return unpack(item["points"])
     except (zlib.error, struct.error, ValueError, TypeError) as error:

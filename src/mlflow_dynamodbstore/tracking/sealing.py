@@ -198,8 +198,11 @@ def _has_inline_summary(item: Item) -> bool:
 
 def _read_further(table: Table, items: Sequence[Item], rules: Rules | None) -> list[RunRecord]:
     """Runs whose own items do not hold all, read side by side."""
-    open_runs = [run_id_of(item) for item in items if item["state"] != SEALED]
-    of_logs = log_queries(str(items[0]["PK"]), open_runs) if open_runs else []
+    open_runs: dict[str, list[str]] = {}
+    for item in items:
+        if item["state"] != SEALED:
+            open_runs.setdefault(str(item["PK"]), []).append(run_id_of(item))
+    of_logs = [query for pk, run_ids in open_runs.items() for query in log_queries(pk, run_ids)]
     of_children = [query for item in items for query in _queries_of_children(item)]
     found = table.map(lambda query: list(table.items(query)), [*of_logs, *of_children])
     logs = logs_of(entry for some in found[: len(of_logs)] for entry in some)

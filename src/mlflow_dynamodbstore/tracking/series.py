@@ -34,13 +34,13 @@ from mlflow_dynamodbstore.tracking.points import (
     Point,
     Span,
     StepTime,
-    history_item,
     in_order,
     latest_extent,
     merged_extent,
     order,
     points_of,
     span_of,
+    unfolded_item,
 )
 
 CHUNK_POINTS = 10_000
@@ -142,8 +142,7 @@ class Series:
         """The points in the log, as the history items that they will become."""
         points = self.log.points().get(self.name, [])
         items = [
-            history_item(self.run, self.name, some, None)
-            for some in batched(points, POINTS_IN_PACK)
+            unfolded_item(self.run, self.name, some) for some in batched(points, POINTS_IN_PACK)
         ]
         return [(span_of(item["SK"]), item) for item in items]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
 from mlflow_dynamodbstore.shared.policies import Policies
-from mlflow_dynamodbstore.shared.search.pages import merged, page
+from mlflow_dynamodbstore.shared.search.pages import page
 from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
@@ -85,23 +85,17 @@ def explain(
     query = replace(parsed, indexes=indexes)
     able = query.plans().all()
     _check_path(path, able)
-    searched = [
-        query.runs(table, volume, max_results + 2, policies.sealing_rules())
-        for volume in Volumes(table).of([experiment_id])
-    ]
+    volumes = Volumes(table).of([experiment_id])
+    runs = query.runs(table, volumes, max_results + 2, policies.sealing_rules())
     token = forced_path.set(path)
     try:
         with engine.meter.measure() as usage:
             with engine.meter.measure() as planning:
-                choices = [query.choice(runs) for runs in searched]
-            streams = [
-                run_stream(runs, query, None, choice)
-                for runs, choice in zip(searched, choices, strict=True)
-            ]
-            found, more = page(merged(streams, query.ordering), query.ordering, None, max_results)
+                choice = query.choice(runs)
+            stream = run_stream(runs, query, None, choice)
+            found, more = page(stream, query.ordering, None, max_results)
     finally:
         forced_path.reset(token)
-    runs, choice = searched[0], choices[0]  # the volumes of an experiment are much alike
     given_up = choice.path if choice.fallback is not None and runs.give_up_after is None else None
     used = choice.fallback if given_up else choice.path
     return Explanation(

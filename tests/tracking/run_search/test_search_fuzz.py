@@ -14,7 +14,9 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.shared.policies import PRIMARY_METRIC
 from mlflow_dynamodbstore.tracking.run_search import path_choice
-from mlflow_dynamodbstore.tracking.run_search.paths import ExperimentRuns
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
+    ExperimentRuns,
+)
 from mlflow_dynamodbstore.tracking.run_search.search import forced_path
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric

@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.shared.search.filters import Searchable
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, bad_token
 from mlflow_dynamodbstore.table.table import Table
 
+T = TypeVar("T")
 Row = TypeVar("Row", bound=Searchable)
 
 _NO_GROUP = object()
@@ -95,11 +96,18 @@ class VolumeStreams(Generic[Row]):
 
     def add(self, stream: Iterator[Row], span: tuple[int, int] | None) -> None:
         """Add the stream of a volume; ``span`` is the first and the last time in it, if known."""
-        bound = None if span is None else self._ordering.bound(self._time, *span)
+        bound = self._bound(span)
         if span is None or bound is None:
             self._streams.append(stream)
         elif not self._ordering.has_passed(self._after, *span):
             self._late.append(LateStream(bound, stream))
+
+    def can_wait(self, span: tuple[int, int] | None) -> bool:
+        """Whether a volume of this span need not be asked at once."""
+        return self._bound(span) is not None
+
+    def _bound(self, span: tuple[int, int] | None) -> tuple[Any, ...] | None:
+        return None if span is None else self._ordering.bound(self._time, *span)
 
     def merged(self, table: Table) -> Iterator[Row]:
         """All rows in order; what begins at once begins side by side."""
@@ -109,7 +117,7 @@ class VolumeStreams(Generic[Row]):
         return merged(streams, self._ordering, self._late) if streams or self._late else iter(())
 
 
-def read_first_row(stream: Iterator[Row]) -> Iterator[Row]:
+def read_first_row(stream: Iterator[T]) -> Iterator[T]:
     """A stream whose first row has been read, so that many can begin side by side."""
     first = list(islice(stream, 1))
     return chain(first, stream)

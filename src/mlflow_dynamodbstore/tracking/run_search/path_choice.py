@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET
 from mlflow_dynamodbstore.tracking.run_search.estimates import Estimate
-from mlflow_dynamodbstore.tracking.run_search.paths import ExperimentRuns, Path
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
+    ExperimentRuns,
+)
+from mlflow_dynamodbstore.tracking.run_search.paths import (
+    Path,
+)
 from mlflow_dynamodbstore.tracking.run_search.plans import Plans
 
 MOST_COUNTED = 3

@@ -9,181 +9,28 @@ and never too few.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
-from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
-from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
-from mlflow_dynamodbstore.shared.volume_states import Volume
-from mlflow_dynamodbstore.table.contract import Query
-from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Item, Key
+from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
 from mlflow_dynamodbstore.tracking.run_search.estimates import BELOW, ENTRY, RUN, Estimate
-from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
+    LARGEST_BATCH,
+    ExperimentRuns,
+    NamedRun,
+)
 
 Entry = tuple[Any, RunRecord]
 Entries = Iterator[Entry]
 
-LARGEST_BATCH = 1000
 START_TIME = "start_time"
-
-
-class PathTooExpensive(Exception):
-    """The path being read is likely to cost more than its fallback."""
-
-
-class ResealedDuringRead(Exception):
-    """A run was sealed again while LSI5 was read, and may have moved to a part already read."""
-
-
-@dataclass
-class ExperimentRuns:
-    """The runs in one volume of an experiment, in some lifecycle stages, read through one table.
-
-    ``batch`` is how many matches are likely wanted, and the size of the first page; ``prefilters``
-    judge a run's packed summary. While ``give_up_after`` is set, a path is given up when it is
-    likely to read more runs than that before so many match.
-    """
-
-    table: Table
-    volume: Volume
-    stages: frozenset[str]
-    batch: int
-    rules: Rules = field(default_factory=Rules)
-    prefilters: tuple[Prefilter, ...] = ()
-    give_up_after: float | None = None
-    runs_read: int = 0
-    runs_matched: int = 0
-    _live: list[RunRecord] | None = None
-    _resealed_mark: str | None = None
-    _counted: dict[Range, list[Item]] = field(default_factory=dict)
-
-    @property
-    def pk(self) -> str:
-        return self.volume.pk
-
-    def live(self) -> list[RunRecord]:
-        """The live runs; read once.
-
-        They must be read before RANK: a run sealed in between is then known from here, and one
-        reopened in between from its RANK items.
-        """
-        if self._live is None:
-            found = list(self.table.items(self._live_query()))
-            self._resealed_mark = _mark_in(found)
-            self._live = self.records(item for item in found if "lifecycle" in item)
-        return self._live
-
-    def reopened(self, known: set[str]) -> list[RunRecord]:
-        """The runs that are live now and not among those known.
-
-        Raises ``ResealedDuringRead`` when a run may have been live only between the two readings:
-        the mark of that is read first by :meth:`live` and last here.
-        """
-        query = replace(self._live_query(), keys_only=True, descending=True)
-        found = list(self.table.items(query))
-        mark = _mark_in(found)
-        if mark != self._resealed_mark:
-            raise ResealedDuringRead
-        sort_keys = [str(item["lsi5sk"]) for item in found if item["lsi5sk"] != mark]
-        return self.named(
-            run_id for sk in sort_keys if (run_id := rank_keys.ranked_run_of(sk)) not in known
-        )
-
-    def records(self, items: Iterable[Item]) -> list[RunRecord]:
-        """Runs with their contents, those of other lifecycle stages left out."""
-        wanted = [item for item in items if item["lifecycle"] in self.stages]
-        self.runs_read += len(wanted)
-        return sealing.read_all(self.table, wanted, self.prefilters, self.rules)
-
-    def items(
-        self,
-        within: Range,
-        index: str | None = None,
-        *,
-        descending: bool = False,
-        keys_only: bool = False,
-    ) -> Iterator[list[Item]]:
-        """A range page by page, the first as small as the answer may be, later ones larger.
-
-        Raises ``PathTooExpensive`` instead of reading a page when the fallback is cheaper.
-        """
-        if within.is_empty:
-            return
-        if within in self._counted:
-            yield from self._chunks(self._counted[within], descending=descending)
-            return
-        query = Query(
-            self.pk, self._on(within, index), index, descending=descending, keys_only=keys_only
-        )
-        size = self.batch
-        while True:
-            page = self.table.query(replace(query, limit=size))
-            yield page.items
-            if page.cursor is None:
-                return
-            if self._is_too_expensive():
-                raise PathTooExpensive
-            size = min(LARGEST_BATCH, size * 2)
-            query = replace(query, cursor=page.cursor)
-
-    def count(self, within: Range, index: str | None, most: int) -> int | None:
-        """How many keys a range has, or None when they are more than ``most``.
-
-        Keys of the table itself are kept, so that reading the range later costs nothing more.
-        """
-        if within.is_empty:
-            return 0
-        if within in self._counted:
-            return len(self._counted[within])
-        query = Query(self.pk, self._on(within, index), index, limit=most, keys_only=True)
-        page = self.table.query(query)
-        if page.cursor is not None:
-            return None
-        if index is None:
-            self._counted[within] = page.items
-        return len(page.items)
-
-    def know(self, within: Range, items: list[Item]) -> None:
-        """Take the keys of a range of the table from elsewhere, so that they are not read."""
-        self._counted[within] = items
-
-    def sort_keys(self, within: Range) -> list[str]:
-        """The keys of a range of the table, all of them."""
-        found: Iterable[Item] | None = self._counted.get(within)
-        if found is None:
-            found = self.table.items(Query(self.pk, within.on(), keys_only=True))
-        return [str(item["SK"]) for item in found]
-
-    def named(self, run_ids: Iterable[str]) -> list[RunRecord]:
-        """Runs by their ids, in the order given; absent ones are left out."""
-        wanted = [Key(self.pk, run_keys.run(run_id)) for run_id in run_ids]
-        found = self.table.get_many(wanted)
-        return self.records(found[key] for key in wanted if key in found)
-
-    def _live_query(self) -> Query:
-        return Query(self.pk, where=index_keys.LIVE_RUNS.on("lsi5sk"), index="LSI5")
-
-    def _on(self, within: Range, index: str | None) -> Any:
-        return within.on("SK" if index is None else self.table.schema.by_name[index].sk)
-
-    def _chunks(self, items: list[Item], *, descending: bool) -> Iterator[list[Item]]:
-        ordered = items[::-1] if descending else items
-        for first in range(0, len(ordered), LARGEST_BATCH):
-            yield ordered[first : first + LARGEST_BATCH]
-
-    def _is_too_expensive(self) -> bool:
-        if self.give_up_after is None:
-            return False
-        to_come = (self.batch - self.runs_matched) * self.runs_read / (self.runs_matched + 1)
-        return max(self.runs_read, to_come) > self.give_up_after
 
 
 @dataclass(frozen=True)
@@ -355,8 +202,8 @@ class ByDataset(Path):
             for links in runs.items(within, "LSI5", keys_only=True)
             for link in links
         )
-        run_ids = dict.fromkeys(rank_keys.ranked_run_of(str(link["lsi5sk"])) for link in links)
-        for record in runs.named(run_ids):
+        keys = dict.fromkeys(NamedRun.by(link, "lsi5sk").key for link in links)
+        for record in runs.at(keys):
             yield None, record
 
     def _ranges(self) -> list[Range]:
@@ -400,13 +247,6 @@ class ByPartition(Path):
             yield from ((None, record) for record in runs.records([own]))
         else:
             yield None, sealing.read_from(runs.table, own, below)
-
-
-def _mark_in(live: Iterable[Item]) -> str | None:
-    """The mark, among the live runs, that one was sealed again; None while none was."""
-    return next(
-        (str(item["lsi5sk"]) for item in live if item["lsi5sk"] in index_keys.RESEALED), None
-    )
 
 
 def time_in(ordering: Ordering, after: Position) -> int | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import ranks as rank_keys
+from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.keys.ranks import Comparison
 from mlflow_dynamodbstore.shared.search.fulltext import TextField
@@ -25,15 +26,19 @@ from mlflow_dynamodbstore.shared.search.ordering import (
     Ordering,
     Position,
 )
+from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
 from mlflow_dynamodbstore.tracking.run_search.estimates import ENTRY, Estimate
-from mlflow_dynamodbstore.tracking.run_search.paths import (
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
     LARGEST_BATCH,
+    ExperimentRuns,
+    NamedRun,
+)
+from mlflow_dynamodbstore.tracking.run_search.paths import (
     START_TIME,
     ByTime,
     Entries,
     Entry,
-    ExperimentRuns,
     Path,
     from_text,
 )
@@ -69,10 +74,10 @@ class Ranked(SealedRunsPath):
         """Sealed runs in the order of their RANK items, without stale items."""
         seen = {record.run_id for record in runs.live()}
         for items in runs.items(within, descending=descending, keys_only=True):
-            ranks = {str(item["SK"]): rank_keys.ranked_run_of(str(item["SK"])) for item in items}
-            wanted = dict.fromkeys(run_id for run_id in ranks.values() if run_id not in seen)
-            found = {record.run_id: record for record in runs.named(wanted)}
-            for rank, run_id in ranks.items():
+            ranks = {str(item["SK"]): NamedRun.by(item) for item in items}
+            wanted = dict.fromkeys(run.key for run in ranks.values() if run.run_id not in seen)
+            found = {record.run_id: record for record in runs.at(wanted)}
+            for rank, (run_id, _) in ranks.items():
                 record = found.get(run_id)
                 if record is None or run_id in seen:
                     continue
@@ -260,15 +265,19 @@ class ByText(SealedRunsPath):
         del ordering, after
         live = {record.run_id for record in runs.live()}
         found = runs.table.map(lambda token: self._having(runs, token), self.tokens)
-        for record in runs.named(sorted(set.intersection(*found) - live)):
+        having = sorted(set.intersection(*found))
+        for record in runs.at(run.key for run in having if run.run_id not in live):
             yield None, record
 
-    def _having(self, runs: ExperimentRuns, token: str) -> set[str]:
+    def _having(self, runs: ExperimentRuns, token: str) -> set[NamedRun]:
         """The runs whose text has a token; the entries of other fields stand among them."""
-        entries = (
-            rank_keys.fts_of(sk) for sk in runs.sort_keys(rank_keys.fts_entries(self.level, token))
-        )
-        return {str(e.entity_id) for e in entries if e.entity_type == self.field.name}
+        found = set()
+        for item in runs.keys(rank_keys.fts_entries(self.level, token)):
+            entry = rank_keys.fts_of(str(item["SK"]))
+            if entry.entity_type == self.field.name:
+                run_id = str(entry.entity_id)
+                found.add(NamedRun(run_id, Key(str(item["PK"]), run_keys.run(run_id))))
+        return found
 
 
 def _value(value: float) -> Any:

@@ -38,25 +38,26 @@ from mlflow_dynamodbstore.shared.search.pages import (
     sort_groups,
     validate_max_results,
 )
-from mlflow_dynamodbstore.shared.volume_states import Volume
+from mlflow_dynamodbstore.shared.volume_states import Span, Volume
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.records import RunRecord
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
+    SMALLEST_BATCH,
+    ExperimentRuns,
+    PathTooExpensive,
+    ResealedDuringRead,
+)
 from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, choose
 from mlflow_dynamodbstore.tracking.run_search.paths import (
     START_TIME,
     Entries,
-    ExperimentRuns,
     Path,
-    PathTooExpensive,
-    ResealedDuringRead,
 )
 from mlflow_dynamodbstore.tracking.run_search.plans import OptionalIndexes, Plans, plans
 from mlflow_dynamodbstore.tracking.run_search.rank_paths import ByMetric
 from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import prefilters
 from mlflow_dynamodbstore.tracking.run_search.words import read_words
-
-SMALLEST_BATCH = 16
 
 forced_path: ContextVar[str | None] = ContextVar("forced_path", default=None)
 """Name of the path to use wherever it can answer; for tests and ``explain``."""
@@ -76,10 +77,12 @@ class RunQuery:
         one_stage = len(self.stages) == 1
         return plans(self.comparisons, self.ordering, self.indexes, one_stage=one_stage)
 
-    def runs(self, table: Table, volume: Volume, batch: int, rules: Rules) -> ExperimentRuns:
-        """The runs in a volume; those that cannot match are not unpacked."""
+    def runs(
+        self, table: Table, volumes: Sequence[Volume], batch: int, rules: Rules
+    ) -> ExperimentRuns:
+        """The runs in volumes of an experiment; those that cannot match are not unpacked."""
         return ExperimentRuns(
-            table, volume, self.stages, batch, rules, prefilters(self.comparisons)
+            table, tuple(volumes), self.stages, batch, rules, prefilters(self.comparisons)
         )
 
     def choice(self, runs: ExperimentRuns) -> Choice:
@@ -136,19 +139,34 @@ class RunSearch:
         after: Position | None,
         max_results: int | None,
     ) -> VolumeStreams[RunRecord]:
-        """The matching runs of each volume, in order."""
-        volumes = self.experiment_lookup.volumes.of(experiment_ids)
+        """The matching runs of each experiment, in order, and those of volumes that can wait."""
+        streams: VolumeStreams[RunRecord] = VolumeStreams(query.ordering, START_TIME, after)
+        groups = self._read_together(experiment_ids, streams)
         want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
-        batch = want if len(volumes) == 1 else max(SMALLEST_BATCH, 2 * want // len(volumes))
+        batch = want if len(groups) == 1 else max(SMALLEST_BATCH, 2 * want // len(groups))
         rules = self.policies.sealing_rules()
         queries = self._with_datasets(query, experiment_ids)
-        searched = [query.runs(self.table, one, batch, rules) for one in volumes]
+        searched = [query.runs(self.table, volumes, batch, rules) for volumes, _ in groups]
         read_words(searched, query.plans())
-        streams: VolumeStreams[RunRecord] = VolumeStreams(query.ordering, START_TIME, after)
-        for runs in searched:
-            stream = run_stream(runs, queries.get(runs.volume.experiment_id, query), after)
-            streams.add(stream, self.experiment_lookup.volumes.state(runs.volume).runs)
+        for runs, (volumes, span) in zip(searched, groups, strict=True):
+            stream = run_stream(runs, queries.get(volumes[0].experiment_id, query), after)
+            streams.add(stream, span)
         return streams
+
+    def _read_together(
+        self, experiment_ids: Sequence[str], streams: VolumeStreams[RunRecord]
+    ) -> list[tuple[list[Volume], Span | None]]:
+        """The volumes of each experiment, and on their own, with their spans, those that wait."""
+        known = self.experiment_lookup.volumes
+        at_once: dict[str, list[Volume]] = {}
+        waiting: list[tuple[list[Volume], Span | None]] = []
+        for volume in known.of(experiment_ids):
+            span = known.state(volume).runs
+            if streams.can_wait(span):
+                waiting.append(([volume], span))
+            else:
+                at_once.setdefault(volume.experiment_id, []).append(volume)
+        return [*((volumes, None) for volumes in at_once.values()), *waiting]
 
     def _with_datasets(self, query: RunQuery, experiment_ids: Sequence[str]) -> dict[str, RunQuery]:
         """The query for the experiments whose uses of datasets are indexed, if it asks for one."""

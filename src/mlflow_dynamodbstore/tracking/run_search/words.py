@@ -18,7 +18,9 @@ from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
-from mlflow_dynamodbstore.tracking.run_search.paths import ExperimentRuns
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
+    ExperimentRuns,
+)
 from mlflow_dynamodbstore.tracking.run_search.plans import Plans
 from mlflow_dynamodbstore.tracking.run_search.rank_paths import ByText
 
@@ -31,7 +33,11 @@ MOST_ENTRIES = 2_000
 def read_words(searched: Sequence[ExperimentRuns], plans: Plans) -> None:
     """Read the entries of the words that a search begins with, for all its experiments at once."""
     path = plans.narrow[0] if plans.narrow else None
-    if len(searched) < 2 or not isinstance(path, ByText) or not path.field.in_gsi2:
+    if (
+        sum(len(runs.volumes) for runs in searched) < 2
+        or not isinstance(path, ByText)
+        or not path.field.in_gsi2
+    ):
         return
     table = searched[0].table
     table.map(ExperimentRuns.live, list(searched))
@@ -43,14 +49,16 @@ def read_words(searched: Sequence[ExperimentRuns], plans: Plans) -> None:
     for token, entries in zip(path.tokens, found, strict=True):
         if entries is not None:
             for runs in settled:
-                runs.know(rank_keys.fts_entries(path.level, token), entries.get(runs.pk, []))
+                known = [entry for pk in runs.partitions for entry in entries.get(pk, ())]
+                runs.know(rank_keys.fts_entries(path.level, token), known)
 
 
 def _settled(table: Table, searched: Sequence[ExperimentRuns]) -> list[ExperimentRuns]:
     """The experiments whose entries are all old enough to be in the index."""
-    times = table.get_many(Key(runs.pk, experiment_keys.experiment_texts()) for runs in searched)
+    texts = experiment_keys.experiment_texts()
+    times = table.get_many(Key(pk, texts) for runs in searched for pk in runs.partitions)
     recent = {key.pk for key, note in times.items() if note["at"] > table.clock() - LAG_SECONDS}
-    return [runs for runs in searched if runs.pk not in recent]
+    return [runs for runs in searched if recent.isdisjoint(runs.partitions)]
 
 
 def _entries(table: Table, path: ByText, token: str, most: int) -> dict[str, list[Item]] | None:

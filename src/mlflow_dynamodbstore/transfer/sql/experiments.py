@@ -24,7 +24,7 @@ from mlflow_dynamodbstore.shared.experiment_items import (
 )
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
-from mlflow_dynamodbstore.shared.volumes import VOLUMES
+from mlflow_dynamodbstore.shared.volume_states import VOLUMES
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.transfer.sql.database import Transaction
@@ -153,6 +153,7 @@ class ExperimentItems(ItemStore):
             values["creation_time"],
             values["tags"],
             wanted,
+            self.table.engine.capabilities.spread,
         )
         state: Item = {
             "lifecycle": values["lifecycle_stage"],
