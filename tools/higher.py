@@ -32,7 +32,7 @@ PAGE = ROOT / "docs" / "releases.md"
 RELEASE = "3.15.2"
 GROUPS = ("tracking", "tracing", "genai", "server", "server/auth", "server/jobs", "cli")
 SIDES = ("sqlite", "ours")
-TIMEOUT = 120  # seconds of a test; what waits longer waits for the network or for Docker
+TIMEOUT = 180  # seconds of a test; what waits longer waits for the network or for Docker
 SERIAL_PATHS = "_XDIST_SERIAL_PATHS"  # in MLflow's tests/conftest.py
 # What MLflow's tests import beyond MLflow and what our own tests need. Newer releases of FastAPI
 # trace themselves: a server in the process of a test sends its spans to itself, and waits.
