@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -56,6 +57,17 @@ def names(store: DynamoDBTrackingStore, view_type: int = ViewType.ACTIVE_ONLY) -
 
 
 # --- names and numbers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [123, -1.2, ["A"], {1: 2}], ids=str)
+def test_a_name_that_is_no_text_is_refused_in_mlflows_words(
+    store: DynamoDBTrackingStore, name: Any
+) -> None:
+    expected = re.escape(f"Invalid experiment name: {name}. Expects a string.")
+    with pytest.raises(MlflowException, match=expected):
+        store.create_experiment(name)
+    with pytest.raises(MlflowException, match=expected):
+        store.rename_experiment("0", name)
 
 
 def test_what_was_created_can_be_read_at_once(store):

@@ -29,6 +29,8 @@ LEFT_TO_METHODS = frozenset({"username", "role_id", "user_id", "role_permission_
 """What their methods answer themselves: a user or role that cannot exist does not exist."""
 ONLY_TEXTS = frozenset({"item_ids", "users"})
 """The lists whose elements MLflow takes only if they are text."""
+EXPERIMENT_NAMES = frozenset({("create_experiment", "name"), ("rename_experiment", "new_name")})
+"""Methods and arguments that MLflow refuses in words of their own if they are not text."""
 LONGEST: Mapping[str, int] = {
     "filter_string": 500_000,
     "filter_string1": 500_000,
@@ -67,6 +69,8 @@ def checks_of(method: Callable[..., Any]) -> tuple[Check, ...]:
     found = []
     for position, parameter in enumerate(inspect.signature(method).parameters.values()):
         settle = _settle_for(parameter.name, declared.get(parameter.name))
+        if (method.__name__, parameter.name) in EXPERIMENT_NAMES:
+            settle = _experiment_name
         if settle is not None:
             by_name = parameter.kind is parameter.KEYWORD_ONLY
             found.append(Check(_NEVER if by_name else position, parameter.name, settle))
@@ -140,7 +144,15 @@ def _only_text(value: Any, name: str) -> str:
     raise _refused(value, name, "a string")
 
 
-_TEXTS = (text, _only_text)
+def _experiment_name(value: Any, name: str) -> str:
+    if isinstance(value, str):
+        return text(value, name)
+    raise MlflowException.invalid_parameter_value(
+        f"Invalid experiment name: {shown(value, name)}. Expects a string."
+    )
+
+
+_TEXTS = (text, _only_text, _experiment_name)
 
 
 def _token(value: Any, name: str) -> str:
