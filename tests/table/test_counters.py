@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -130,14 +131,46 @@ def test_files_of_several_processes_are_added_up(tmp_path: Path, time: FakeTime)
     for heat, units in ((hot, 5.0), (cold, 1.0), (hot, 2.0)):
         heat.add("dynamodb:///a", ["EXP#1"], write_units=units)
     CounterFiles(tmp_path, other, cold).save()
-    saved = tmp_path / f"{os.getpid()}.counters.json"
-    saved.rename(tmp_path / "0.counters.json")
+    saved = tmp_path / f"{os.getpid()}.counters-1.json"
+    saved.rename(tmp_path / "0.counters-1.json")
     found = CounterFiles(tmp_path, mine, hot).read()
     ((_, heats),) = found.heat
     assert heats == {Partition("dynamodb:///a", "EXP#1"): Heat(3.0, 0.0, 8.0, 0.0)}
     assert found.totals == {Counted(REQUESTS, "a"): 5}
     assert [period.counts for period in found.periods] == [{Counted(REQUESTS, "a"): 5}]
     assert (found.live_runs, found.processes) == (2, 2)
+
+
+def test_threads_that_read_at_once_find_whole_files(tmp_path: Path):
+    counters = Counters()
+    for n in range(2_000):
+        counters.add(REQUESTS, operation=f"operation {n}")
+    files = CounterFiles(tmp_path, counters)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: files.read(), range(40)))
+    assert {len(one.totals) for one in found} == {2_000}
+
+
+def test_past_periods_are_written_once(tmp_path: Path, time: FakeTime):
+    """A day of them takes some MB, and the file is written every few seconds."""
+    counters = Counters(clock=time)
+    files = CounterFiles(tmp_path, counters)
+    past = tmp_path / f"{os.getpid()}.past-1.json"
+    for _ in range(3):
+        counters.add(REQUESTS, operation="a")
+        time.now += 300
+    files.save()
+    written = past.stat().st_ino
+    counters.add(REQUESTS, operation="a", amount=5)
+    found = files.read()
+    assert past.stat().st_ino == written
+    assert [period.counts for period in found.periods] == [
+        *[{Counted(REQUESTS, "a"): 1}] * 3,
+        {Counted(REQUESTS, "a"): 5},
+    ]
+    time.now += 300
+    assert [sum(period.counts.values()) for period in files.read().periods] == [1, 1, 1, 5, 0]
+    assert past.stat().st_ino != written
 
 
 def test_a_server_has_a_folder_that_others_on_the_machine_find(
@@ -149,12 +182,13 @@ def test_a_server_has_a_folder_that_others_on_the_machine_find(
     (tmp_path / f"{name}-{2**22 + 1}").mkdir(mode=0o700)  # of a server that has ended
     foreign = tmp_path / f"{name}-{os.getpid()}"
     foreign.mkdir(mode=0o755)
-    (foreign / "1.counters.json").write_text("anybody could have written this")
+    (foreign / "1.counters-1.json").write_text("anybody could have written this")
     counter_files.files_of_this_server.cache_clear()
     files = counter_files.files_of_this_server()
     assert files is counter_files.files_of_this_server()
     assert files.folder.stat().st_mode & 0o777 == 0o700
     assert {one.name for one in tmp_path.iterdir()} == {files.folder.name, foreign.name}
+    (files.folder / "1.counters.json").write_text("of another release")
     assert files.read().processes == 1
     assert counter_files.counters_on_this_machine().processes == 1
     counter_files.files_of_this_server.cache_clear()

@@ -45,7 +45,8 @@ from mlflow_dynamodbstore.table.heat import (
 
 SAVE_SECONDS = 5.0
 _FOLDER = "mlflow-dynamodbstore-counters-"
-_SUFFIX = ".counters.json"
+# The number changes with the form of the files: servers of other releases may run here, too.
+_SUFFIX, _PAST = ".counters-1.json", ".past-1.json"
 
 
 @dataclass
@@ -72,25 +73,45 @@ class CounterFiles:
         self.folder = folder
         self._counters = counters
         self._heat = heat
+        self._saving = threading.Lock()
+        self._last_past = -1.0
+        """When the last of the past periods that are saved began."""
 
     def start(self) -> None:
         """Save the counters of this process every few seconds, until it ends."""
         threading.Thread(target=self._keep_saving, name="counters", daemon=True).start()
 
     def save(self) -> None:
-        """Write the counters of this process to its file, whole or not at all."""
-        found = {
-            "totals": _lines(self._counters.totals()),
-            "periods": [[p.start, p.seconds, _lines(p.counts)] for p in self._counters.periods()],
-            "heat": [
-                [start, [[*partition, *heat] for partition, heat in heats.items()]]
-                for start, heats in self._heat.periods()
-            ],
-            "live_runs": self._counters.live_runs(),
-        }
-        file = self.folder / f"{os.getpid()}{_SUFFIX}"
+        """Write the counters of this process to its files, each whole or not at all.
+
+        A day has many periods, which are written again only when another one has ended.
+        """
+        with self._saving:  # two at once would write to the same new file
+            self._save()
+
+    def _save(self) -> None:
+        *past, current = self._counters.periods()
+        if past and past[-1].start != self._last_past:
+            self._write(_PAST, [_period_line(one) for one in past])
+            self._last_past = past[-1].start
+        heat = [
+            [start, [[*partition, *heat] for partition, heat in heats.items()]]
+            for start, heats in self._heat.periods()
+        ]
+        self._write(
+            _SUFFIX,
+            {
+                "totals": _lines(self._counters.totals()),
+                "period": _period_line(current),
+                "heat": heat,
+                "live_runs": self._counters.live_runs(),
+            },
+        )
+
+    def _write(self, suffix: str, value: Any) -> None:
+        file = self.folder / f"{os.getpid()}{suffix}"
         new = file.with_suffix(".new")
-        new.write_text(json.dumps(found), "utf-8")
+        new.write_text(json.dumps(value), "utf-8")
         new.replace(file)
 
     def read(self) -> ServerCounters:
@@ -168,7 +189,12 @@ def _is_running(process: int) -> bool:
 def _saved_in(folder: Path) -> Iterator[dict[str, Any]]:
     for file in sorted(folder.glob(f"*{_SUFFIX}")):
         with suppress(FileNotFoundError):  # a server that starts has removed it
-            yield json.loads(file.read_text("utf-8"))
+            saved = json.loads(file.read_text("utf-8"))
+            past = file.with_name(file.name.removesuffix(_SUFFIX) + _PAST)
+            ended = json.loads(past.read_text("utf-8")) if past.exists() else []
+            # A period that has just ended may be in both; the past one is complete.
+            periods = {line[0]: line for line in (saved["period"], *ended)}
+            yield {**saved, "periods": list(periods.values())}
 
 
 def _sum_of(files: Iterator[dict[str, Any]]) -> ServerCounters:
@@ -186,7 +212,7 @@ def _sum_of(files: Iterator[dict[str, Any]]) -> ServerCounters:
             known = periods.get(start, Period(start, seconds, defaultdict(float)))
             _add(known.counts, lines)
             periods[start] = known._replace(seconds=max(seconds, known.seconds))
-        for start, lines in saved.get("heat", ()):  # earlier releases had none
+        for start, lines in saved["heat"]:
             if start < oldest:
                 continue  # of a process that has ended
             for table, pk, *amounts in lines:
@@ -197,6 +223,10 @@ def _sum_of(files: Iterator[dict[str, Any]]) -> ServerCounters:
     server.periods = [periods[start] for start in sorted(periods)]
     server.heat = [(start, heat[start]) for start in sorted(heat)]
     return server
+
+
+def _period_line(period: Period) -> list[Any]:
+    return [period.start, period.seconds, _lines(period.counts)]
 
 
 def _lines(counts: Counts) -> list[list[Any]]:
