@@ -120,15 +120,16 @@ def ask_about_jobs(spoken: Conversation) -> None:
         for _ in range(2):
             spoken.ask("PATCH", f"/jobs/cancel/{job_id}")
         spoken.ask("PATCH", f"/mlflow/jobs/cancel/{job_id}")
-    for body in (
+    searches: tuple[dict[str, Any], ...] = (
         {},
         {"job_name": "invoke_scorer"},
         {"statuses": ["PENDING"]},
         {"params": {"experiment_id": "0"}},
         {"params": {"experiment_id": "1"}},
         {"statuses": ["no such status"]},
-    ):
-        spoken.ask("POST", "/jobs/search", body)
+    )
+    for search in searches:
+        spoken.ask("POST", "/jobs/search", search)
 
 
 def test_every_route_of_jobs_answers_as_on_sqlite(conversation, tmp_path):
