@@ -1,7 +1,8 @@
 """What every test relies on: no telemetry, and property tests that repeat themselves.
 
 With ``STORE_SPREAD=3``, every embedded table spreads its experiments over three volumes unless its
-URI says otherwise. With ``STORE_INDEX_LAG=2``, its global indexes show a write two seconds late.
+URI says otherwise. With ``STORE_INDEX_LAG=2``, its global indexes show a write two seconds late,
+unless a test looks into one at once, or for a run with the id of another store, which one finds.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +20,8 @@ from tests.places import SPREAD
 
 INDEX_LAG = float(os.environ.get("STORE_INDEX_LAG", "0"))
 (EmbeddedEngine.__init__.__kwdefaults__ or {}).update(spread=SPREAD, index_lag=INDEX_LAG)
+
+OF_THE_TABLE = Path(__file__).with_name("table")
 
 # Before anything imports mlflow, which reads it once. Servers started by tests inherit it.
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -47,10 +51,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "one_volume(reason): needs experiments that lie in one partition, and says why"
     )
+    config.addinivalue_line(
+        "markers", "index_at_once: looks into a global index right after a write, so without a lag"
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    lag = 0.0 if item.get_closest_marker("index_at_once") else INDEX_LAG
+    (EmbeddedEngine.__init__.__kwdefaults__ or {}).update(index_lag=lag)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.path.is_relative_to(OF_THE_TABLE):
+            item.add_marker("index_at_once")
         marker = item.get_closest_marker("one_volume")
         if marker is not None and SPREAD > 1:
             item.add_marker(pytest.mark.skip(reason=f"one volume: {marker.kwargs['reason']}"))

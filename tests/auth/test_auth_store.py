@@ -138,6 +138,7 @@ def test_a_remembered_check_reads_nothing_from_the_table(lagging, monkeypatch):
     check()
 
 
+@pytest.mark.index_at_once
 def test_the_index_of_the_schema_tells_who_may_use_an_experiment_or_a_model(tmp_path):
     store = open_auth_store(tmp_path)
     store.create_user("ada", PASSWORD)

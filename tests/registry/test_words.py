@@ -194,6 +194,7 @@ def test_a_model_that_moves_to_the_default_workspace_is_found_there(indexed, mon
     assert not [i for i in everything_in(indexed.table) if i["PK"] == "WORKSPACE#team"]
 
 
+@pytest.mark.index_at_once
 def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(indexed):
     indexed.create_registered_model("night owls")
     query = Query("FTS#owls", index="GSI2")

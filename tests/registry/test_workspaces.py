@@ -42,6 +42,7 @@ def test_each_workspace_sees_its_own(store, teams):
             assert store.get_model_version_by_alias("m", "champion").source == f"s3://{team}"
 
 
+@pytest.mark.index_at_once
 def test_models_with_an_alias_are_those_of_the_workspace(store, teams):
     """Also after one of them has moved to another workspace."""
     for team in teams:

@@ -123,6 +123,7 @@ def test_an_experiment_that_moves_to_the_default_workspace_is_found_there(store)
     assert not [i for i in everything_in(store.table) if i["PK"] == "WORKSPACE#team"]
 
 
+@pytest.mark.index_at_once
 def test_words_are_looked_up_over_a_whole_workspace_by_gsi2(store):
     number = store.create_experiment("night owls")
     query = Query("FTS#owls", index="GSI2")

@@ -25,6 +25,7 @@ from tests.specification.test_document_000 import EXPERIMENT, finish, new_run, u
 
 
 class TestExperiments:
+    @pytest.mark.index_at_once
     def test_search_experiments_by_the_end_of_their_names(self, home: Home):
         """Query on GSI5 with the reversed end, whatever else the workspace holds."""
         for n in range(20):
@@ -42,6 +43,7 @@ class TestExperiments:
         (read,) = [one for one in made if one.operation == "BatchGetItem"]
         assert len(read.keys) == 4
 
+    @pytest.mark.index_at_once
     def test_names_of_older_releases_are_found_by_their_ends(self, home: Home):
         """They are in neither index; the searches that list all names add them."""
         for name in ("one v3", "two v3"):
@@ -232,6 +234,7 @@ class TestExperimentItems:
             home.store.get_experiment(experiment_id)
         assert made == [Request("GetItem", (Key(f"EXP#{experiment_id}", "E#META"),))]
 
+    @pytest.mark.index_at_once
     def test_get_experiment_by_name(self, home: Home):
         """By the guard of the name, consistently, instead of GSI3: see 0123."""
         experiment_id = home.store.create_experiment("nlp")
@@ -245,6 +248,7 @@ class TestExperimentItems:
         (found,) = home.table.items(query)
         assert found["PK"] == f"EXP#{experiment_id}"
 
+    @pytest.mark.index_at_once
     def test_list_experiments_in_workspace_and_by_name(self, home: Home):
         """By the guards, consistently, instead of GSI2 and GSI5, which have the same: see 0123."""
         made_ids = {home.store.create_experiment(name) for name in ("b", "a")}
@@ -392,6 +396,7 @@ class TestSearchAndRanking:
 
 
 class TestModelRegistry:
+    @pytest.mark.index_at_once
     def test_models_versions_tags_and_aliases_by_their_keys(self, home: Home):
         """Items of RM#<name>; a list reads the guards of names instead of GSI5: see 0123."""
         registry = DynamoDBRegistryStore("", table=home.table)
@@ -418,6 +423,7 @@ class TestModelRegistry:
 
 
 class TestAuthorization:
+    @pytest.mark.index_at_once
     def test_check_and_list_permissions(self, home: Home):
         """U#PERM# of the user by its key; those of an experiment by GRANT#, as GSI4 tells later."""
         auth = DynamoDBAuthStore("", table=home.table)

@@ -344,6 +344,7 @@ def test_an_end_of_names_is_found_at_once_although_indexes_lag(tmp_path: Path):
     store.table.close()
 
 
+@pytest.mark.index_at_once
 def test_an_end_of_many_names_is_answered_from_their_list(tmp_path: Path):
     """Reading each experiment would cost more than listing all names."""
     time = FakeTime()

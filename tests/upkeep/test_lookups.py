@@ -20,6 +20,8 @@ from tests.specification.logged import Logged
 from tests.stores import everything_in
 from tests.traces.making import NOON, make_info, make_spans, trace_id
 
+pytestmark = pytest.mark.index_at_once
+
 NEW = ("gsi1pk", "gsi1sk", "lsi5sk")
 
 

@@ -25,6 +25,8 @@ from mlflow_dynamodbstore.transfer.archive.fill import TableFill
 from mlflow_dynamodbstore.transfer.archive.sources import TableSource
 from tests.transfer.archive.populated import EXPIRED, ODD, lines_of, store_answers
 
+pytestmark = pytest.mark.index_at_once
+
 PAGE = Path(__file__).parents[3] / "docs" / "moving.md"
 
 

@@ -19,6 +19,8 @@ from tests.transfer.archive.populated import (
     store_answers,
 )
 
+pytestmark = pytest.mark.index_at_once
+
 
 def copy(source, target):
     return TableFill(target, TableSource(source)).run()

@@ -24,6 +24,8 @@ from tests.traces.making import NOON, make_info, make_spans, trace_id
 from tests.transfer.sql.helpers import imported, stores, verified
 from tests.transfer.sql.mlflow_database import Theirs
 
+pytestmark = pytest.mark.index_at_once
+
 
 def test_nothing_of_it_is_an_orphan(source: Theirs, table):
     imported(source.uri, table)

@@ -21,6 +21,8 @@ from tests.stores import everything_in
 from tests.transfer.sql.helpers import stores
 from tests.transfer.sql.mlflow_database import Theirs
 
+pytestmark = pytest.mark.index_at_once
+
 
 def run(table, *arguments: str, code: int = 0) -> Result:
     result = CliRunner().invoke(main, ["--uri", table.engine.uri, *arguments])

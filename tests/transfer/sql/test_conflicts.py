@@ -24,6 +24,8 @@ from tests.traces.making import NOON
 from tests.transfer.sql.helpers import exported, imported, stores, verified
 from tests.transfer.sql.mlflow_database import Theirs
 
+pytestmark = pytest.mark.index_at_once
+
 
 def run_named(store: DynamoDBTrackingStore, name: str) -> str:
     (run,) = store.search_runs(["0", "1"], f"attributes.run_name = '{name}'", ViewType.ALL, 10)

@@ -28,6 +28,8 @@ from mlflow_dynamodbstore.cli.exits import USAGE
 from tests.traces.making import NOON
 from tests.transfer.sql.helpers import stores
 
+pytestmark = pytest.mark.index_at_once
+
 
 def run(table: Any, *arguments: str, code: int = 0) -> Result:
     done = CliRunner().invoke(main, ["--uri", table.engine.uri, *arguments])

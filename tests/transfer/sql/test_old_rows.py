@@ -21,6 +21,8 @@ from tests.transfer.sql.helpers import exported, imported, stores
 from tests.transfer.sql.mlflow_database import Theirs
 from tests.transfer.sql.test_round_trip import rows
 
+pytestmark = pytest.mark.index_at_once
+
 OLD = (
     "UPDATE experiments SET creation_time = NULL, last_update_time = NULL WHERE experiment_id = 2",
     "UPDATE runs SET source_type = 'LOCAL', source_name = 'train.py' WHERE name = 'run 1'",

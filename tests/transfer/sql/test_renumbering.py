@@ -32,6 +32,8 @@ from tests.transfer.sql.helpers import stores
 from tests.transfer.sql.mlflow_database import Theirs
 from tests.transfer.sql.test_resuming import engine_in
 
+pytestmark = pytest.mark.index_at_once
+
 
 def merged(uri: str, table: Table, **changes: Any) -> dict[str, str]:
     """Import a database with changes, all of which must succeed; returns the new ids."""

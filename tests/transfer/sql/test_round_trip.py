@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from mlflow.store.jobs.sqlalchemy_store import SqlAlchemyJobStore
 from mlflow.utils.time import get_current_time_millis
@@ -16,6 +17,8 @@ from tests.sql import empty_database
 from tests.transfer.sql.answers import answers
 from tests.transfer.sql.helpers import exported, imported, stores, verified
 from tests.transfer.sql.mlflow_database import Theirs
+
+pytestmark = pytest.mark.index_at_once
 
 
 def test_an_imported_store_answers_as_the_database_does(source: Theirs, table):
