@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 
 SCHEME = "dynamodb"
 BACKEND_STORE_URI = "_MLFLOW_SERVER_FILE_STORE"
 ARTIFACT_ROOT = "_MLFLOW_SERVER_ARTIFACT_ROOT"
 QUEUE_FOLDER = "_MLFLOW_HUEY_STORAGE_PATH"
+HANDLERS = "mlflow.server.handlers"
+
+
+def is_server() -> bool:
+    """Whether this process is a server, or is about to start one: it has loaded the handlers."""
+    return HANDLERS in sys.modules
 
 
 def is_ours(uri: str | None) -> bool:
