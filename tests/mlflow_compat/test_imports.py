@@ -43,11 +43,13 @@ def private_uses(text: str) -> Iterator[str]:
                 if is_mlflow(str(node.module)) and is_private(str(node.module), alias.name):
                     yield f"{node.lineno} {node.module}.{alias.name}"
     for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute | ast.Constant):
+            continue
         used = ""
         if isinstance(node, ast.Attribute):
             first, _, rest = ast.unparse(node).partition(".")
             used = f"{imported.get(first, '')}.{rest}"
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        elif isinstance(node.value, str):
             used = node.value
             if MLFLOWS_VARIABLE.fullmatch(used):
                 yield f"{node.lineno} {used}"

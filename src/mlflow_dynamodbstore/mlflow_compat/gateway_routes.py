@@ -12,7 +12,6 @@ import functools
 import logging
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, Protocol
 
 from mlflow.version import VERSION
