@@ -68,15 +68,16 @@ def environment(name: str, release: str, interpreter: str) -> Path:
     """The Python of an environment with a release of MLflow and this package."""
     folder = FOLDER / name
     python, done = folder / "bin" / "python", folder / "installed"
-    wanted = (ROOT / "pyproject.toml").read_text("utf-8")
+    packages = PACKAGES if "CONFORMANCE" in os.environ else ""
+    wanted = f"{(ROOT / 'pyproject.toml').read_text('utf-8')}# {packages}\n"
     if done.exists() and done.read_text("utf-8") == wanted:
         return python
     if not python.exists():
         subprocess.run([interpreter, "-m", "venv", folder], check=True)
     print(f"{name}: installing", flush=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    wanted_packages = [f"mlflow=={release}", "--editable", f"{ROOT}[dev]", *PACKAGES.split()]
-    subprocess.run([*pip, *wanted_packages], check=True)
+    ours = ["--editable", f"{ROOT}[dev]", *packages.split()]
+    subprocess.run([*pip, f"mlflow=={release}", *ours], check=True)
     done.write_text(wanted, "utf-8")
     return python
 
@@ -146,6 +147,8 @@ def mlflows_tests(
         for test in sorted(real):
             print(f"{name}: fails on ours alone: {test}")
         counted += len(real)
+        if uncounted := len(failing - real):
+            print(f"{name}: {uncounted} tests fail on MLflow's store too and are not counted")
     return len(ours) - len(failing), counted
 
 
