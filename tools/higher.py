@@ -73,17 +73,20 @@ def redirected(python: Path, folder: Path) -> Path:
 
     Some tests start servers with a ``PYTHONPATH`` of their own, so it cannot be set there.
     """
-    subprocess.run([python, "-m", "venv", "--without-pip", "--clear", folder], check=True)
-    libraries, ours = (library_folder(folder / "bin" / "python"), library_folder(python))
+    redirected_python = folder / "bin" / "python"
+    if redirected_python.exists():
+        return redirected_python  # another run may be using it
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    libraries, ours = (library_folder(redirected_python), library_folder(python))
     lines = [ROOT / "src", REDIRECT, ours]
     (libraries / "redirect.pth").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     for script in (python.parent).iterdir():
         if script.is_file() and script.read_bytes().startswith(f"#!{python}\n".encode()):
             _, _, text = script.read_text("utf-8").partition("\n")
             copy = folder / "bin" / script.name
-            copy.write_text(f"#!{folder / 'bin' / 'python'}\n{text}", "utf-8")
+            copy.write_text(f"#!{redirected_python}\n{text}", "utf-8")
             copy.chmod(0o755)
-    return folder / "bin" / "python"
+    return redirected_python
 
 
 def library_folder(python: Path) -> Path:
@@ -98,9 +101,8 @@ class Tests:
     def __init__(self, python: Path, folder: Path, out: Path, jobs: str) -> None:
         self.folder, self.out, self.jobs = folder, out, jobs
         out.mkdir(parents=True, exist_ok=True)
-        self.pythons = dict(
-            zip(SIDES, (python, redirected(python, out / "environment")), strict=True)
-        )
+        environment = out / f"environment-{python.parents[1].name}"
+        self.pythons = dict(zip(SIDES, (python, redirected(python, environment)), strict=True))
 
     def variables(self, side: str) -> dict[str, str]:
         """The environment of one side; servers that tests start inherit it."""
