@@ -33,7 +33,8 @@ RELEASES = ("3.15.2", "3.16.1", "3.17.2")
 # Our tests on a release: all but those that need a browser, those that never meet MLflow, and those
 # that repeat on another engine what ran on a file.
 WITHOUT_MLFLOW = ("deploy", "keys", "table", "test_architecture.py", "test_docs.py")
-TESTS = ["tests", "-k", "not dynoxide and not moto"]
+ON_FILES = ["-k", "not dynoxide and not moto"]
+TESTS = ["tests", *ON_FILES]
 TESTS += [f"--ignore=tests/{name}" for name in ("browser", "test_packaging.py", *WITHOUT_MLFLOW)]
 TESTS += ["--ignore-glob=tests/versioned/test_[!m]*"]  # test_mlflow.py, test_machine.py are left
 PARTS = ("ours", "mlflow", "local")
@@ -188,6 +189,7 @@ def main() -> int:
     parser.add_argument("--releases", nargs="*", default=list(RELEASES))
     parser.add_argument("--pythons", nargs="*", default=[], help="interpreters, as python3.12")
     parser.add_argument("--tests", nargs="+")
+    parser.add_argument("--on-files", action="store_true", help="leave out the other engines")
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument(
         "--environment",
@@ -207,7 +209,8 @@ def main() -> int:
         python = Path(ready.get(release) or environment(release, release, sys.executable))
         result = kept(name)
         if "ours" in given.parts:
-            ours = own_tests(python, name, given.tests or TESTS, given.jobs)
+            chosen = [*given.tests, *(ON_FILES if given.on_files else ())] if given.tests else TESTS
+            ours = own_tests(python, name, chosen, given.jobs)
             result = ours._replace(theirs=result.theirs, counted=result.counted)
         if runner and "mlflow" in given.parts:
             theirs, counted = mlflows_tests(python, name, Path(runner).resolve(), given.jobs)
