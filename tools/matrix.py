@@ -39,6 +39,7 @@ TESTS += [f"--ignore=tests/{name}" for name in ("browser", "test_packaging.py", 
 TESTS += ["--ignore-glob=tests/versioned/test_[!m]*"]  # test_mlflow.py, test_machine.py are left
 PARTS = ("ours", "mlflow", "local")
 """What runs on a release: our tests, MLflow's store tests on files and on DynamoDB Local."""
+NOT_RUN = "not run"
 DESCRIBED = "all that meet MLflow, on files"
 # What a Python can break: the engines, the large stores, the server and the plugin.
 PYTHON_TESTS = [
@@ -169,7 +170,7 @@ def results() -> list[Result]:
 
 def kept(name: str) -> Result:
     """The last result of a name, or one of nothing."""
-    return next((one for one in results() if one.name == name), Result(name, "none", 0, 0, 0))
+    return next((one for one in results() if one.name == name), Result(name, NOT_RUN, 0, 0, 0))
 
 
 def table(of: list[Result]) -> str:
@@ -177,7 +178,8 @@ def table(of: list[Result]) -> str:
     rows = ["| on | our tests | passed | failed | skipped | MLflow's store tests |"]
     rows.append("| --- | --- | --- | --- | --- | --- |")
     for one in sorted(of):
-        ours = f"{one.tests} | {one.passed:,} | {one.failed:,} | {one.skipped:,}"
+        numbers = f"{one.passed:,} | {one.failed:,} | {one.skipped:,}"
+        ours = f"{one.tests} | {'| |' if one.tests == NOT_RUN else numbers}"
         theirs = "" if one.counted is None else f"{one.theirs:,} of {one.counted:,}"
         rows.append(f"| {one.name} | {ours} | {theirs} |")
     return "\n".join(rows)
@@ -224,7 +226,7 @@ def main() -> int:
                 uri = f"dynamodb://{host}/{{name}}"
                 scores = mlflows_tests(python, name, Path(runner).resolve(), given.jobs, uri)
             failed |= scores[0] != scores[1]
-            keep(Result(name, "none", 0, 0, 0, *scores))
+            keep(Result(name, NOT_RUN, 0, 0, 0, *scores))
     for interpreter in given.pythons:
         folder = Path(interpreter).name
         python = Path(ready.get(folder) or environment(folder, RELEASES[-1], interpreter))
