@@ -7,15 +7,27 @@ The same directory opens the same data again. ``CONFORMANCE_URI`` may name anoth
 
 from __future__ import annotations
 
+import _socket
 import os
+import socket
 from pathlib import Path
+from types import SimpleNamespace
 from zlib import crc32
+
+import urllib3.util.connection
 
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
+
+# Some of MLflow's tests replace the system's resolution of names, for checks of addresses. The
+# connection to an engine over HTTP must not be lost by that.
+if "CONFORMANCE_URI" in os.environ:
+    vars(urllib3.util.connection)["socket"] = SimpleNamespace(
+        **{**vars(socket), "getaddrinfo": _socket.getaddrinfo}
+    )
 
 DEFAULT_URI = "dynamodb:///{path}?synchronous=NORMAL"
 
