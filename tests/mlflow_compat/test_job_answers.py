@@ -15,6 +15,7 @@ from mlflow.server import handlers
 from mlflow.server.jobs import utils
 from starlette.testclient import TestClient
 
+from tests.releases import has
 from tests.traces.making import client_metadata, make_info, make_spans, trace_id
 
 with warnings.catch_warnings():
@@ -117,9 +118,10 @@ def ask_about_jobs(spoken: Conversation) -> None:
     for job_id in (job["job_id"], UNKNOWN):
         spoken.ask("GET", f"/jobs/{job_id}")
         spoken.ask("GET", f"/mlflow/jobs/{job_id}")
-        for _ in range(2):
+        spoken.ask("PATCH", f"/jobs/cancel/{job_id}")
+        if has("jobs that are recovered"):  # before, SQL cancels a job again that has ended
             spoken.ask("PATCH", f"/jobs/cancel/{job_id}")
-        spoken.ask("PATCH", f"/mlflow/jobs/cancel/{job_id}")
+            spoken.ask("PATCH", f"/mlflow/jobs/cancel/{job_id}")
     searches: tuple[dict[str, Any], ...] = (
         {},
         {"job_name": "invoke_scorer"},
