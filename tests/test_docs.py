@@ -131,6 +131,6 @@ def test_tables_of_figures_have_no_powers_of_ten(page):
 
 
 def test_numbers_are_shown_with_three_digits_that_count():
-    assert [shown(n) for n in (33_412, 1_070, 183.4, 9.876, 0.01234, 0)] == [
-        *("33,412", "1,070", "183", "9.88", "0.0123", "0"),
+    assert [shown(n) for n in (33_412, 1_070, 183.4, 99.97, 9.876, 0.01234, 0)] == [
+        *("33,412", "1,070", "183", "100", "9.88", "0.0123", "0"),
     ]
