@@ -54,7 +54,7 @@ def ask(store: Any, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.0) -> th
     async def unused(*_: Any) -> None:
         raise AssertionError("Flask was asked")
 
-    route = Answering("view", lambda _store, _request: {}, "GET", "/path", has_argument=False)
+    route = Answering("view", lambda _store, _request: "{}", "GET", "/path", has_argument=False)
     lane = Lane([route], lambda _method, _path: None, unused, Threads("lane"))
     for _ in range(30 if seconds else 0):
         lane._paces["view"].took(seconds)

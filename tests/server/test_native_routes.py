@@ -1,8 +1,8 @@
 """The native routes answer as MLflow's own: thousands of requests, to both on the same table.
 
-Requests are recorded from MLflow's client (``record.py``), written as MLflow's pages and REST tests
-send them, and changed at random. A request that writes goes to one run of each server, and both
-runs must be alike afterwards; one that reads is sent to both as it is.
+Requests are recorded from MLflow's client, its pages and its REST tests (``record.py``), some are
+written by hand, and all are changed at random. A request that writes goes to one run of each
+server, and both runs must be alike afterwards; one that reads is sent to both as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.auth.server import (
 )
 from tests.server.mutations import JSON, Sent, mutated
 from tests.server.pair import Answer, Client, Pair, serving_pair
-from tests.server.record import RECORDED
+from tests.server.record import NOTED, RECORDED
 
 FEWER = 200
 ROUNDS = int(os.environ.get("ROUTES_FUZZ", "1500"))
@@ -239,7 +239,8 @@ def compared(world: World, sent: Sent) -> Answer:
 def recorded() -> list[Sent]:
     return [
         Sent(one["method"], one["path"], tuple(map(tuple, one["query"])), one["body"])
-        for one in map(json.loads, RECORDED.read_text().splitlines())
+        for file in (RECORDED, NOTED)
+        for one in map(json.loads, file.read_text().splitlines())
     ]
 
 
