@@ -211,11 +211,20 @@ def _quoted(key: str) -> str:
 
 def plain(text: str, twins: tuple[str, str]) -> Any:
     """An answer without what differs between two runs that are alike, as canonical JSON."""
-    for twin in twins:
-        text = text.replace(twin, "RUN")
-    text = re.sub(r"\b[0-9a-f]{32}\b", "ID", text)
-    text = re.sub(r'"[a-z]+-[a-z]+-[0-9]{1,4}"', '"NAME"', text)  # names that MLflow makes up
-    return json.dumps(json.loads(text), sort_keys=True)
+
+    def of(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {of(key): of(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [of(one) for one in value]
+        if not isinstance(value, str):
+            return value
+        for twin in twins:
+            value = value.replace(twin, "RUN")
+        value = re.sub(r"\b[0-9a-f]{32}\b", "ID", value)
+        return re.sub(r"^[a-z]+-[a-z]+-[0-9]{1,4}$", "NAME", value)  # names that MLflow makes up
+
+    return json.dumps(of(json.loads(text)), sort_keys=True)
 
 
 def compared(world: World, sent: Sent) -> Answer:
