@@ -99,8 +99,8 @@ def _how(results: Results) -> str:
         f"Made by `make bench-http`; do not edit. Measured on {report.machine()}, with a load of "
         f"{results.load:.1f} on the machine when it began: look at the ratios. All servers run at "
         f"once, and `wrk` asks one after the other: each for {results.seconds} seconds, and for "
-        f"longer if it has not given {FEWEST_ANSWERS} answers by then. Servers and `wrk` share "
-        f"the cores. {files}"
+        f"longer if it needs that for {FEWEST_ANSWERS} answers. Servers and `wrk` share the "
+        f"cores. {files}"
     )
 
 
@@ -127,8 +127,10 @@ def ratio(results: Results, call: str, server: str, of: str, workers: int = 1) -
         for one in results.measured
         if one.call == call and (one.workers, one.connections) == (workers, CONNECTIONS)
     }
-    if server not in found or not found[server].per_second or not found[SQLITE].per_second:
-        return math.nan  # one of them has not answered a single call in time
+    if server not in found or not found[server].per_second:
+        return 0.0  # it has not answered a single call in time
+    if not found[SQLITE].per_second:
+        return math.inf
     if of == "p99":
         return found[SQLITE].p99_ms / found[server].p99_ms
     return found[server].per_second / found[SQLITE].per_second
@@ -168,7 +170,9 @@ def _compared(results: Results, workers: int) -> Iterator[str]:
 
 
 def _times(found: float) -> str:
-    return f"{found:.1f}x" if math.isfinite(found) else "no answer in time"
+    if not found:
+        return "no answer in time"
+    return f"{found:.1f}x" if math.isfinite(found) else "SQLite: no answer in time"
 
 
 def _loads(results: Results) -> Iterator[str]:
