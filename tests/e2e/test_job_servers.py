@@ -1,6 +1,6 @@
 """Jobs of whole servers with workspaces, on each of MLflow's engines, and the archival of traces.
 
-A server with jobs has up to nine processes, so there is one for each engine.
+A server with jobs has up to nine processes, so there is one for each engine and kind of table.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow_dynamodbstore.mlflow_compat.gateway_routes import get_current_store
 from tests.e2e.processes import PROGRAMS, Server, running_server
 from tests.releases import has, needs
+from tests.stores import uri_on
 from tests.traces.making import client_metadata, make_info, make_spans
 
 PATIENCE = 300.0
 RUNNERS = {"huey": "mlflow.server.jobs._job_runner", "executor": "_executor_runner"}
+JOBS = ("count", "settle", "stumble")
 HOUR = 3_600_000
 
 
@@ -35,8 +38,10 @@ class JobServer:
     """A server that runs jobs."""
 
     server: Server
+    table: str
     engine: str
     archive: Path
+    settings: dict[str, str]
 
     def ask(self, method: str, path: str, body: Any = None, workspace: str = "default") -> Any:
         """What the server answers to a request in a workspace."""
@@ -46,8 +51,10 @@ class JobServer:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
-    def submit(self, name: str, workspace: str = "default", **params: Any) -> str:
-        body = {"job_name": name, "params": params}
+    def submit(
+        self, name: str, workspace: str = "default", timeout: float | None = None, **params: Any
+    ) -> str:
+        body = {"job_name": name, "params": params, "timeout": timeout}
         return str(self.ask("POST", "/ajax-api/3.0/jobs/", body, workspace)["job_id"])
 
     def job(self, job_id: str, workspace: str = "default") -> Any:
@@ -73,31 +80,41 @@ def wait_until(found: Callable[[], Any], server: Server) -> Any:
     raise AssertionError(f"nothing was found in {PATIENCE} seconds\n{server.log[-5000:]}")
 
 
-@pytest.fixture(scope="module", params=["huey", "executor"])
+@pytest.fixture(
+    scope="module",
+    params=[("huey", "embedded"), ("executor", "embedded"), ("huey", "dynoxide")],
+    ids=" on ".join,
+)
 def jobs(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobServer]:
-    if request.param == "executor" and not has("a second engine"):
+    engine, kind = request.param
+    if engine == "executor" and not has("a second engine"):
         pytest.skip("this release has one engine")
-    folder = tmp_path_factory.mktemp(request.param)
+    folder = tmp_path_factory.mktemp(f"{engine}-{kind}")
     archive, config = folder / "archive", folder / "archival.yaml"
     config.write_text(
         "trace_archival:\n  enabled: true\n  retention: 1h\n  interval_seconds: 1\n"
         f"  location: {archive.as_uri()}\n"
     )
-    variables = {
+    settings = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "true",
         "MLFLOW_SERVER_JOB_LEASE_TTL": "6",
+        "MLFLOW_SERVER_JOB_TRANSIENT_ERROR_RETRY_BASE_DELAY": "1",
         "MLFLOW_ENABLE_WORKSPACES": "true",
         "MLFLOW_TRACE_ARCHIVAL_CONFIG": str(config),
         "PYTHONPATH": os.pathsep.join(
             [*os.environ.get("PYTHONPATH", "").split(":"), str(PROGRAMS)]
         ),
-        "_MLFLOW_SUPPORTED_JOB_FUNCTION_LIST": "job_functions.count,job_functions.settle",
-        "_MLFLOW_ALLOWED_JOB_NAME_LIST": "count,settle",
+        "_MLFLOW_SUPPORTED_JOB_FUNCTION_LIST": ",".join(f"job_functions.{job}" for job in JOBS),
+        "_MLFLOW_ALLOWED_JOB_NAME_LIST": ",".join(JOBS),
     }
-    if request.param == "executor":
-        variables["MLFLOW_SERVER_JOB_EXECUTION_ENGINE"] = "executor"
-    with running_server(folder / "data", 1, **variables) as server:
-        yield JobServer(server, request.param, archive)
+    if engine == "executor":
+        settings["MLFLOW_SERVER_JOB_EXECUTION_ENGINE"] = "executor"
+    with ExitStack() as stack:
+        table = stack.enter_context(uri_on(kind, folder))
+        server = stack.enter_context(running_server(folder / "data", 1, table, **settings))
+        yield JobServer(server, table, engine, archive, settings)
 
 
 def started(folder: Path, times: int = 1) -> list[int]:
@@ -126,7 +143,7 @@ def test_the_progress_of_a_job_is_seen_in_per_cent_while_it_runs(jobs, tmp_path)
 
 
 def test_a_job_runs_in_its_workspace_and_is_seen_only_there(jobs):
-    names = (f"{jobs.engine}-a", f"{jobs.engine}-b")
+    names = ("first-team", "second-team")
     for name in names:
         jobs.ask("POST", "/api/3.0/mlflow/workspaces", {"name": name})
     submitted = {name: jobs.submit("settle", name, experiment=f"of {name}") for name in names}
@@ -151,10 +168,26 @@ def test_a_job_that_is_canceled_ends_its_process(jobs, tmp_path):
     assert jobs.job(job_id)["status"] == "CANCELED"
 
 
+def test_a_job_with_a_transient_error_is_tried_again(jobs, tmp_path):
+    job_id = jobs.submit("stumble", folder=str(tmp_path), times=2)
+    job = jobs.wait_for(job_id, lambda job: job["status"] not in ("PENDING", "RUNNING"))
+    assert (job["status"], job["result"], job["retry_count"]) == ("SUCCEEDED", {"starts": 3}, 2)
+    assert len(started(tmp_path)) == 3
+
+
+def test_a_job_that_takes_too_long_ends_with_its_process(jobs, tmp_path):
+    job_id = jobs.submit("count", timeout=3, folder=str(tmp_path), steps=1)
+    (pid,) = wait_until(lambda: started(tmp_path), jobs.server)
+    job = jobs.wait_for(job_id, lambda job: job["status"] not in ("PENDING", "RUNNING"))
+    assert job["status"] == "TIMEOUT"
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), jobs.server)
+    assert started(tmp_path) == [pid]
+
+
 def test_a_job_is_run_again_after_its_runner_was_killed(jobs, tmp_path):
     job_id = jobs.submit("count", folder=str(tmp_path), steps=1)
     wait_until(lambda: started(tmp_path), jobs.server)
-    assert kill_runner(jobs) == 1
+    assert kill(str(jobs.server.data), RUNNERS[jobs.engine]) == 1
     first, second = wait_until(lambda: started(tmp_path, 2), jobs.server)
     assert not Path(f"/proc/{first}").exists()
     for name in ("step 1", "end"):
@@ -164,16 +197,39 @@ def test_a_job_is_run_again_after_its_runner_was_killed(jobs, tmp_path):
     assert started(tmp_path) == [first, second]
 
 
-def kill_runner(jobs: JobServer) -> int:
-    """Kill the job runner of a server, as the kernel would; returns how many there were."""
-    killed, runner, table = 0, RUNNERS[jobs.engine].encode(), str(jobs.server.data).encode()
+def test_another_server_finishes_the_jobs_of_one_that_was_killed(jobs, tmp_path):
+    """Those that ran and those that waited: two run at once. No job is started once too often."""
+    folders = [tmp_path / f"job {n}" for n in range(4)]
+    with running_server(tmp_path / "other", 1, jobs.table, **jobs.settings) as server:
+        other = JobServer(server, jobs.table, jobs.engine, jobs.archive, jobs.settings)
+        submitted = []
+        for folder in folders:
+            folder.mkdir()
+            submitted.append(other.submit("count", folder=str(folder), steps=1))
+        wait_until(lambda: sum(bool(started(folder)) for folder in folders) == 2, server)
+        assert kill(str(server.data)) > 3
+    for folder in folders:
+        for name in ("step 1", "end"):
+            (folder / name).touch()
+    for job_id in submitted:
+        job = jobs.wait_for(job_id, lambda job: job["status"] == "SUCCEEDED")
+        assert job["result"] == {"steps": 1}
+    assert sorted(len(started(folder)) for folder in folders) == [1, 1, 2, 2]
+
+
+def kill(folder: str, runner: str = "") -> int:
+    """Kill all processes of the server with a data folder, or only its runner, as the kernel would.
+
+    Returns how many there were.
+    """
+    killed = 0
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
             environment = (process / "environ").read_bytes()
         except OSError:
             continue
-        if runner in command and table in environment:
+        if runner.encode() in command and f"{folder}/".encode() in command + environment:
             os.kill(int(process.name), signal.SIGKILL)
             killed += 1
     return killed

@@ -26,6 +26,8 @@ from mlflow_dynamodbstore.mlflow_compat import job_runner, server_start
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.releases import needs
 
+READ_REPLICA = "_MLFLOW_SERVER_READ_REPLICA_BACKEND_STORE"  # set by `mlflow server`
+
 
 @pytest.fixture
 def uri(tmp_path):
@@ -38,7 +40,8 @@ def command(monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
     def run(*arguments, **environment):
-        result = CliRunner().invoke(mlflow.cli.cli, arguments, env=environment)
+        restored = {READ_REPLICA: None, **environment}
+        result = CliRunner().invoke(mlflow.cli.cli, arguments, env=restored)
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         return result.exit_code, result.output
 
