@@ -10,6 +10,7 @@ import click
 import mlflow.cli
 import mlflow.db
 import mlflow.server
+import mlflow.server.auth.cli
 import pytest
 from click.testing import CliRunner
 from mlflow.entities import Workspace
@@ -73,6 +74,11 @@ def test_there_is_nothing_to_migrate(command, uri, arguments, sentence):
         pytest.skip("this release has no such command")
     code, output = command("db", *arguments, uri)
     assert (code, sentence in output) == (0, True)
+
+
+def test_there_is_nothing_to_migrate_for_users_either(uri):
+    result = CliRunner().invoke(mlflow.server.auth.cli.commands, ["db", "upgrade", "--url", uri])
+    assert (result.exit_code, "Nothing to migrate" in result.output) == (0, True)
 
 
 # --- what is refused ----------------------------------------------------------------------------
@@ -156,6 +162,9 @@ def test_windows_runs_no_jobs(uri, monkeypatch):
 
 SHOWN_BY = {
     "`mlflow db upgrade`": test_there_is_nothing_to_migrate,
+    "`python -m mlflow.server.auth db upgrade`": (
+        test_there_is_nothing_to_migrate_for_users_either
+    ),
     "`mlflow db prepopulate-trace-analytics`": test_there_is_nothing_to_migrate,
     "`mlflow db delete-trace-rollups`": test_there_is_nothing_to_migrate,
     "`mlflow db migrate-to-default-workspace`": (

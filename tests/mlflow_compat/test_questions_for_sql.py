@@ -20,10 +20,12 @@ WORDS = {
     "ManagedSessionMaker",
     "SqlAlchemyJobStore",
     "SqlAlchemyStore",
+    "create_engine",
+    "create_sqlalchemy_engine_with_retry",
     "extract_db_type_from_uri",
 }
 SCHEMES = ("sqlite", "postgresql", "mysql", "mssql")
-OF_SQL_STORES = ("sqlalchemy", "dbmodels", "db_migrations", "store/db/", "auth/db/")
+OF_SQL_STORES = ("sqlalchemy", "dbmodels", "db_migrations", "store/db/", "auth/db/models")
 
 STORES = "opens or registers MLflow's own stores; ours have entry points"
 REPLACED = "works: replaced for our stores"
@@ -33,9 +35,15 @@ DEFAULT = "where MLflow keeps things that nobody gave a URI for"
 KNOWN = {
     "mlflow.cli:gc": REPLACED,
     "mlflow.cli.crypto:rotate_kek": REPLACED,
+    "mlflow.db:delete_trace_rollups": TABLE,
+    "mlflow.db:migrate_to_default_workspace": TABLE,
+    "mlflow.db:move_resources": TABLE,
+    "mlflow.db:prepopulate_trace_analytics": TABLE,
+    "mlflow.db:upgrade": TABLE,
     "mlflow.genai.scorers.registry:_register_scorer_stores": STORES,
     "mlflow.projects.docker:_get_local_uri_or_none": TABLE,
     "mlflow.server.auth:store": REPLACED,
+    "mlflow.server.auth.db.cli:upgrade": TABLE,
     "mlflow.server.gateway_api:_validate_store": REPLACED,
     "mlflow.server.handlers:ModelRegistryStoreRegistryWrapper": STORES,
     "mlflow.server.handlers:TrackingStoreRegistryWrapper": STORES,
@@ -44,6 +52,7 @@ KNOWN = {
     "mlflow.server.handlers:build_server_info_payload": TABLE,
     "mlflow.server.jobs.lock_manager:JobLockManager": REPLACED,
     "mlflow.server.jobs.utils:_check_requirements": REPLACED,
+    "mlflow.store.fs2db:migrate": TABLE,
     "mlflow.store.fs2db.cli:migrate_filestore": TABLE,
     "mlflow.store.tracking.gateway.config_resolver:get_endpoint_config": REPLACED,
     "mlflow.store.tracking.gateway.config_resolver:get_resource_endpoint_configs": REPLACED,

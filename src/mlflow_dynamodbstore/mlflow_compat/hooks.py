@@ -36,6 +36,7 @@ def await_modules(
         "mlflow.cli": ("commands", "replace_in_cli", make_job_store),
         "mlflow.cli.crypto": ("commands", "replace_in_crypto", rotate_key),
         "mlflow.db": ("commands", "replace_in_db"),
+        "mlflow.server.auth.db.cli": ("commands", "replace_in_auth_db"),
         "mlflow.store.fs2db.cli": ("commands", "replace_in_migration"),
     }
     for name, action in actions.items():
