@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import click
@@ -244,6 +245,16 @@ def test_gc_deletes_the_jobs_of_all_workspaces(command, uri, monkeypatch):
     options = ("--backend-store-uri", uri, "--jobs", "--all-workspaces")
     code, output = command("gc", *options, MLFLOW_TRACKING_URI=uri)
     assert (code, output.count("permanently deleted")) == (0, 2), output
+
+
+def test_gc_needs_no_passphrase(command, uri, monkeypatch):
+    """MLflow's command line loads its server's modules, and is none."""
+    monkeypatch.setenv("MLFLOW_CRYPTO_KEK_PASSPHRASE", "the passphrase so far")
+    DynamoDBTrackingStore(uri).create_gateway_secret("openai", {"api_key": "sk-123"})
+    monkeypatch.delenv("MLFLOW_CRYPTO_KEK_PASSPHRASE")
+    assert "mlflow.server.handlers" in sys.modules
+    code, output = command("gc", "--backend-store-uri", uri, "--jobs", MLFLOW_TRACKING_URI=uri)
+    assert code == 0, output
 
 
 def test_the_passphrase_of_the_gateway_is_changed(command, uri, monkeypatch):
