@@ -5,6 +5,7 @@ A server with jobs has up to nine processes, so there is one for each engine and
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -204,7 +205,7 @@ def test_another_server_finishes_the_jobs_of_one_that_was_killed(jobs, tmp_path)
             folder = tmp_path / f"job {n}"
             folder.mkdir()
             submitted[folder] = other.submit("count", folder=str(folder), steps=1)
-            (pid,) = wait_until(lambda folder=folder: started(folder), server)
+            (pid,) = wait_until(functools.partial(started, folder), server)
             if pid in processes(f"{server.data}/"):
                 break
             finish(folder)

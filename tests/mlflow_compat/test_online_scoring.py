@@ -102,5 +102,6 @@ def test_a_session_that_is_scored_again_has_one_assessment(tmp_path, monkeypatch
             processor._score_session(SimpleNamespace(session=session, scorers=["polite"]))
     finally:
         mlflow.set_tracking_uri(before)
-    found = [one for n in range(2) for one in store.get_trace(trace_id(n)).info.assessments]
+    traces = [store.get_trace(trace_id(n)) for n in range(2)]
+    found: list[Any] = [one for trace in traces for one in trace.info.assessments]
     assert [one.value for one in found] == [2]
