@@ -43,6 +43,7 @@ JOBS = {
 }
 PATIENCE = 300.0
 """Seconds; a server with jobs starts nine processes."""
+pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 
 @pytest.fixture(scope="module")

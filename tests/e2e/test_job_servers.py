@@ -28,7 +28,8 @@ from tests.releases import has, needs
 from tests.stores import uri_on
 from tests.traces.making import client_metadata, make_info, make_spans
 
-PATIENCE = 240.0  # less than a test may take, so that the server's log is shown
+PATIENCE = 240.0
+pytestmark = pytest.mark.timeout(4 * PATIENCE)  # servers with jobs start nine processes each
 RUNNERS = {"huey": "mlflow.server.jobs._job_runner", "executor": "_executor_runner"}
 JOBS = ("count", "settle", "stumble")
 HOUR = 3_600_000
