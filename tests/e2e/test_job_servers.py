@@ -218,8 +218,9 @@ def test_another_server_finishes_the_jobs_of_one_that_was_killed(jobs, tmp_path)
             submitted[folder] = other.submit("count", folder=str(folder), steps=1)
         lost = wait_until(lambda: two_that_run(list(submitted), server), server)
         assert kill(str(server.data)) > 3
-    for folder, job_id in submitted.items():
+    for folder in submitted:
         finish(folder)
+    for job_id in submitted.values():
         job = jobs.wait_for(job_id, lambda job: job["status"] == "SUCCEEDED")
         assert job["result"] == {"steps": 1}
     assert {folder: len(started(folder)) for folder in submitted} == {
