@@ -24,21 +24,24 @@ def await_modules(
     ``make_job_store`` makes the store at a URI; ``rotate_key`` changes the passphrase of the
     secrets there.
     """
-    actions: dict[str, tuple[Any, ...]] = {
-        "mlflow.server.handlers": ("job_runner", "replace_in_handlers", make_job_store),
-        "mlflow.server.jobs.utils": ("job_runner", "replace_in_utils"),
-        "mlflow.server.jobs.lock_manager": ("job_runner", "replace_in_locks"),
-        "mlflow.genai.scorers.online.trace_processor": (
+    actions: tuple[tuple[Any, ...], ...] = (
+        ("mlflow.server.handlers", "job_runner", "replace_in_handlers", make_job_store),
+        ("mlflow.server.handlers", "server_start", "replace_in_handlers"),
+        ("mlflow.server.jobs.utils", "job_runner", "replace_in_utils"),
+        ("mlflow.server.jobs.lock_manager", "job_runner", "replace_in_locks"),
+        (
+            "mlflow.genai.scorers.online.trace_processor",
             "online_scoring",
             "replace_in_trace_processor",
         ),
-        "mlflow.server": ("server_start", "replace_in_server"),
-        "mlflow.cli": ("commands", "replace_in_cli", make_job_store),
-        "mlflow.cli.crypto": ("commands", "replace_in_crypto", rotate_key),
-        "mlflow.db": ("commands", "replace_in_db"),
-        "mlflow.store.fs2db.cli": ("commands", "replace_in_migration"),
-    }
-    for name, action in actions.items():
+        ("mlflow.server", "server_start", "replace_in_server"),
+        ("mlflow.cli", "commands", "replace_in_cli", make_job_store),
+        ("mlflow.cli.crypto", "commands", "replace_in_crypto", rotate_key),
+        ("mlflow.db", "commands", "replace_in_db"),
+        ("mlflow.server.auth.db.cli", "commands", "replace_in_auth_db"),
+        ("mlflow.store.fs2db.cli", "commands", "replace_in_migration"),
+    )
+    for name, *action in actions:
         after_import(name, _with(*action))
 
 

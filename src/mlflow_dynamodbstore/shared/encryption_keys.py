@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -21,17 +20,13 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.mlflow_compat.server_settings import BACKEND_STORE_URI, is_server
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.refusals import invalid_state
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
-
-HANDLERS = "mlflow.server.handlers"
-"""A process that has loaded this module is a server, or is about to start one."""
-WORKER_VARIABLE = "_MLFLOW_SERVER_FILE_STORE"
-"""MLflow sets it in each process of its server."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class SecretKind:
 
 def check_key(table: Table, kind: SecretKind) -> None:
     """Refuse to serve a table whose secrets this process could not read; one read."""
-    if HANDLERS not in sys.modules:
+    if not is_server():
         return
     kind.validate()
     known = table.get(access_keys.key_check_key(kind.name))
@@ -76,7 +71,7 @@ def remember_key(table: Table, kind: SecretKind) -> None:
     """
     digest = kind.digest()
     if digest is None:
-        if WORKER_VARIABLE in os.environ:
+        if BACKEND_STORE_URI in os.environ:
             raise invalid_state(
                 f"This server has no key to encrypt {kind.name} secrets with: set "
                 f"{kind.variable} and start it again."
