@@ -20,6 +20,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import FINDINGS
+from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
@@ -365,7 +366,7 @@ def test_a_file_that_is_no_map_of_this_table_is_not_overwritten(
     source: Theirs, in_use: Table, tmp_path: Path, text: str, sentence: str
 ):
     noted = tmp_path / "map.json"
-    noted.write_text(text.replace("TABLE", str(in_use.engine.uri)))
+    noted.write_text(text.replace("TABLE", str(parse(in_use.engine.uri))))
     before = noted.read_text(), everything_in(in_use)
     refused = run(in_use, "import", source.uri, "--renumber", "--map", str(noted), code=1)
     assert sentence in " ".join(refused.output.split())
