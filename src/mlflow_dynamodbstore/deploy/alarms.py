@@ -92,7 +92,7 @@ def alarms(table: str) -> dict[str, Any]:
 
 
 def _metric(
-    namespace: str,
+    namespace: str | dict[str, Any],
     name: str,
     dimensions: list[Any],
     statistic: str = "Sum",
