@@ -1,7 +1,8 @@
 """A pytest plugin for busy machines: where MLflow's tests wait, seconds are longer.
 
 A test that gives a server 15 seconds to start fails on a busy machine, on either side. In the
-modules below, which read the clock for nothing but waiting, it runs slower.
+modules below, which read the clock for nothing but waiting, it runs slower. One counts how often
+it has slept instead, and sleeps longer.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from types import SimpleNamespace
+from typing import Any
 
 SLOWER = 6
 MODULES = (
@@ -21,6 +23,7 @@ MODULES = (
     "tests.tracing.test_distributed",
     "tests.tracking.integration_test_utils",
 )
+COUNTING_MODULE = "tests.tracing.test_distributed"
 
 
 def pytest_collection_finish() -> None:
@@ -30,7 +33,12 @@ def pytest_collection_finish() -> None:
     def slow_time() -> float:
         return start + (time.time() - start) / SLOWER
 
-    clock = SimpleNamespace(**{**vars(time), "time": slow_time})
+    def long_sleep(seconds: float) -> None:
+        time.sleep(seconds * SLOWER)
+
     for name in MODULES:
         if name in sys.modules:
-            vars(sys.modules[name])["time"] = clock
+            changed: dict[str, Any] = {"time": slow_time}
+            if name == COUNTING_MODULE:
+                changed["sleep"] = long_sleep
+            vars(sys.modules[name])["time"] = SimpleNamespace(**{**vars(time), **changed})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+import sys
+import types
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.mlflow_compat import (
     auth,
+    hooks,
     jobs,
     names,
     releases,
@@ -225,6 +228,22 @@ def test_a_dependency_that_is_not_installed_is_not_taken_for_a_missing_name(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         private("needs_more", "anything", 5)
+
+
+def test_a_module_of_ours_that_cannot_be_imported_leaves_mlflows_as_it_is(monkeypatch, caplog):
+    """A server on SQLite starts all the same, and one line says what is lost."""
+    monkeypatch.setattr(hooks, "_said", set())
+    awaited: dict[str, Any] = {}
+    monkeypatch.setattr(hooks, "after_import", awaited.__setitem__)
+    monkeypatch.setitem(sys.modules, f"{hooks.COMPAT}.job_runner", None)
+    hooks.await_modules(make_job_store=lambda uri: None, rotate_key=lambda uri, key: (0, 0))
+    for name in ("mlflow.server.handlers", "mlflow.server.jobs.utils"):
+        module = types.ModuleType(name)
+        before = dict(vars(module))
+        awaited[name](module)
+        assert vars(module) == before
+    (record,) = caplog.records
+    assert record.getMessage().startswith("With this release of MLflow background jobs are off:")
 
 
 @pytest.mark.parametrize(

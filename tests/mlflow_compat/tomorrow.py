@@ -7,10 +7,12 @@ what went wrong in each, or null.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
 import importlib
 import json
+import logging
 import os
 import pkgutil
 import re
@@ -30,6 +32,18 @@ STORES = ("tracking", "registry", "workspaces", "jobs", "auth")
 KEPT = (["table"], ["keys"])
 """Packages that import nothing of MLflow's."""
 AT_ONCE = 2
+REPLACING = (
+    "commands",
+    "gateway_routes",
+    "job_locks",
+    "job_runner",
+    "job_server",
+    "online_scoring",
+    "server_start",
+)
+"""Our modules that replace functions of MLflow's, or call others of the same modules."""
+ROUTES = ("mlflow.server.gateway_api", "mlflow.store.tracking.gateway.config_resolver")
+"""Where functions are replaced once our store is opened."""
 
 
 # --- taking away --------------------------------------------------------------------------------
@@ -121,6 +135,23 @@ def says_why(folder: str, module: str, name: str) -> None:
         assert refused.value.error_code == "NOT_IMPLEMENTED"
 
 
+def tells(folder: str, name: str) -> None:
+    """Without something that we replace runs are tracked, and a warning or a refusal names it."""
+    from mlflow.exceptions import MlflowException
+
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger(OURS).addHandler(handler)
+    track(folder)
+    utils = sys.modules["mlflow.server.jobs.utils"]
+    try:
+        utils._check_requirements(f"dynamodb:///{folder}/mlflow.ddb")
+    except MlflowException as error:
+        said.append(error.message)
+    assert any(re.search(rf"\b{name}\b", line) for line in said), said
+
+
 def refuses(folder: str, use: str, message: str) -> None:
     """A use of something is refused with a message that holds a text."""
     from mlflow.exceptions import MlflowException
@@ -161,7 +192,12 @@ USES: dict[str, Callable[[str], None]] = {
     "models URI": register_by_uri,
     "auth app": load_auth_app,
 }
-CHECKS: dict[str, Callable[..., None]] = {"track": track, "says_why": says_why, "refuses": refuses}
+CHECKS: dict[str, Callable[..., None]] = {
+    "track": track,
+    "says_why": says_why,
+    "tells": tells,
+    "refuses": refuses,
+}
 
 
 # --- one process a case -------------------------------------------------------------------------
@@ -174,9 +210,52 @@ def compat_modules() -> list[types.ModuleType]:
     return [importlib.import_module(module.name) for module in found]
 
 
+def replaced_names() -> list[tuple[str, str]]:
+    """What our package replaces in MLflow's modules, or calls of them, by module and name.
+
+    These are the names that this release has among the texts in our code.
+    """
+    texts = {
+        node.value
+        for name in REPLACING
+        for node in ast.walk(ast.parse(_source(f"{COMPAT}.{name}")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return [
+        (name, text)
+        for name, module in modules_with_replacements().items()
+        for text in sorted(texts & vars(module).keys())
+        if getattr(vars(module)[text], "__module__", name if text[0] == "_" else None) == name
+    ]
+
+
+def modules_with_replacements() -> dict[str, types.ModuleType]:
+    """MLflow's modules in which we replace something, by name; those that this release has."""
+    hooks = importlib.import_module(f"{COMPAT}.hooks")
+    found = {}
+    for name in dict.fromkeys([*(name for name, *_ in hooks.AWAITED), *ROUTES]):
+        with contextlib.suppress(ModuleNotFoundError):
+            found[name] = importlib.import_module(name)
+    return found
+
+
+def _source(module: str) -> str:
+    return Path(str(importlib.import_module(module).__file__)).read_text("utf-8")
+
+
+def put_back() -> None:
+    """Undo what has been replaced in MLflow so far."""
+    replaced = importlib.import_module(f"{COMPAT}.post_import")._REPLACED
+    for module in modules_with_replacements().values():
+        for name, value in list(vars(module).items()):
+            if type(value) is types.FunctionType and hasattr(value, replaced):
+                setattr(module, name, vars(value)["__wrapped__"])
+
+
 def load() -> None:
     """Import everything, and then forget our own modules: each process imports them anew."""
     compat_modules()
+    modules_with_replacements()
     names = importlib.import_module(f"{COMPAT}.names")
     for known in names.LOOKED_UP:
         with contextlib.suppress(ModuleNotFoundError):  # an older release lacks it
@@ -186,6 +265,7 @@ def load() -> None:
     importlib.import_module(f"{OURS}.auth.app")
     with tempfile.TemporaryDirectory() as folder:
         track(folder)
+    put_back()
     for name in [name for name in sys.modules if name.partition(".")[0] == OURS]:
         if name.split(".")[1:2] not in KEPT:
             del sys.modules[name]

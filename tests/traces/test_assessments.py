@@ -46,6 +46,20 @@ def test_an_assessment_of_any_length_comes_back_whole(store, other, traced, size
     assert not [item for item in everything_in(store.table) if "#ASSESS#" in item["SK"]]
 
 
+def test_assessments_of_one_moment_come_back_in_the_order_in_which_they_were_logged(
+    store, other, experiment
+):
+    """A list of them is made faster than the clock ticks."""
+    names = [f"n{number}" for number in random.Random(0).sample(range(100), 30)]
+    made = [feedback(TRACE, name, 1, create_time_ms=NOON) for name in names]
+    info = make_info(TRACE, experiment)
+    info.assessments = made[:10]
+    store.start_trace(info)
+    for one in made[10:]:
+        store.create_assessment(one)
+    assert [one.name for one in other.get_trace_info(TRACE).assessments] == names
+
+
 def test_an_overridden_assessment_counts_no_more_until_the_other_is_deleted(store, other, traced):
     first = store.create_assessment(feedback(TRACE, "good", "no", rationale="x" * 5000))
     second = other.create_assessment(feedback(TRACE, "good", "yes", overrides=first.assessment_id))

@@ -13,6 +13,7 @@ from tests.stores import everything_in
 from tests.traces.making import make_info, make_spans, trace_id
 
 TRACE = trace_id(1)
+DAY = 24 * 60 * 60
 RUNS = ["a" * 32, "b" * 32]
 BEGIN = {
     "info": lambda store, where, trace=TRACE: store.start_trace(make_info(trace, where)),
@@ -58,7 +59,28 @@ def test_unlinking_a_trace_that_never_was_leaves_nothing(store):
 
 def test_early_links_expire_as_traces_do(store, time):
     store.link_traces_to_run([TRACE], RUNS[0])
-    assert store.table.get(trace_locator_key(TRACE))["ttl"] == int(time()) + 30 * 24 * 60 * 60
+    assert store.table.get(trace_locator_key(TRACE))["ttl"] == int(time()) + 30 * DAY
+
+
+@pytest.mark.parametrize("begin", BEGIN.values(), ids=BEGIN)
+def test_an_early_link_that_has_expired_is_not_taken_over(store, other, experiment, time, begin):
+    store.link_traces_to_run([TRACE], RUNS[0])
+    time.now += 31 * DAY
+    begin(other, experiment)
+    assert linked_runs(store, experiment) == []
+
+
+@pytest.mark.parametrize("begin", BEGIN.values(), ids=BEGIN)
+def test_a_link_to_a_trace_that_has_expired_waits_for_the_next(
+    store, other, experiment, time, begin
+):
+    begin(store, experiment)
+    store.link_traces_to_run([TRACE], RUNS[0])
+    time.now += 31 * DAY
+    store.link_traces_to_run([TRACE], RUNS[1])
+    assert linked_runs(other, experiment) == []
+    begin(other, experiment)
+    assert linked_runs(other, experiment) == RUNS[1:]
 
 
 def test_a_trace_with_early_links_only_is_not_there(store, experiment):

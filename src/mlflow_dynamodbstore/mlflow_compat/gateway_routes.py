@@ -9,22 +9,20 @@ handled as before.
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, Protocol
 
 from mlflow.version import VERSION
 
 from mlflow_dynamodbstore.mlflow_compat.names import private_later, unavailable
+from mlflow_dynamodbstore.mlflow_compat.post_import import replace
 
 _logger = logging.getLogger(__name__)
 
 ROUTES = "mlflow.server.gateway_api"
 RESOLVER = "mlflow.store.tracking.gateway.config_resolver"
-_OURS = "_knows_dynamodb_store"
 
 # Its module imports ours: MLflow loads our tracking store from there.
 get_current_store: Any = private_later(
@@ -58,7 +56,7 @@ def serve_gateway_calls(ours: type[GatewayStore]) -> None:
         for module_name, functions in replaced.items()
         if (module := sys.modules.get(module_name)) is not None
         for name, function in functions.items()
-        if not _replace(module, name, functools.partial(function, ours))
+        if not replace(module, name, functools.partial(function, ours))
     ]
     if missing:
         _logger.warning(
@@ -66,19 +64,6 @@ def serve_gateway_calls(ours: type[GatewayStore]) -> None:
             VERSION,
             ", ".join(missing),
         )
-
-
-def _replace(module: ModuleType, name: str, replacement: Callable[..., Any]) -> bool:
-    """Replace a function unless that is done; False if the module has no such function."""
-    theirs = vars(module).get(name)
-    if hasattr(theirs, _OURS):
-        return True
-    if not inspect.isfunction(theirs):
-        return False
-    ours = functools.wraps(theirs)(functools.partial(replacement, theirs))
-    setattr(ours, _OURS, True)
-    setattr(module, name, ours)
-    return True
 
 
 def _validate_store(ours: type[GatewayStore], theirs: Callable[..., None], store: object) -> None:

@@ -50,6 +50,14 @@ MOST_SERVER_START_SECONDS = 120.0
 TRACKING_URI = "MLFLOW_TRACKING_URI"  # the server's own address, for its jobs
 ORPHAN_SECONDS = 3
 """After this time the process of a job whose runner is gone is gone too: it looks each second."""
+CALLED = (
+    "_job_name_to_fn_fullname_map",
+    "_load_function",
+    "_workspace_contexts_for_recovery",
+    "get_job_fn_fullname",
+    "is_process_alive",
+)
+"""What recovering jobs needs of ``mlflow.server.jobs.utils``, as it is."""
 MakeStore = Callable[[str], Any]
 
 _recovering = threading.Lock()
@@ -75,23 +83,32 @@ def replace_in_utils(utils: ModuleType) -> None:
     }
     for name, replacement in with_module.items():
         _must_replace(utils, name, functools.partial(replacement, utils))
-    called = ("_workspace_contexts_for_recovery", "_load_function", "get_job_fn_fullname")
-    _missing.extend(f"{utils.__name__}.{name}" for name in called if name not in vars(utils))
+    for name in CALLED:
+        _must_have(utils, name)
     # Of the second engine, from MLflow 3.17 on.
+    has_it = "get_job_execution_engine" in vars(utils)
+    replace_one: Callable[..., object] = _must_replace if has_it else replace
     for name, other in (
         ("_launch_executor_runner", _launch_runner),
         ("_for_each_unfinished_job", _for_each_unfinished_job),
     ):
-        replace(utils, name, functools.partial(other, utils))
+        replace_one(utils, name, functools.partial(other, utils))
 
 
 def replace_in_locks(locks: ModuleType) -> None:
     """Let ``mlflow.server.jobs.lock_manager`` keep locks in our table."""
     _must_replace(locks, "JobLockManager", functools.partial(lock_manager, locks))
+    for name in ("JobLock", "SchedulerLease"):
+        _must_have(locks, name)
 
 
 def _must_replace(module: ModuleType, name: str, replacement: Callable[..., Any]) -> None:
     if not replace(module, name, replacement):
+        _missing.append(f"{module.__name__}.{name}")
+
+
+def _must_have(module: ModuleType, name: str) -> None:
+    if name not in vars(module):
         _missing.append(f"{module.__name__}.{name}")
 
 

@@ -15,11 +15,15 @@ from typing import Any
 from mlflow.entities.assessment import Assessment, Expectation, Feedback, IssueReference
 from mlflow.entities.assessment_error import AssessmentError
 from mlflow.entities.assessment_source import AssessmentSource
-from mlflow.tracing.constant import AssessmentMetadataKey, TraceMetadataKey
-from mlflow.tracing.utils import generate_assessment_id
+from mlflow.tracing.constant import (
+    ASSESSMENT_ID_PREFIX,
+    AssessmentMetadataKey,
+    TraceMetadataKey,
+)
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.keys import traces as trace_keys
+from mlflow_dynamodbstore.keys.ids import new_id
 from mlflow_dynamodbstore.keys.issues import lsi5_issue
 from mlflow_dynamodbstore.mlflow_compat.trace_analytics import assessment_aggregate
 from mlflow_dynamodbstore.shared import large_values
@@ -150,9 +154,12 @@ def _notes(place: TracePlace, record: AssessmentRecord, ttl: int | None) -> Iter
 
 
 def record_of(assessment: Assessment) -> AssessmentRecord:
-    """The record of MLflow's assessment, which gets an id if it has none."""
+    """The record of MLflow's assessment, which gets an id if it has none.
+
+    Ids ascend, since assessments made in one millisecond are listed by their ids.
+    """
     if assessment.assessment_id is None:
-        assessment.assessment_id = generate_assessment_id()
+        assessment.assessment_id = ASSESSMENT_ID_PREFIX + new_id()
     now = get_current_time_millis()
     kind, value, error = _content(assessment)
     return AssessmentRecord(
