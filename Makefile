@@ -62,8 +62,8 @@ bench: $(VENV)/.bench dynoxide ## measure against MLflow's SQL store, in 5 minut
 bench-full: $(VENV)/.bench dynoxide ## the same with PostgreSQL and 50,000 runs, in half an hour (SIZES)
 	$(BIN)/python -m bench --full --docs docs $(if $(SIZES),--sizes $(SIZES))
 
-bench-http: $(VENV)/.bench ## measure servers with wrk: SQLite, PostgreSQL and ours, in 15 minutes (apt install wrk)
-	$(BIN)/python -m bench.http --docs docs
+bench-http: $(VENV)/.bench ## measure servers with wrk: SQLite, PostgreSQL and ours, in less than 20 minutes (apt install wrk)
+	$(BIN)/python -m bench.http --docs docs --disk bench-out
 
 docs: $(VENV)/.docs ## build the documentation into site/; a broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import plots, report
-from bench.http_calls import CALLS, Measured
+from bench.http_calls import CALLS, FEWEST_ANSWERS, Measured
 from bench.numbers import shown
 from bench.pull_request_17038 import CLIENTS, METRICS, TRACES, Load
 from bench.stores import EMBEDDED, SQLITE
@@ -23,7 +23,7 @@ class Results:
 
     load: float
     seconds: int
-    folder: str
+    on_tmpfs: bool
     measured: list[Measured] = field(default_factory=list)
     loads: Sequence[Load] = ()
     disk: Sequence[Measured] = ()  # one call, with files on a disk
@@ -36,7 +36,7 @@ def read(path: Path) -> Results:
     return Results(
         found["load"],
         found["seconds"],
-        found["folder"],
+        found["on_tmpfs"],
         [Measured(**one) for one in found["measured"]],
         [Load(**one) for one in found["loads"]],
         [Measured(**one) for one in found.get("disk", ())],
@@ -58,7 +58,7 @@ def added(earlier: Results, results: Results) -> Results:
     return Results(
         results.load,
         min(earlier.seconds, results.seconds),
-        results.folder,
+        results.on_tmpfs,
         measured,
         results.loads or earlier.loads,
         results.disk or earlier.disk,
@@ -89,29 +89,33 @@ def page(results: Results) -> str:
 
 
 def _how(results: Results) -> str:
+    files = (
+        "All files, those of PostgreSQL too, are on tmpfs, where `fsync` costs nothing; on a "
+        "disk, writes [wait for it](#on-a-disk)."
+        if results.on_tmpfs
+        else "The files are on a disk."
+    )
     return (
         f"Made by `make bench-http`; do not edit. Measured on {report.machine()}, with a load of "
-        f"{results.load:.1f} on the machine when it began: look at the ratios. `wrk` asks each "
-        f"server for {results.seconds} seconds or more, one after the other, while the others "
-        "wait. Server and `wrk` share the cores. *CPU* is the server's processor time for one "
-        "call. Files are on tmpfs, ours with `synchronous=FULL`; [on a disk](#on-a-disk) writes "
-        "wait for it."
+        f"{results.load:.1f} on the machine when it began: look at the ratios. All servers run at "
+        f"once, and `wrk` asks one after the other: each for {results.seconds} seconds, and for "
+        f"longer if it needs that for {FEWEST_ANSWERS} answers. Servers and `wrk` share the "
+        f"cores. {files}"
     )
 
 
 def _disk(results: Results) -> Iterator[str]:
     yield "## On a disk"
     yield (
-        "On tmpfs nothing is written to a disk, so the figures compare software. On a disk every "
-        "write that has been answered survives a power cut, in MLflow's SQLite and in ours: each "
-        "call that writes waits for an `fsync`, and a server makes at most as many of them a "
-        "second as the disk makes of those. Reading waits for nothing. "
-        "`python -m bench.http --disk FOLDER` measures on the disk of a folder; "
-        "`?synchronous=NORMAL` in the URI of a table leaves the waiting out, and a power cut may "
-        "then lose the last seconds."
+        "On tmpfs the figures compare software. On a disk, MLflow's SQLite and our file make sure "
+        "that each call that writes survives a power cut before they answer it. So a server "
+        "cannot answer more writes a second than the disk makes `fdatasync` calls. Reads do not "
+        "wait. `python -m bench.http --disk FOLDER` measures on the disk of a folder. With "
+        "`?synchronous=NORMAL` in its URI a table does not wait either; then a power cut may lose "
+        "the last seconds."
     )
     if results.disk:
-        rate = f", which makes {shown(results.disk_syncs)} `fdatasync` a second"
+        rate = f", which makes {shown(results.disk_syncs)} `fdatasync` calls a second"
         yield f"On the disk of the same machine{rate if results.disk_syncs else ''}:"
         yield _figures(results.disk)
 
@@ -123,8 +127,10 @@ def ratio(results: Results, call: str, server: str, of: str, workers: int = 1) -
         for one in results.measured
         if one.call == call and (one.workers, one.connections) == (workers, CONNECTIONS)
     }
-    if server not in found or not found[server].per_second or not found[SQLITE].per_second:
-        return math.nan  # one of them has not answered a single call in time
+    if server not in found or not found[server].per_second:
+        return 0.0  # it has not answered a single call in time
+    if not found[SQLITE].per_second:
+        return math.inf
     if of == "p99":
         return found[SQLITE].p99_ms / found[server].p99_ms
     return found[server].per_second / found[SQLITE].per_second
@@ -138,7 +144,10 @@ def _stated(results: Results) -> Iterator[str]:
 def _compared(results: Results, workers: int) -> Iterator[str]:
     many = "One worker" if workers == 1 else f"{workers} workers"
     yield f"## {many}, {CONNECTIONS} connections"
-    yield "Calls a second, times those of MLflow on SQLite; and its p99, times that of the server."
+    yield (
+        "Compared with MLflow on SQLite: how many times as many calls a second, and how many "
+        "times shorter the p99 is."
+    )
     servers = [name for name in _servers(results) if name != SQLITE]
     rows = [
         [
@@ -151,7 +160,7 @@ def _compared(results: Results, workers: int) -> Iterator[str]:
                     _times(ratio(results, call.title, name, "p99", workers)),
                 )
             ),
-            f"{call.goal:g}x",
+            f"{call.goal:g}x" + (f", p99 {call.p99_goal:g}x" if call.p99_goal else ""),
         ]
         for call in CALLS
         if any(one.call == call.title and one.workers == workers for one in results.measured)
@@ -161,7 +170,9 @@ def _compared(results: Results, workers: int) -> Iterator[str]:
 
 
 def _times(found: float) -> str:
-    return f"{found:.1f}x" if math.isfinite(found) else "no answer in time"
+    if not found:
+        return "no answer in time"
+    return f"{found:.1f}x" if math.isfinite(found) else "SQLite: no answer in time"
 
 
 def _loads(results: Results) -> Iterator[str]:
@@ -181,36 +192,37 @@ def _loads(results: Results) -> Iterator[str]:
 
 def _all(results: Results) -> Iterator[str]:
     yield "## All figures"
-    yield _figures(results.measured)
+    yield (
+        "*CPU* is the server's processor time for one call. *Failed* counts answers that are "
+        "errors and connections that broke."
+    )
+    for call in CALLS:
+        measured = [one for one in results.measured if one.call == call.title]
+        if measured:
+            yield f"### {call.title}"
+            yield _figures(measured)
 
 
 def _figures(measured: Sequence[Measured]) -> str:
     rows = [
-        [
-            one.call,
-            one.server,
-            str(one.workers),
-            str(one.connections),
-            *_speed(one),
-            str(one.failed),
-        ]
+        [str(one.workers), str(one.connections), one.server, *_speed(one), str(one.failed)]
         for one in measured
     ]
-    head = ["call", "server", "workers", "connections", "calls/s", "p50, ms", "p99, ms"]
-    return _table([*head, "CPU, ms", "failed"], rows)
+    head = ["workers", "connections", "server", "calls/s", "p50, ms", "p99, ms", "CPU, ms"]
+    return _table([*head, "failed"], rows)
 
 
 def _speed(one: Measured) -> list[str]:
     if not one.per_second:
-        return ["no answer in time", "", "", ""]
+        return [f"no answer in {one.seconds:g} seconds", "", "", ""]
     return [shown(value) for value in (one.per_second, one.p50_ms, one.p99_ms, one.cpu_ms)]
 
 
 def plot(results: Results) -> str:
     bars = [
-        plots.Bar(call.title, ratio(results, call.title, EMBEDDED, "calls"), None, call.goal)
+        plots.Bar(call.title, times, None, call.goal)
         for call in CALLS
-        if math.isfinite(ratio(results, call.title, EMBEDDED, "calls"))
+        if 0 < (times := ratio(results, call.title, EMBEDDED, "calls")) < math.inf
     ]
     explained = f"Embedded engine, one worker, {CONNECTIONS} connections. Black: goal."
     return plots.bars("Through HTTP: times the calls of MLflow on SQLite", explained, bars, "x")

@@ -9,6 +9,6 @@ def shown(value: float) -> str:
     """``33400`` as 33,400, ``0.0123`` as 0.0123."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    rounded = round(value, digits)
-    return f"{rounded:,.{digits}f}"
+    rounded = float(f"{value:.3g}")  # 99.97 is 100
+    digits = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    return f"{round(value, digits):,.{digits}f}"

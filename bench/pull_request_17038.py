@@ -83,7 +83,7 @@ def send(
                 text = answer.read()
                 if answer.status != 200:
                     failed.append(text.decode(errors="replace"))
-            except OSError as error:
+            except (OSError, http.client.HTTPException) as error:
                 failed.append(repr(error))
                 connection.close()
 

@@ -49,11 +49,15 @@ def test_every_option_of_the_server_command_is_documented():
     assert not [name for name in options if f"`{name}`" not in CONFIGURATION]
 
 
-def test_every_decision_record_is_in_the_index():
-    index = (ROOT / "docs" / "adr" / "README.md").read_text()
-    records = sorted(p.name for p in (ROOT / "docs" / "adr").glob("[0-9]*.md"))
-    assert records
-    assert not [name for name in records if f"({name})" not in index]
+def test_the_index_lists_every_decision_record_once_by_its_title():
+    folder = ROOT / "docs" / "adr"
+    titles = [
+        f"[{path.read_text('utf-8').splitlines()[0].removeprefix('# ')}]({path.name})"
+        for path in sorted(folder.glob("[0-9]*.md"))
+    ]
+    index = (folder / "README.md").read_text("utf-8")
+    listed = re.findall(r"^\| (\[[0-9]{4}: .*?\.md\)) \|", index, re.MULTILINE)
+    assert listed == titles
 
 
 def named_in(nav):
@@ -131,6 +135,6 @@ def test_tables_of_figures_have_no_powers_of_ten(page):
 
 
 def test_numbers_are_shown_with_three_digits_that_count():
-    assert [shown(n) for n in (33_412, 1_070, 183.4, 9.876, 0.01234, 0)] == [
-        *("33,412", "1,070", "183", "9.88", "0.0123", "0"),
+    assert [shown(n) for n in (33_412, 1_070, 183.4, 99.97, 9.876, 0.01234, 0)] == [
+        *("33,412", "1,070", "183", "100", "9.88", "0.0123", "0"),
     ]

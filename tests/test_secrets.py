@@ -11,7 +11,7 @@ from mlflow.entities.webhook import WebhookAction, WebhookEntity, WebhookEvent
 from mlflow.environment_variables import MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY
 from mlflow.utils.crypto import CRYPTO_KEK_PASSPHRASE_ENV_VAR, CRYPTO_KEK_VERSION_ENV_VAR
 
-from mlflow_dynamodbstore.mlflow_compat import server_settings
+from mlflow_dynamodbstore.mlflow_compat.server_settings import BACKEND_STORE_URI
 from mlflow_dynamodbstore.registry.store import DynamoDBRegistryStore
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
@@ -34,12 +34,12 @@ def no_keys(monkeypatch):
 @pytest.fixture
 def serving(monkeypatch):
     """This process serves, as far as our stores can tell."""
-    monkeypatch.setitem(sys.modules, server_settings.HANDLERS, sys.modules[__name__])
+    monkeypatch.setenv(BACKEND_STORE_URI, "dynamodb:///mlflow.ddb")
 
 
 @pytest.fixture
 def not_serving(monkeypatch):
-    monkeypatch.delitem(sys.modules, server_settings.HANDLERS, raising=False)
+    monkeypatch.delenv(BACKEND_STORE_URI, raising=False)
 
 
 @pytest.fixture
@@ -173,10 +173,10 @@ def test_the_check_costs_one_read_in_a_server_and_none_elsewhere(side, table, mo
             side.start(table)
         return used.total_requests
 
-    monkeypatch.delitem(sys.modules, server_settings.HANDLERS, raising=False)
+    monkeypatch.delenv(BACKEND_STORE_URI, raising=False)
     reads()  # makes what a new table needs
     elsewhere = reads()
-    monkeypatch.setitem(sys.modules, server_settings.HANDLERS, sys.modules[__name__])
+    monkeypatch.setenv(BACKEND_STORE_URI, "dynamodb:///mlflow.ddb")
     assert reads() == elsewhere + 1
 
 
@@ -184,7 +184,7 @@ def test_a_server_without_a_key_stores_no_secret_of_a_webhook(table, monkeypatch
     """MLflow would make up a key that no other process has, not even after a restart."""
     side = Webhooks()
     opened = side.start(table)
-    monkeypatch.setenv(server_settings.BACKEND_STORE_URI, "dynamodb:///mlflow.ddb")
+    monkeypatch.setenv(BACKEND_STORE_URI, "dynamodb:///mlflow.ddb")
     with refused("INVALID_STATE", f"set {side.variable} and start it again"):
         side.store(opened)
     assert list(opened.list_webhooks()) == []

@@ -2,7 +2,7 @@
 
 locals {
   operations = ["BatchGetItem", "BatchWriteItem", "GetItem", "PutItem", "Query", "TransactWriteItems", "UpdateItem"]
-  metrics    = "mlflow-dynamodbstore"
+  metrics    = "mlflow-dynamodbstore/${var.name}"
 
   # Each on one metric. Unless it says otherwise, the alarm goes off when the sum of five minutes is above 0.
   alarms = {
@@ -64,6 +64,54 @@ locals {
 
 resource "aws_sns_topic" "alarms" {
   name = "${var.name}-alarms"
+}
+
+# It replaces AWS's own policy, under which a budget is silent.
+data "aws_iam_policy_document" "alarms" {
+  statement {
+    actions   = ["sns:Publish"]
+    resources = [aws_sns_topic.alarms.arn]
+
+    principals {
+      type        = "Service"
+      identifiers = ["budgets.amazonaws.com", "cloudwatch.amazonaws.com", "events.amazonaws.com"]
+    }
+
+    condition {
+      test     = "StringEquals"
+      variable = "aws:SourceAccount"
+      values   = [data.aws_caller_identity.here.account_id]
+    }
+  }
+}
+
+resource "aws_sns_topic_policy" "alarms" {
+  arn    = aws_sns_topic.alarms.arn
+  policy = data.aws_iam_policy_document.alarms.json
+}
+
+# A cleanup, a check or a backup failed, or could not even start. The server's tasks belong to its service.
+resource "aws_cloudwatch_event_rule" "upkeep_failed" {
+  name = "${var.name}-upkeep-failed"
+
+  event_pattern = jsonencode({
+    source      = ["aws.ecs"]
+    detail-type = ["ECS Task State Change"]
+    detail = {
+      clusterArn = [aws_ecs_cluster.mlflow.arn]
+      lastStatus = ["STOPPED"]
+      group      = [{ prefix = "family:" }]
+      "$or" = [
+        { containers = { exitCode = [{ anything-but = [0] }] } },
+        { stopCode = ["TaskFailedToStart"] },
+      ]
+    }
+  })
+}
+
+resource "aws_cloudwatch_event_target" "upkeep_failed" {
+  rule = aws_cloudwatch_event_rule.upkeep_failed.name
+  arn  = aws_sns_topic.alarms.arn
 }
 
 resource "aws_sns_topic_subscription" "mail" {

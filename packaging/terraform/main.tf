@@ -151,8 +151,8 @@ resource "aws_ecs_task_definition" "server" {
   family                   = "${var.name}-server"
   requires_compatibilities = ["FARGATE"]
   network_mode             = "awsvpc"
-  cpu                      = 512
-  memory                   = 2048
+  cpu                      = var.background_jobs ? 1024 : 512
+  memory                   = var.background_jobs ? 4096 : 2048
   task_role_arn            = aws_iam_role.own["server"].arn
   execution_role_arn       = aws_iam_role.own["start"].arn
 
@@ -163,7 +163,10 @@ resource "aws_ecs_task_definition" "server" {
       essential    = true
       command      = ["--table", local.uri, "--artifacts", "s3://${aws_s3_bucket.mlflow.bucket}/artifacts", "--workers", "2"]
       portMappings = [{ containerPort = local.port }]
-      environment  = [{ name = "MLFLOW_SERVER_ALLOWED_HOSTS", value = var.allowed_hosts }]
+      environment = [
+        { name = "MLFLOW_SERVER_ALLOWED_HOSTS", value = var.allowed_hosts },
+        { name = "MLFLOW_SERVER_ENABLE_JOB_EXECUTION", value = tostring(var.background_jobs) },
+      ]
       logConfiguration = {
         logDriver = "awslogs"
         options = {

@@ -52,6 +52,12 @@ variable "tasks" {
   default     = 2
 }
 
+variable "background_jobs" {
+  description = "Whether servers run background jobs, such as judges: they need 4 GB"
+  type        = bool
+  default     = true
+}
+
 variable "backup_days" {
   description = "How long archives of the table are kept"
   type        = number

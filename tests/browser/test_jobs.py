@@ -26,20 +26,24 @@ from mlflow_dynamodbstore.mlflow_compat.gateway_routes import get_current_store
 from tests.browser.conftest import Browsed
 from tests.browser.provider import Provider, running_provider
 from tests.e2e.processes import Server, running_server
+from tests.stores import uri_on
 
 pytest.importorskip("playwright.sync_api", reason="run by make e2e")
 
 JOBS = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "true",
     "MLFLOW_CRYPTO_KEK_PASSPHRASE": "a passphrase for these tests",
     "MLFLOW_GATEWAY_API_BASE_ALLOWED_SCHEMES": "http,https",
     "MLFLOW_GATEWAY_API_BASE_ALLOW_PRIVATE_IPS": "true",
-    "MLFLOW_ONLINE_SCORING_DEFAULT_TRACE_COMPLETION_BUFFER_SECONDS": "0",
+    "MLFLOW_ONLINE_SCORING_DEFAULT_TRACE_COMPLETION_BUFFER_SECONDS": "5",
     "MLFLOW_ONLINE_SCORING_MAX_WORKER_THREADS": "1",
     "MLFLOW_SERVER_JOB_LEASE_TTL": "20",
 }
 PATIENCE = 300.0
 """Seconds; a server with jobs starts nine processes."""
+pytestmark = pytest.mark.timeout(4 * PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -213,12 +217,13 @@ def test_the_page_of_a_run_shows_how_far_issue_detection_has_come(
 # --- two servers --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", ["embedded", "dynoxide"])
 def test_online_scoring_scores_each_trace_once_though_runners_are_killed(
-    tmp_path: Path, provider: Provider
+    tmp_path: Path, provider: Provider, kind: str
 ):
     """Two servers on one table. Both runners are killed while traces are being scored."""
-    table = f"dynamodb:///{tmp_path}/mlflow.ddb"
     with ExitStack() as stack:
+        table = stack.enter_context(uri_on(kind, tmp_path))
         servers = [
             stack.enter_context(running_server(tmp_path / name, 1, table, **JOBS))
             for name in ("one", "other")

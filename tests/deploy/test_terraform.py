@@ -116,7 +116,7 @@ def test_the_module_has_the_alarms_of_the_stack(made: dict[str, dict[str, Any]])
             "TreatMissingData": ours[name]["treat_missing_data"],
         } == {fact: alarm[fact] for fact in _COMPARED}
         for theirs, fact in _OPTIONAL.items():
-            assert ours[name].get(fact) == alarm.get(theirs), (name, fact)
+            assert ours[name].get(fact) == named(alarm.get(theirs)), (name, fact)
         assert len(ours[name].get("metric_query", ())) == len(alarm.get("Metrics", ()))
     filters = {
         one["metric_transformation"]["name"]: one["pattern"]
@@ -131,6 +131,13 @@ def test_the_module_has_the_alarms_of_the_stack(made: dict[str, dict[str, Any]])
     }
 
 
+def named(value: Any) -> Any:
+    """A property of the stack, with its name put in."""
+    if isinstance(value, dict) and "Fn::Sub" in value:
+        return value["Fn::Sub"].replace("${AWS::StackName}", "mlflow")
+    return value
+
+
 _COMPARED = ("AlarmDescription", "ComparisonOperator", "EvaluationPeriods", "TreatMissingData")
 _OPTIONAL = {
     "Namespace": "namespace",
@@ -143,9 +150,9 @@ _OPTIONAL = {
 
 
 def test_the_module_has_the_schedules_and_commands_of_the_stack(made: dict[str, dict[str, Any]]):
-    rules = made["aws_cloudwatch_event_rule"].values()
+    rules = [r for r in made["aws_cloudwatch_event_rule"].values() if "for_each" in r]
     assert {one["schedule_expression"] for one in rules} == set(SCHEDULES.values())
-    jobs = next(iter(made["aws_cloudwatch_event_rule"].values()))["for_each"]
+    jobs = rules[0]["for_each"]
     for name, job in jobs.items():
         (theirs,) = STACK[f"{name.title()}Task"]["Properties"]["ContainerDefinitions"]
         (command,) = theirs["Command"]
@@ -153,6 +160,35 @@ def test_the_module_has_the_schedules_and_commands_of_the_stack(made: dict[str, 
         assert [word for word in words if "://" not in word] == [
             word for word in expected if "://" not in word
         ]
+
+
+def test_the_module_reports_failed_upkeep_as_the_stack_does(made: dict[str, dict[str, Any]]):
+    rule = made["aws_cloudwatch_event_rule"]["upkeep_failed"]
+    pattern, expected = (
+        json.loads(rule["event_pattern"]),
+        STACK["UpkeepFailed"]["Properties"]["EventPattern"],
+    )
+    assert pattern["detail"].pop("clusterArn")
+    wanted = {name: one for name, one in expected["detail"].items() if name != "clusterArn"}
+    assert pattern == {**expected, "detail": wanted}
+    document = made["aws_iam_policy_document"]["aws_iam_policy_document.alarms"]
+    (statement,) = STACK["AlarmPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    allowed = document["statement"]
+    allowed = allowed[0] if isinstance(allowed, list) else allowed
+    principals = allowed["principals"]
+    principals = principals[0] if isinstance(principals, list) else principals
+    assert principals["identifiers"] == statement["Principal"]["Service"]
+
+
+def test_the_module_gives_servers_with_jobs_the_memory_of_the_stack(
+    made: dict[str, dict[str, Any]],
+):
+    task = made["aws_ecs_task_definition"]["server"]
+    theirs = STACK["ServerTask"]["Properties"]
+    assert [str(task["cpu"]), str(task["memory"])] == [
+        theirs["Cpu"]["Fn::If"][1],
+        theirs["Memory"]["Fn::If"][1],
+    ]
 
 
 def test_the_module_has_the_permissions_of_the_stack(made: dict[str, dict[str, Any]]):

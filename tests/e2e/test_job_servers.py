@@ -1,10 +1,11 @@
 """Jobs of whole servers with workspaces, on each of MLflow's engines, and the archival of traces.
 
-A server with jobs has up to nine processes, so there is one for each engine.
+A server with jobs has up to nine processes, so there is one for each engine and kind of table.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,13 @@ from mlflow.utils.time import get_current_time_millis
 from mlflow_dynamodbstore.mlflow_compat.gateway_routes import get_current_store
 from tests.e2e.processes import PROGRAMS, Server, running_server
 from tests.releases import has, needs
+from tests.stores import uri_on
 from tests.traces.making import client_metadata, make_info, make_spans
 
-PATIENCE = 300.0
+PATIENCE = 240.0
+pytestmark = pytest.mark.timeout(4 * PATIENCE)  # servers with jobs start nine processes each
 RUNNERS = {"huey": "mlflow.server.jobs._job_runner", "executor": "_executor_runner"}
+JOBS = ("count", "settle", "stumble")
 HOUR = 3_600_000
 
 
@@ -35,8 +40,10 @@ class JobServer:
     """A server that runs jobs."""
 
     server: Server
+    table: str
     engine: str
     archive: Path
+    settings: dict[str, str]
 
     def ask(self, method: str, path: str, body: Any = None, workspace: str = "default") -> Any:
         """What the server answers to a request in a workspace."""
@@ -46,8 +53,10 @@ class JobServer:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
 
-    def submit(self, name: str, workspace: str = "default", **params: Any) -> str:
-        body = {"job_name": name, "params": params}
+    def submit(
+        self, name: str, workspace: str = "default", timeout: float | None = None, **params: Any
+    ) -> str:
+        body = {"job_name": name, "params": params, "timeout": timeout}
         return str(self.ask("POST", "/ajax-api/3.0/jobs/", body, workspace)["job_id"])
 
     def job(self, job_id: str, workspace: str = "default") -> Any:
@@ -73,31 +82,41 @@ def wait_until(found: Callable[[], Any], server: Server) -> Any:
     raise AssertionError(f"nothing was found in {PATIENCE} seconds\n{server.log[-5000:]}")
 
 
-@pytest.fixture(scope="module", params=["huey", "executor"])
+@pytest.fixture(
+    scope="module",
+    params=[("huey", "embedded"), ("executor", "embedded"), ("huey", "dynoxide")],
+    ids=" on ".join,
+)
 def jobs(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobServer]:
-    if request.param == "executor" and not has("a second engine"):
+    engine, kind = request.param
+    if engine == "executor" and not has("a second engine"):
         pytest.skip("this release has one engine")
-    folder = tmp_path_factory.mktemp(request.param)
+    folder = tmp_path_factory.mktemp(f"{engine}-{kind}")
     archive, config = folder / "archive", folder / "archival.yaml"
     config.write_text(
         "trace_archival:\n  enabled: true\n  retention: 1h\n  interval_seconds: 1\n"
         f"  location: {archive.as_uri()}\n"
     )
-    variables = {
+    settings = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "true",
         "MLFLOW_SERVER_JOB_LEASE_TTL": "6",
+        "MLFLOW_SERVER_JOB_TRANSIENT_ERROR_RETRY_BASE_DELAY": "1",
         "MLFLOW_ENABLE_WORKSPACES": "true",
         "MLFLOW_TRACE_ARCHIVAL_CONFIG": str(config),
         "PYTHONPATH": os.pathsep.join(
             [*os.environ.get("PYTHONPATH", "").split(":"), str(PROGRAMS)]
         ),
-        "_MLFLOW_SUPPORTED_JOB_FUNCTION_LIST": "job_functions.count,job_functions.settle",
-        "_MLFLOW_ALLOWED_JOB_NAME_LIST": "count,settle",
+        "_MLFLOW_SUPPORTED_JOB_FUNCTION_LIST": ",".join(f"job_functions.{job}" for job in JOBS),
+        "_MLFLOW_ALLOWED_JOB_NAME_LIST": ",".join(JOBS),
     }
-    if request.param == "executor":
-        variables["MLFLOW_SERVER_JOB_EXECUTION_ENGINE"] = "executor"
-    with running_server(folder / "data", 1, **variables) as server:
-        yield JobServer(server, request.param, archive)
+    if engine == "executor":
+        settings["MLFLOW_SERVER_JOB_EXECUTION_ENGINE"] = "executor"
+    with ExitStack() as stack:
+        table = stack.enter_context(uri_on(kind, folder))
+        server = stack.enter_context(running_server(folder / "data", 1, table, **settings))
+        yield JobServer(server, table, engine, archive, settings)
 
 
 def started(folder: Path, times: int = 1) -> list[int]:
@@ -126,7 +145,7 @@ def test_the_progress_of_a_job_is_seen_in_per_cent_while_it_runs(jobs, tmp_path)
 
 
 def test_a_job_runs_in_its_workspace_and_is_seen_only_there(jobs):
-    names = (f"{jobs.engine}-a", f"{jobs.engine}-b")
+    names = ("first-team", "second-team")
     for name in names:
         jobs.ask("POST", "/api/3.0/mlflow/workspaces", {"name": name})
     submitted = {name: jobs.submit("settle", name, experiment=f"of {name}") for name in names}
@@ -151,32 +170,98 @@ def test_a_job_that_is_canceled_ends_its_process(jobs, tmp_path):
     assert jobs.job(job_id)["status"] == "CANCELED"
 
 
+def test_a_job_with_a_transient_error_is_tried_again(jobs, tmp_path):
+    job_id = jobs.submit("stumble", folder=str(tmp_path), times=2)
+    job = jobs.wait_for(job_id, lambda job: job["status"] not in ("PENDING", "RUNNING"))
+    assert (job["status"], job["result"], job["retry_count"]) == ("SUCCEEDED", {"starts": 3}, 2)
+    assert len(started(tmp_path)) == 3
+
+
+def test_a_job_that_takes_too_long_ends_with_its_process(jobs, tmp_path):
+    job_id = jobs.submit("count", timeout=3, folder=str(tmp_path), steps=1)
+    wait_until(lambda: list(processes(job_id)), jobs.server)
+    job = jobs.wait_for(job_id, lambda job: job["status"] not in ("PENDING", "RUNNING"))
+    assert job["status"] == "TIMEOUT"
+    wait_until(lambda: not list(processes(job_id)), jobs.server)
+
+
 def test_a_job_is_run_again_after_its_runner_was_killed(jobs, tmp_path):
     job_id = jobs.submit("count", folder=str(tmp_path), steps=1)
     wait_until(lambda: started(tmp_path), jobs.server)
-    assert kill_runner(jobs) == 1
+    assert kill(str(jobs.server.data), RUNNERS[jobs.engine]) == 1
     first, second = wait_until(lambda: started(tmp_path, 2), jobs.server)
     assert not Path(f"/proc/{first}").exists()
-    for name in ("step 1", "end"):
-        (tmp_path / name).touch()
+    finish(tmp_path)
     job = jobs.wait_for(job_id, lambda job: job["status"] == "SUCCEEDED")
     assert job["result"] == {"steps": 1}
     assert started(tmp_path) == [first, second]
 
 
-def kill_runner(jobs: JobServer) -> int:
-    """Kill the job runner of a server, as the kernel would; returns how many there were."""
-    killed, runner, table = 0, RUNNERS[jobs.engine].encode(), str(jobs.server.data).encode()
+def test_another_server_finishes_the_jobs_of_one_that_was_killed(jobs, tmp_path):
+    """Those that ran are started again, those that waited once."""
+    with running_server(tmp_path / "other", 1, jobs.table, **jobs.settings) as server:
+        other = JobServer(server, jobs.table, jobs.engine, jobs.archive, jobs.settings)
+        submitted = {}
+        for n in range(10):  # until one runs there: before its runner does, jobs are taken over
+            folder = tmp_path / f"job {n}"
+            folder.mkdir()
+            submitted[folder] = other.submit("count", folder=str(folder), steps=1)
+            (pid,) = wait_until(functools.partial(started, folder), server)
+            if pid in processes(f"{server.data}/"):
+                break
+            finish(folder)
+        else:
+            raise AssertionError(f"the other server runs no jobs\n{server.log[-5000:]}")
+        for n in range(3):
+            folder = tmp_path / f"later {n}"
+            folder.mkdir()
+            submitted[folder] = other.submit("count", folder=str(folder), steps=1)
+        lost = wait_until(lambda: two_that_run(list(submitted), server), server)
+        assert kill(str(server.data)) > 3
+    for folder in submitted:
+        finish(folder)
+    for job_id in submitted.values():
+        job = jobs.wait_for(job_id, lambda job: job["status"] == "SUCCEEDED")
+        assert job["result"] == {"steps": 1}
+    assert {folder: len(started(folder)) for folder in submitted} == {
+        folder: 2 if folder in lost else 1 for folder in submitted
+    }
+
+
+def two_that_run(folders: list[Path], server: Server) -> set[Path]:
+    """The folders of the two jobs that run on a server; none unless there are two."""
+    there = set(processes(f"{server.data}/"))
+    running = {folder for folder in folders if there & set(started(folder))}
+    return running if len(running) == 2 else set()
+
+
+def finish(folder: Path) -> None:
+    """Let the job in a folder end."""
+    for name in ("step 1", "end"):
+        (folder / name).touch()
+
+
+def kill(folder: str, runner: str = "") -> int:
+    """Kill all processes of the server with a data folder, or only its runner, as the kernel would.
+
+    Returns how many there were.
+    """
+    found = list(processes(f"{folder}/", runner))
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def processes(text: str, command: str = "") -> Iterator[int]:
+    """Processes with a text in their command or environment, and another in their command."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            command = (process / "cmdline").read_bytes()
+            run = (process / "cmdline").read_bytes()
             environment = (process / "environ").read_bytes()
         except OSError:
             continue
-        if runner in command and table in environment:
-            os.kill(int(process.name), signal.SIGKILL)
-            killed += 1
-    return killed
+        if command.encode() in run and text.encode() in run + environment:
+            yield int(process.name)
 
 
 def test_old_traces_move_to_their_archive_without_anybody_asking(jobs):

@@ -29,7 +29,7 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.workspaces.store import DynamoDBWorkspaceStore
 from tests.releases import needs
-from tests.stores import everything_in, refused
+from tests.stores import everything_in, refused, uri_on
 from tests.table.fakes import FakeTime
 
 APPLIED, WRONG = JobUpdateStatus.APPLIED, JobUpdateStatus.WRONG_STATE
@@ -41,10 +41,11 @@ def time():
     return FakeTime()
 
 
-@pytest.fixture
-def metered(tmp_path):
-    uri = f"dynamodb:///{tmp_path / 'mlflow.ddb'}?synchronous=NORMAL&index_lag=60"
-    return MeteredEngine(open_engine(uri))
+@pytest.fixture(params=["embedded", "dynoxide"])
+def metered(request, tmp_path):
+    with uri_on(request.param, tmp_path) as uri:
+        lagging = "&index_lag=60" if request.param == "embedded" else ""
+        yield MeteredEngine(open_engine(uri + lagging))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from mlflow_dynamodbstore.jobs.leases import Leases
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from tests.stores import uri_on
 from tests.table.fakes import FakeTime
 
 
@@ -18,11 +19,12 @@ def time():
     return FakeTime()
 
 
-@pytest.fixture
-def leases(tmp_path, time):
-    table = Table(open_engine(f"dynamodb:///{tmp_path}/l.ddb?synchronous=NORMAL"), clock=time)
-    yield Leases(Context.on(table))
-    table.close()
+@pytest.fixture(params=["embedded", "dynoxide"])
+def leases(request, tmp_path, time):
+    with uri_on(request.param, tmp_path) as uri:
+        table = Table(open_engine(uri), clock=time)
+        yield Leases(Context.on(table))
+        table.close()
 
 
 def test_a_name_has_one_holder(leases):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.mlflow_compat.jobs import JobStatus
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from tests.stores import uri_on
 
 LEASE = 60.0
 LATER = 1 << 47
@@ -36,17 +38,18 @@ def clock():
     return Clock()
 
 
-@pytest.fixture
-def server(tmp_path, clock):
+@pytest.fixture(params=["embedded", "dynoxide"])
+def server(request, tmp_path, clock):
     """Makes the store of a server; all share a table."""
-    table = Table(open_engine(f"dynamodb:///{tmp_path}/j.ddb?synchronous=NORMAL"), clock=clock)
+    with uri_on(request.param, tmp_path) as uri:
+        table = Table(open_engine(uri), clock=clock)
+        yield functools.partial(make_server, table)
+        table.close()
 
-    def make(queue, process=None):
-        runner = Runner(process or name_of_process(os.getpid()), LEASE)
-        return DynamoDBJobStore("", table=table, queue=queue, runner=runner)
 
-    yield make
-    table.close()
+def make_server(table, queue, process=None):
+    runner = Runner(process or name_of_process(os.getpid()), LEASE)
+    return DynamoDBJobStore("", table=table, queue=queue, runner=runner)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import click
 import mlflow.cli
 import mlflow.db
 import mlflow.server
+import mlflow.server.auth.cli
 import pytest
 from click.testing import CliRunner
 from mlflow.entities import Workspace
@@ -26,6 +28,8 @@ from mlflow_dynamodbstore.mlflow_compat import job_runner, server_start
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.releases import needs
 
+READ_REPLICA = "_MLFLOW_SERVER_READ_REPLICA_BACKEND_STORE"  # set by `mlflow server`
+
 
 @pytest.fixture
 def uri(tmp_path):
@@ -38,7 +42,8 @@ def command(monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
     def run(*arguments, **environment):
-        result = CliRunner().invoke(mlflow.cli.cli, arguments, env=environment)
+        restored = {READ_REPLICA: None, **environment}
+        result = CliRunner().invoke(mlflow.cli.cli, arguments, env=restored)
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         return result.exit_code, result.output
 
@@ -70,6 +75,11 @@ def test_there_is_nothing_to_migrate(command, uri, arguments, sentence):
         pytest.skip("this release has no such command")
     code, output = command("db", *arguments, uri)
     assert (code, sentence in output) == (0, True)
+
+
+def test_there_is_nothing_to_migrate_for_users_either(uri):
+    result = CliRunner().invoke(mlflow.server.auth.cli.commands, ["db", "upgrade", "--url", uri])
+    assert (result.exit_code, "Nothing to migrate" in result.output) == (0, True)
 
 
 # --- what is refused ----------------------------------------------------------------------------
@@ -153,6 +163,9 @@ def test_windows_runs_no_jobs(uri, monkeypatch):
 
 SHOWN_BY = {
     "`mlflow db upgrade`": test_there_is_nothing_to_migrate,
+    "`python -m mlflow.server.auth db upgrade`": (
+        test_there_is_nothing_to_migrate_for_users_either
+    ),
     "`mlflow db prepopulate-trace-analytics`": test_there_is_nothing_to_migrate,
     "`mlflow db delete-trace-rollups`": test_there_is_nothing_to_migrate,
     "`mlflow db migrate-to-default-workspace`": (
@@ -232,6 +245,16 @@ def test_gc_deletes_the_jobs_of_all_workspaces(command, uri, monkeypatch):
     options = ("--backend-store-uri", uri, "--jobs", "--all-workspaces")
     code, output = command("gc", *options, MLFLOW_TRACKING_URI=uri)
     assert (code, output.count("permanently deleted")) == (0, 2), output
+
+
+def test_gc_needs_no_passphrase(command, uri, monkeypatch):
+    """MLflow's command line loads its server's modules, and is none."""
+    monkeypatch.setenv("MLFLOW_CRYPTO_KEK_PASSPHRASE", "the passphrase so far")
+    DynamoDBTrackingStore(uri).create_gateway_secret("openai", {"api_key": "sk-123"})
+    monkeypatch.delenv("MLFLOW_CRYPTO_KEK_PASSPHRASE")
+    assert "mlflow.server.handlers" in sys.modules
+    code, output = command("gc", "--backend-store-uri", uri, "--jobs", MLFLOW_TRACKING_URI=uri)
+    assert code == 0, output
 
 
 def test_the_passphrase_of_the_gateway_is_changed(command, uri, monkeypatch):

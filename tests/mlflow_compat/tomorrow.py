@@ -233,7 +233,7 @@ def modules_with_replacements() -> dict[str, types.ModuleType]:
     """MLflow's modules in which we replace something, by name; those that this release has."""
     hooks = importlib.import_module(f"{COMPAT}.hooks")
     found = {}
-    for name in (*hooks.AWAITED, *ROUTES):
+    for name in dict.fromkeys([*(name for name, *_ in hooks.AWAITED), *ROUTES]):
         with contextlib.suppress(ModuleNotFoundError):
             found[name] = importlib.import_module(name)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +33,52 @@ ODD_TEXTS = [
 ODD_NUMBERS: list[Any] = [0, -1, 1, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 10**30, 1.5, 1.0]
 ODD_NUMBERS += [1e300, -0.0, 5e-324, 1e19]
 ODD_VALUES: list[Any] = [None, True, False, [], {}, [1], {"a": 1}, ["a"], [None], [[]]]
+LIMITS: list[Any] = [0, 1, 2, 3, 5, 100, 101, 500, 501, 1000, 2500, 2501, 25_000, 25_001]
+LIMITS += [50_000, 50_001, 2**31 - 1, 2**31, -1, "7", "7.0", 7.0, 7.5, "x", "", " 7", True, None]
+FILTERS = [
+    "metrics.loss > 0.1",
+    "metrics.m > 3 and params.a = '1'",
+    "metrics.`m` >= 1e-3",
+    "params.a IN ('1', '2')",
+    "params.a LIKE '%'",
+    "params.a ILIKE 'X%'",
+    "tags.`mlflow.runName` = 'twin'",
+    "attributes.start_time > 4",
+    "run_name = 'twin' AND status != 'FAILED'",
+    "run_id IN ('{run}')",
+    "datasets.name = 'd'",
+    "status = 'OK'",
+    "trace.text LIKE '%é%'",
+    "tags.colour = 'red'",
+    "metadata.k = 'v'",
+    "metrics.loss",
+    "metrics.loss = 'x'",
+    "params.a = 1",
+    "nothing.a = 'b'",
+    "params.a == '1'",
+    "params.a = '1' OR params.a = '2'",
+    "params.a = '1",
+    "attributes.nothing = 'x'",
+    "' ' = ' '",
+    "AND",
+    ";",
+]
+ORDERS = [
+    *("metrics.m DESC", "params.a", "attributes.start_time ASC", "tags.k desc", "timestamp_ms"),
+    *("metrics.m DOWN", "nothing", "", "start_time DESC, params.a", "metrics.`m`", "status"),
+]
+TOKENS = [
+    "",
+    "x",
+    "eyJvZmZzZXQiOiA0fQ==",
+    "eyJvZmZzZXQiOiAtMX0=",
+    "e30=",
+    "AAAA",
+    "é",
+    "%3D",
+    5,
+    None,
+]
 
 
 @dataclass(frozen=True)
@@ -140,6 +187,25 @@ def _many(_rng: random.Random, container: Any, key: Any) -> None:
         container[key] = container[key] * 120
 
 
+def _search(rng: random.Random, sent: Sent) -> Sent:
+    """Another limit, filter, order or page."""
+    name, value = rng.choice(
+        [
+            ("max_results", rng.choice(LIMITS)),
+            ("filter", rng.choice(FILTERS)),
+            ("order_by", rng.sample(ORDERS, rng.choice([0, 1, 1, 2]))),
+            ("page_token", rng.choice(TOKENS)),
+            ("run_view_type", rng.choice(["ALL", "DELETED_ONLY", "all", 1, 3, 9, "1", None])),
+        ]
+    )
+    if isinstance(sent.body, dict) and ("search" in sent.path or rng.random() < 0.1):
+        return replace(sent, body={**sent.body, name: value})
+    if sent.query and not isinstance(value, list):
+        kept = [one for one in sent.query if one[0] != name]
+        return replace(sent, query=(*kept, (name, str(value))))
+    return sent
+
+
 # --- whole requests -----------------------------------------------------------------------------
 
 
@@ -162,6 +228,20 @@ def _raw_body(rng: random.Random, sent: Sent) -> Sent:
             text.replace("1", "Infinity").encode(),
             text.replace("1", "1e999").encode(),
             text.replace("{", '{"key": "first", ').encode(),
+            text.replace("{", '{"run_id": "{run}", ', 1).encode(),
+            re.sub(r"\b(\d+)\b", r"\1.0", text).encode(),
+            re.sub(r"\b(\d+)\b", r"\1e0", text).encode(),
+            re.sub(r"\b(\d+)\b", r"0\1", text).encode(),
+            re.sub(r"\b(\d+)\b", r"-\1", text).encode(),
+            re.sub(r"\b(\d+)\b", "9" * 400, text, count=1).encode(),
+            text.replace('": "', '": "\\ud83d\\ude00').encode(),
+            text.replace('": "', '": "\\u0000').encode(),
+            text.replace('": "', '": "\x01').encode(),
+            text.replace('"', "'").encode(),
+            text.replace("}", ",}").encode(),
+            b" \r\n\t" + text.encode() + b"\n",
+            b"{}",
+            b"[" * 3_000,
             json.dumps(sent.body, indent=4).encode(),
             json.dumps(sent.body, ensure_ascii=False).encode(),
         ]
@@ -177,6 +257,19 @@ def _headers(rng: random.Random, sent: Sent) -> Sent:
             {"Content-Type": "text/plain"},
             {"Content-Type": "APPLICATION/JSON"},
             {"Content-Type": ""},
+            {"Content-Type": "application/json; charset=utf-16"},
+            {"Content-Type": "application/x-www-form-urlencoded"},
+            {"Content-Type": "multipart/form-data; boundary=x"},
+            {"Content-Type": "application/json, text/plain"},
+            {"Content-Encoding": "gzip"},
+            {"Content-Encoding": "identity"},
+            {"Cookie": "session=x"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"X-Forwarded-Host": "elsewhere.example"},
+            {"X-Forwarded-Prefix": "/prefix"},
+            {"Expect": "100-continue"},
+            {"If-None-Match": "*"},
+            {"Range": "bytes=0-3"},
             {"Origin": "http://localhost:3000"},
             {"Origin": "https://elsewhere.example"},
             {"Origin": "null"},
@@ -195,7 +288,9 @@ def _headers(rng: random.Random, sent: Sent) -> Sent:
 
 
 def _method(rng: random.Random, sent: Sent) -> Sent:
-    return replace(sent, method=rng.choice(["GET", "POST", "PUT", "HEAD", "OPTIONS", "PATCH"]))
+    return replace(
+        sent, method=rng.choice(["GET", "POST", "PUT", "HEAD", "OPTIONS", "PATCH", "DELETE"])
+    )
 
 
 def _path(rng: random.Random, sent: Sent) -> Sent:
@@ -279,6 +374,13 @@ IN_BODY: list[Mutation] = [
         [_remove, _other_value, _other_text, _other_type, _camel_case, _one_more, _many],
     ),
     _raw_body,
+    _search,
 ]
-IN_QUERY: list[Mutation] = [_without_argument, _other_argument, _argument_again, _odd_query]
+IN_QUERY: list[Mutation] = [
+    _without_argument,
+    _other_argument,
+    _argument_again,
+    _odd_query,
+    _search,
+]
 ANYWHERE: list[Mutation] = [_headers, _method, _path, _other_prefix, _as_query]

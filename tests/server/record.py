@@ -1,6 +1,10 @@
 """Record what MLflow's client sends to the native routes: ``python -m tests.server.record``.
 
 It writes ``recorded.jsonl``, with placeholders for ids. Run it again for a new release of MLflow.
+
+``python -m tests.server.record FILE...`` writes ``noted.jsonl`` from what ``noting.py`` has noted:
+the requests of MLflow's pages (``tests/browser/test_pages.py``) and of MLflow's own REST tests
+(``tests/tracking/test_rest_tracking.py`` of its repository).
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import re
 import sys
 import tempfile
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,6 +24,11 @@ from urllib.parse import parse_qsl
 from tests.engines import free_port
 
 RECORDED = Path(__file__).with_name("recorded.jsonl")
+NOTED = Path(__file__).with_name("noted.jsonl")
+ALIKE = 3
+"""So many requests are kept whose fields have the same names and types."""
+
+MOST_LOGGED = 6
 
 
 class Recorder:
@@ -133,21 +143,64 @@ def templates(seen: list[dict[str, Any]], paths: set[str]) -> list[dict[str, Any
     )
     found: dict[str, dict[str, Any]] = {}
     for one in seen:
-        text = json.dumps(one)
-        text = re.sub(r"tr-[0-9a-f]{32}", "{trace}", text)
-        text = re.sub(r"\b[0-9a-f]{32}\b", "{run}", text)
+        text = with_placeholders(json.dumps(one))
         text = re.sub(rf'"{experiment}"', '"{experiment}"', text)
-        text = text.replace(json.dumps(sys.argv[0])[1:-1], "train.py").replace('"root"', '"me"')
-        text = re.sub(r'(git.branch", "value": ")[^"]+', r"\1main", text)
-        text = re.sub(r'(git.commit", "value": ")[^"]+', r"\g<1>" + "0" * 40, text)
-        text = re.sub(r"\b1[6-9]\d{11}\b", "1700000000000", text)
         made = json.loads(text)
         if made["path"].replace("{trace}", "") in paths:
             found[text] = made
     return list(found.values())
 
 
+def noted_templates(seen: list[dict[str, Any]], paths: set[str]) -> list[dict[str, Any]]:
+    """Some of the requests to native routes of each form, with placeholders for ids."""
+    found: dict[str, dict[str, Any]] = {}
+    alike: Counter[str] = Counter()
+    for one in seen:
+        text = re.sub(
+            r'("experiment_ids?"(?:: |, )\[?)"[0-9]+"', r'\1"{experiment}"', json.dumps(one)
+        )
+        made = shortened(json.loads(with_placeholders(text)))
+        form = json.dumps([made["method"], made["path"], form_of(made)])
+        if made["path"].replace("{trace}", "") in paths and text not in found:
+            alike[form] += 1
+            if alike[form] <= ALIKE:
+                found[text] = made
+    return list(found.values())
+
+
+def with_placeholders(text: str) -> str:
+    text = re.sub(r"tr-[0-9a-f]{32}", "{trace}", text)
+    text = re.sub(r"\b[0-9a-f]{32}\b", "{run}", text)
+    text = re.sub(r"\b1[6-9]\d{11}\b", "1700000000000", text)
+    text = text.replace('"root"', '"me"')
+    text = re.sub(r'(source.name", "value": ")/[^"]+', r"\1train.py", text)
+    text = re.sub(r'(git.branch", "value": ")[^"]+', r"\1main", text)
+    return re.sub(r'(git.commit", "value": ")[^"]+', r"\g<1>" + "0" * 40, text)
+
+
+def shortened(request: dict[str, Any]) -> dict[str, Any]:
+    """A request that logs less at once."""
+    if isinstance(request["body"], dict):
+        for name, value in request["body"].items():
+            request["body"][name] = value[:MOST_LOGGED] if isinstance(value, list) else value
+    return request
+
+
+def form_of(value: Any) -> Any:
+    """The names and types in a value."""
+    if isinstance(value, dict):
+        return {key: form_of(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [form_of(one) for one in value[:3]]
+    return type(value).__name__
+
+
 def main() -> None:
+    if sys.argv[1:]:
+        lines = [line for name in sys.argv[1:] for line in Path(name).read_text().splitlines()]
+        seen = list(map(json.loads, lines))
+        write(NOTED, noted_templates(seen, native_paths()), len(seen))
+        return
     folder = tempfile.mkdtemp()
     os.environ |= {
         "_MLFLOW_SERVER_FILE_STORE": f"dynamodb:///{folder}/mlflow.ddb?synchronous=NORMAL",
@@ -159,10 +212,8 @@ def main() -> None:
     }
     import mlflow
     import uvicorn
-    from mlflow.server import app as flask
 
     from mlflow_dynamodbstore.server.app import create_app
-    from mlflow_dynamodbstore.server.native import routes_of
 
     recorder = Recorder(create_app())
     port = free_port()
@@ -173,10 +224,21 @@ def main() -> None:
     _get_tracking_store()  # it sets the tracking URI of the process
     mlflow.set_tracking_uri(f"http://127.0.0.1:{port}")
     use_the_client()
-    found = templates(recorder.seen, {route.path for route in routes_of(flask)})
-    RECORDED.write_text("".join(json.dumps(one) + "\n" for one in found))
-    print(f"{len(found)} requests of {len(recorder.seen)}")  # noqa: T201
+    write(RECORDED, templates(recorder.seen, native_paths()), len(recorder.seen))
     os._exit(0)
+
+
+def native_paths() -> set[str]:
+    from mlflow.server import app as flask
+
+    from mlflow_dynamodbstore.server.native import routes_of
+
+    return {route.path for route in routes_of(flask)}
+
+
+def write(path: Path, found: list[dict[str, Any]], seen: int) -> None:
+    path.write_text("".join(json.dumps(one) + "\n" for one in found))
+    print(f"{len(found)} requests of {seen}")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def ask(store: Any, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.0) -> th
     async def unused(*_: Any) -> None:
         raise AssertionError("Flask was asked")
 
-    route = Answering("view", lambda _store, _request: {}, "GET", "/path", has_argument=False)
+    route = Answering("view", lambda _store, _request: "{}", "GET", "/path", has_argument=False)
     lane = Lane([route], lambda _method, _path: None, unused, Threads("lane"))
     for _ in range(30 if seconds else 0):
         lane._paces["view"].took(seconds)
@@ -209,17 +209,55 @@ def test_middleware_that_is_not_known_keeps_its_place(caplog: pytest.LogCaptureF
     assert server_app.without_waiting_middleware(app) is None
 
 
+ODD_TEXTS = ("", "k é", 'a"b\\c', "line\nbreak\x00", "\u2028😀", "</script>")
+
+
 def test_json_of_the_answers_is_what_protobuf_makes():
     """Entities with every odd value become what MLflow's messages become."""
     from mlflow.entities import Metric
-    from mlflow.utils.proto_json_utils import message_to_json
 
     from mlflow_dynamodbstore.server import answers
 
     for value in (0.0, -0.0, 1.0, 0.1, 1e300, 5e-324, float("nan"), float("inf"), float("-inf")):
-        for more in ({}, {"model_id": "m-1", "dataset_name": "d", "dataset_digest": "x"}):
+        for more in ({}, {"model_id": "m-1", "dataset_name": "d", "dataset_digest": 'x"'}):
             metric = Metric("k é", value, 1_700_000_000_000, -3, run_id="r", **more)
-            theirs = json.loads(message_to_json(metric.to_proto()))
-            assert json.dumps(answers.metric(metric), sort_keys=True) == json.dumps(
-                theirs, sort_keys=True
-            )
+            assert_same_json(answers.metric(metric), metric)
+    for text in ODD_TEXTS:
+        assert_same_json(answers.metric(Metric(text, 1, 0, 0)), Metric(text, 1, 0, 0))
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_json_of_a_run_is_what_protobuf_makes(text: str):
+    from mlflow.entities import (
+        LoggedModelOutput,
+        Metric,
+        Param,
+        Run,
+        RunData,
+        RunInfo,
+        RunInputs,
+        RunOutputs,
+        RunTag,
+    )
+
+    from mlflow_dynamodbstore.server import answers
+
+    info = RunInfo("r", "7", text, "RUNNING", 5, None, "active", text, run_name=text)
+    datas = [
+        RunData([], [], []),
+        RunData([Metric(text, 2.5, 5, 0)], [Param(text, text)], [RunTag(text, text)]),
+    ]
+    uses = [(None, None), (RunInputs([], []), RunOutputs([]))]
+    uses.append((uses[1][0], RunOutputs([LoggedModelOutput("m-1", 3)])))
+    for data in datas:
+        for inputs, outputs in uses:
+            run = Run(info, data, inputs, outputs)
+            assert_same_json(answers.run(run), run)
+
+
+def assert_same_json(ours: str, entity: Any) -> None:
+    from mlflow.utils.proto_json_utils import message_to_json
+
+    theirs = json.loads(message_to_json(entity.to_proto()))
+    assert ours.isascii()
+    assert json.dumps(json.loads(ours), sort_keys=True) == json.dumps(theirs, sort_keys=True)

@@ -53,7 +53,7 @@ def test_assessments_of_one_moment_come_back_in_the_order_in_which_they_were_log
     names = [f"n{number}" for number in random.Random(0).sample(range(100), 30)]
     made = [feedback(TRACE, name, 1, create_time_ms=NOON) for name in names]
     info = make_info(TRACE, experiment)
-    info.assessments = made[:10]
+    info.assessments = [*made[:10]]
     store.start_trace(info)
     for one in made[10:]:
         store.create_assessment(one)

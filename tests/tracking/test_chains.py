@@ -60,9 +60,9 @@ def deleted(store: DynamoDBTrackingStore) -> str:
 def searched(store: DynamoDBTrackingStore) -> str:
     """An experiment of ended runs."""
     experiment_id = str(store.create_experiment(f"e{len(store.search_experiments())}"))
-    for _ in range(3):
+    for n in range(3):
         run_id = begin(store, experiment_id)
-        log(store, run_id)
+        store.log_batch(run_id, metrics(n + 1), [], [])
         store.update_run_info(run_id, RunStatus.FINISHED, 9, None)
     return experiment_id
 
@@ -89,11 +89,15 @@ CHAINS: dict[str, tuple[Callable[[DynamoDBTrackingStore], str], Call, int]] = {
         lambda store, found: store.search_runs([found], "", ViewType.ACTIVE_ONLY, 100),
         1,
     ),
-    # The live runs, then RANK, then what it names: in this order nothing is missed.
     "search of ended runs by a metric": (
         searched,
         lambda s, found: s.search_runs([found], "metrics.m1 > 0", ViewType.ACTIVE_ONLY, 100),
-        3,
+        2,
+    ),
+    "search in the order of a metric": (
+        searched,
+        lambda s, found: s.search_runs([found], "", ViewType.ACTIVE_ONLY, 1, ["metrics.m1 DESC"]),
+        2,
     ),
     "a trace": (begin, start_trace, 2),
 }

@@ -175,6 +175,7 @@ def test_imports_and_cleanups_show_how_far_they_are(table: Table):
     assert [one for one in page_data(table)["work"] if "import" in one["what"]] == []
 
 
+@pytest.mark.one_volume(reason="names the one volume that all requests go to")
 def test_stats_and_doctor_show_heat_as_the_page_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

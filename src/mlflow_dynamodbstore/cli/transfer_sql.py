@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json as json_module
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from mlflow_dynamodbstore.cli import output
 from mlflow_dynamodbstore.cli.common import RESUMES, Command
 from mlflow_dynamodbstore.cli.exits import FINDINGS, Failure
+from mlflow_dynamodbstore.cli.import_map import MAP_FILE, NewIds, map_file
 from mlflow_dynamodbstore.cli.limits import (
     METRIC_HISTORY_RETENTION,
     SOFT_DELETED_RETENTION,
@@ -23,6 +22,7 @@ from mlflow_dynamodbstore.cli.limits import (
 from mlflow_dynamodbstore.cli.output import escape
 from mlflow_dynamodbstore.cli.table_options import TableOptions, pass_table_options
 from mlflow_dynamodbstore.cli.trace_retention import change_trace_retention
+from mlflow_dynamodbstore.cli.transfer_findings import findings_as_json, show_findings
 from mlflow_dynamodbstore.table.errors import TableMissing
 from mlflow_dynamodbstore.table.location import SCHEME
 
@@ -45,11 +45,8 @@ _EXPIRING = {
     "what was deleted": SOFT_DELETED_RETENTION,
 }
 LOADS = "mlflow_dynamodbstore.transfer.sql.transfer"
-MAP_FILE = "import-map.json"
-_NUMBERED = ("experiments", "users", "roles")
 IMPORT = "Import"
-SHOWN = 10
-"""How many findings are printed; ``--json`` has more."""
+TAKEN = "Nothing was imported. --skip-taken leaves these out, and imports the rest."
 
 verify_option: Callable[[F], F] = click.option(
     "--verify/--no-verify",
@@ -72,6 +69,8 @@ class Job:
     expiry: Mapping[str, int] = field(default_factory=dict)
     new_ids: NewIds | None = None
     outcome: dict[str, Any] = field(default_factory=dict)
+    taken: Findings | None = None
+    """The names and ids that something else has in the table, where that was looked for."""
 
 
 @click.command("import", cls=Command, loads=LOADS, stopped=RESUMES, creates=True)
@@ -93,8 +92,11 @@ class Job:
     "--prefix", metavar="TEXT", help="Begin names of experiments and models so; renumbers."
 )
 @click.option(
+    "--skip-taken", is_flag=True, help="Leave out what has a name or an id that is taken."
+)
+@click.option(
     "--map",
-    "map_file",
+    "map_path",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
     help=f"Where new ids are written, and read for grants.  [default: {MAP_FILE}]",
@@ -111,7 +113,8 @@ def import_database(
     renumber: bool,
     into_workspace: str | None,
     prefix: str | None,
-    map_file: Path | None,
+    skip_taken: bool,
+    map_path: Path | None,
     json: bool,
 ) -> None:
     """Import MLflow's own database into the table, with its ids and times.
@@ -126,19 +129,20 @@ def import_database(
     Without either option the command asks on a terminal, and elsewhere warns.
 
     To import a second database into a table in use, add --renumber: its experiments get new ids,
-    everything in them follows, and FILE tells which id became which.
+    everything in them follows, and FILE tells which id became which. If the table uses a name or an
+    id of the source for something else, it is listed, and nothing is imported.
     """
     from mlflow_dynamodbstore.shared.policies import Policies
     from mlflow_dynamodbstore.transfer.sql.served import NOT_SHOWN, MlflowServer
     from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
 
     renumbers = bool(renumber or into_workspace or prefix)
-    map_file = _map_file(map_file, renumbers=renumbers, writes=not dry_run)
+    noted = map_file(map_path, renumbers=renumbers, writes=not dry_run)
     database = _opened(ctx, source)
     new_ids = None
     changes = None
     if renumbers:
-        new_ids = NewIds(map_file, database.address, str(options.location))
+        new_ids = NewIds(noted, database.address, str(options.location))
         changes = _changes(new_ids, into_workspace, prefix, has_tracking=database.has_tracking)
     table = _table_to_count(ctx, options) if dry_run else options.table(may_create=True)
     if isinstance(database, MlflowServer):
@@ -147,9 +151,13 @@ def import_database(
     else:
         transfer = Transfer.from_database(database, table, changes)
     policies = Policies(table)
+    job = Job(IMPORT, transfer, json, new_ids=new_ids)
+    ctx.call_on_close(database.close)
+    if not skip_taken and _taken(job) and not dry_run:
+        _stop(ctx, job)
     if not dry_run and _keeps_forever(policies, keep_forever, json=json):
         _keep_forever(options, policies, json=json)
-    job = Job(IMPORT, transfer, json, _expiry(policies), new_ids)
+    job.expiry = _expiry(policies)
     _run(ctx, job, verify=verify, dry_run=dry_run)
 
 
@@ -177,51 +185,8 @@ def export_database(
         raise Failure(
             f"{transfer.database.address} holds other data: {why}. Export to an empty database"
         )
+    ctx.call_on_close(transfer.database.close)
     _run(ctx, Job("Export", transfer, json), verify=verify, dry_run=dry_run)
-
-
-@dataclass(frozen=True)
-class NewIds:
-    """The file that tells which ids became which."""
-
-    path: Path
-    source: str
-    table: str
-
-    def read(self, kind: str) -> dict[str, str]:
-        """The new ids of a kind, from an earlier import into this table."""
-        if not self.path.exists():
-            return {}
-        try:
-            noted = json_module.loads(self.path.read_text())
-        except ValueError as error:
-            raise Failure(f"{self.path} is not a map of an import: {error}") from error
-        if not isinstance(noted, dict) or noted.get("table") != self.table:
-            raise Failure(
-                f"{self.path} is not a map of an import into {self.table}; name another file "
-                "with --map"
-            )
-        return dict(noted.get(kind) or {})
-
-    def write(self, numbers: Mapping[str, Mapping[str, str]]) -> None:
-        """Write the new ids; those of kinds that this source does not have stay."""
-        kept = {kind: found for kind in _NUMBERED if (found := self.read(kind))}
-        noted = {"source": self.source, "table": self.table, **kept, **numbers}
-        self.path.write_text(json_module.dumps(noted, indent=2) + "\n")
-
-
-def _map_file(path: Path | None, *, renumbers: bool, writes: bool) -> Path:
-    """Where the new ids are noted; refuses a file that could not be written in the end."""
-    if path is not None and not renumbers:
-        raise click.UsageError("--map needs --renumber, --prefix or --into-workspace")
-    path = path or Path(MAP_FILE)
-    if renumbers and writes:
-        folder = path.absolute().parent
-        if not folder.is_dir():
-            raise Failure(f"{path} cannot be written: there is no folder {path.parent}")
-        if not os.access(path if path.exists() else folder, os.W_OK):
-            raise Failure(f"{path} cannot be written: name another file with --map")
-    return path
 
 
 def _changes(
@@ -279,6 +244,24 @@ def _opened(ctx: click.Context, source: str) -> Database | MlflowServer:
         return database_of_folder(folder, into)
 
 
+def _taken(job: Job) -> bool:
+    """Whether something else has names or ids that an import needs: nothing is written then."""
+    with output.spinner("looking for names and ids that are taken"):
+        job.taken = job.transfer.obstacles()
+    return bool(job.taken.total)
+
+
+def _stop(ctx: click.Context, job: Job) -> NoReturn:
+    assert job.taken is not None
+    job.outcome.update(findings=findings_as_json(job.taken), moved={})
+    if job.quiet:
+        output.as_json(job.outcome)
+    else:
+        show_findings(job.taken)
+        output.say(TAKEN)
+    ctx.exit(FINDINGS)
+
+
 def _table_to_count(ctx: click.Context, options: TableOptions) -> Table:
     """The table, or an empty one for the moment if it is only created by the import itself."""
     from mlflow_dynamodbstore.table.table import Table
@@ -296,7 +279,6 @@ def _table_to_count(ctx: click.Context, options: TableOptions) -> Table:
 
 
 def _run(ctx: click.Context, job: Job, *, verify: bool, dry_run: bool) -> None:
-    ctx.call_on_close(job.transfer.database.close)
     clean = _count(job) if dry_run else _move(job, verify=verify)
     _show_not_moved(job)
     _show_expiry(job)
@@ -315,7 +297,12 @@ def _count(job: Job) -> bool:
     if not job.quiet:
         found = [(kind, count) for kind, count in counts.items() if count]
         output.grid(f"{job.title}: dry run", ("kind", "found"), found, ("found",))
-    return True
+    if job.taken is None or not job.taken.total:
+        return True
+    job.outcome["findings"] = findings_as_json(job.taken)
+    if not job.quiet:
+        show_findings(job.taken)
+    return False
 
 
 def _move(job: Job, *, verify: bool) -> bool:
@@ -344,7 +331,7 @@ def _note(shown: Progress, kind: str, done: int, total: int) -> None:
 def _show_move(move: Move, job: Job) -> None:
     tallies = {kind: asdict(tally) for kind, tally in move.tallies.items()}
     job.outcome["moved"] = tallies
-    job.outcome["findings"] = _as_json(move.findings)
+    job.outcome["findings"] = findings_as_json(move.findings)
     job.outcome["held_back"] = {one: dict(kinds) for one, kinds in move.held_back.items()}
     if job.quiet:
         return
@@ -358,12 +345,12 @@ def _show_move(move: Move, job: Job) -> None:
     ]
     shown = [name.replace("_", " ") for name in columns]
     output.grid(job.title, ("kind", *shown), rows, shown)
-    _show_findings(move.findings, move.held_back)
+    show_findings(move.findings, move.held_back)
 
 
 def _show_verification(verification: Verification, move: Move, job: Job) -> None:
     job.outcome["verified"] = {kind: asdict(t) for kind, t in verification.tallies.items()}
-    job.outcome["differences"] = _as_json(verification.findings)
+    job.outcome["differences"] = findings_as_json(verification.findings)
     if job.quiet:
         return
     rows = [
@@ -374,7 +361,7 @@ def _show_verification(verification: Verification, move: Move, job: Job) -> None
     columns = ("kind", "compared", "same", "different", "missing")
     output.grid("Verification", columns, rows, columns[1:])
     if not move.findings.total:
-        _show_findings(verification.findings)
+        show_findings(verification.findings)
 
 
 def _show_new_ids(job: Job) -> None:
@@ -424,22 +411,3 @@ def _show_cost(job: Job) -> None:
     if not job.quiet:
         output.say("If the team goes on as in the last 30 days of this database, on DynamoDB:")
         show(made)
-
-
-def _show_findings(
-    findings: Findings, held_back: Mapping[str, Mapping[str, int]] | None = None
-) -> None:
-    for finding in findings.first[:SHOWN]:
-        title = f" {finding.title!r}" if finding.title else ""
-        output.say(
-            f"[yellow]{finding.kind}[/] {escape(finding.name + title)} {escape(finding.sentence)}"
-        )
-        if finding.title and (held := (held_back or {}).get(finding.name)):
-            counted = ", ".join(f"{count:,} {kind}" for kind, count in held.items())
-            output.say(f"  Held back with it: {counted}.")
-    if findings.total > SHOWN:
-        output.say(f"… and {findings.total - SHOWN:,} more")
-
-
-def _as_json(findings: Findings) -> Iterable[Mapping[str, object]]:
-    return [asdict(finding) for finding in findings.first]

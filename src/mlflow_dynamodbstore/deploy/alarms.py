@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlflow_dynamodbstore.deploy.resources import ref, resource, sub
+from mlflow_dynamodbstore.deploy.resources import VERSION, allow, arn, ref, resource, sub
 
-NAMESPACE = "mlflow-dynamodbstore"
+NAMESPACE = sub("mlflow-dynamodbstore/${AWS::StackName}")
+"""Of the metrics that logs are counted into: each stack has its own."""
+REPORTING = ("budgets", "cloudwatch", "events")
+"""The services that send to the topic; a budget may not without a policy that says so."""
 FIVE_MINUTES = 300
 HOUR = 3_600
 OPERATIONS = (
@@ -35,6 +38,7 @@ def alarms(table: str) -> dict[str, Any]:
     named = [{"Name": "TableName", "Value": ref(table)}]
     return {
         "Alarms": resource("SNS::Topic"),
+        "AlarmPolicy": _topic_policy(),
         "AlarmMail": {
             **resource(
                 "SNS::Subscription",
@@ -81,13 +85,14 @@ def alarms(table: str) -> dict[str, Any]:
             "doctor found something: large collections, orphans, damage, an unfinished import",
             _metric(NAMESPACE, FINDINGS, []),
         ),
+        "UpkeepFailed": _failed_upkeep(),
         "UnusualWrites": _anomaly(named),
         "Budget": _budget(),
     }
 
 
 def _metric(
-    namespace: str,
+    namespace: str | dict[str, Any],
     name: str,
     dimensions: list[Any],
     statistic: str = "Sum",
@@ -162,6 +167,38 @@ def _anomaly(named: list[Any]) -> dict[str, Any]:
             {"Id": "band", "Expression": f"ANOMALY_DETECTION_BAND(units, {NORMAL_BAND})"},
         ],
     )
+
+
+def _topic_policy() -> dict[str, Any]:
+    """Who may send to the topic. It replaces AWS's own policy, under which a budget is silent."""
+    senders = [f"{service}.amazonaws.com" for service in REPORTING]
+    statement = {
+        **allow(["sns:Publish"], [ref("Alarms")]),
+        "Principal": {"Service": senders},
+        "Condition": {"StringEquals": {"aws:SourceAccount": ref("AWS::AccountId")}},
+    }
+    document = {"Version": VERSION, "Statement": [statement]}
+    return resource("SNS::TopicPolicy", Topics=[ref("Alarms")], PolicyDocument=document)
+
+
+def _failed_upkeep() -> dict[str, Any]:
+    """A message when a cleanup, a check or a backup failed, or could not even start."""
+    stopped = {
+        "clusterArn": [arn("Cluster")],
+        "lastStatus": ["STOPPED"],
+        "group": [{"prefix": "family:"}],  # the server's tasks belong to its service
+        "$or": [
+            {"containers": {"exitCode": [{"anything-but": [0]}]}},
+            {"stopCode": ["TaskFailedToStart"]},
+        ],
+    }
+    pattern = {
+        "source": ["aws.ecs"],
+        "detail-type": ["ECS Task State Change"],
+        "detail": stopped,
+    }
+    target = {"Id": "alarms", "Arn": ref("Alarms")}
+    return resource("Events::Rule", EventPattern=pattern, State="ENABLED", Targets=[target])
 
 
 def _balancer() -> list[Any]:

@@ -22,6 +22,8 @@ BACKUPS = "backups"
 LOG_DAYS = 30
 NO_BUDGET = "0"
 CPU, MEMORY = "512", "2048"
+CPU_WITH_JOBS, MEMORY_WITH_JOBS = "1024", "4096"
+JOBS = "BackgroundJobs"
 URI = "dynamodb://${AWS::Region}/${Table}"
 PROGRAM = "mlflow-dynamodbstore"
 ARCHIVE = f"s3://${{Bucket}}/{BACKUPS}/$(date -u +%Y-%m-%dT%H-%M-%SZ).jsonl.gz"
@@ -47,6 +49,7 @@ def server_template(name: str) -> dict[str, Any]:
         "Parameters": _parameters(),
         "Conditions": {
             "HasEmail": {"Fn::Not": [{"Fn::Equals": [ref("AlarmEmail"), ""]}]},
+            "HasJobs": {"Fn::Equals": [ref(JOBS), "true"]},
             "HasBudget": {"Fn::Not": [{"Fn::Equals": [ref("MonthlyBudget"), NO_BUDGET]}]},
         },
         "Resources": {
@@ -85,6 +88,10 @@ def _parameters() -> dict[str, Any]:
         "ClientCidr": text("Addresses from which people may reach the server", "10.0.0.0/8"),
         "Scheme": {**text("internal, or internet-facing", "internal"), "AllowedValues": _SCHEMES},
         "Tasks": {"Type": "Number", "Default": 2, "MinValue": 1, "Description": "How many servers"},
+        JOBS: {
+            **text("Whether servers run background jobs, such as judges: they need 4 GB", "true"),
+            "AllowedValues": ["true", "false"],
+        },
         "BackupDays": {
             "Type": "Number",
             "Default": 35,
@@ -229,8 +236,14 @@ def _service() -> dict[str, Any]:
     container = {
         "Command": command,
         "PortMappings": [{"ContainerPort": PORT}],
-        "Environment": [{"Name": "MLFLOW_SERVER_ALLOWED_HOSTS", "Value": ref(HOSTS)}],
+        "Environment": [
+            {"Name": "MLFLOW_SERVER_ALLOWED_HOSTS", "Value": ref(HOSTS)},
+            {"Name": "MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "Value": ref(JOBS)},
+        ],
     }
+    server = _task("server", "ServerRole", "ServerLogs", container)
+    server["Properties"]["Cpu"] = {"Fn::If": ["HasJobs", CPU_WITH_JOBS, CPU]}
+    server["Properties"]["Memory"] = {"Fn::If": ["HasJobs", MEMORY_WITH_JOBS, MEMORY]}
     service = resource(
         "ECS::Service",
         Cluster=ref("Cluster"),
@@ -256,7 +269,7 @@ def _service() -> dict[str, Any]:
         "Cluster": resource("ECS::Cluster", ClusterName=ref("AWS::StackName")),
         "ServerLogs": resource("Logs::LogGroup", RetentionInDays=LOG_DAYS),
         "UpkeepLogs": resource("Logs::LogGroup", RetentionInDays=LOG_DAYS),
-        "ServerTask": _task("server", "ServerRole", "ServerLogs", container),
+        "ServerTask": server,
         "Service": {**service, "DependsOn": ["Listener"]},
     }
 

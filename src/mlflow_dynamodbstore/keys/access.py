@@ -168,6 +168,10 @@ def new_numbers(sequence: str, source: str) -> Range:
     return children(_new_numbers_sk(sequence, source))
 
 
+ALL_NEW_NUMBERS = children("NUM")
+"""The new numbers of all imports."""
+
+
 def _new_numbers_sk(sequence: str, source: str) -> str:
     return join("NUM", bounded(sequence, KEY), bounded(source, ID))
 

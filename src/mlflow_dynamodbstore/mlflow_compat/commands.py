@@ -52,6 +52,11 @@ def replace_in_db(module: ModuleType) -> None:
     _answer(module, "move_resources", _refuses(NO_MOVE))
 
 
+def replace_in_auth_db(module: ModuleType) -> None:
+    """``python -m mlflow.server.auth db``."""
+    _answer(module, "upgrade", _says(NOTHING_TO_MIGRATE))
+
+
 def replace_in_crypto(rotate: Callable[[str, str], tuple[int, int]], module: ModuleType) -> None:
     """``mlflow crypto rotate-kek``. ``rotate`` takes a URI and the new passphrase."""
     _answer(module, "rotate_kek", functools.partial(_rotate, rotate), "backend_store_uri")

@@ -17,30 +17,50 @@ _logger = logging.getLogger(__name__)
 
 COMPAT = "mlflow_dynamodbstore.mlflow_compat"
 NO_JOBS = "background jobs are off"
-AWAITED = {
-    "mlflow.server.handlers": ("job_runner", "replace_in_handlers", NO_JOBS),
-    "mlflow.server.jobs.utils": ("job_runner", "replace_in_utils", NO_JOBS),
-    "mlflow.server.jobs.lock_manager": ("job_runner", "replace_in_locks", NO_JOBS),
-    "mlflow.genai.scorers.online.trace_processor": (
+AWAITED: tuple[tuple[str, str, str, str], ...] = (
+    ("mlflow.server.handlers", "job_runner", "replace_in_handlers", NO_JOBS),
+    (
+        "mlflow.server.handlers",
+        "server_start",
+        "replace_in_handlers",
+        "a server without the keys of its secrets says so late",
+    ),
+    ("mlflow.server.jobs.utils", "job_runner", "replace_in_utils", NO_JOBS),
+    ("mlflow.server.jobs.lock_manager", "job_runner", "replace_in_locks", NO_JOBS),
+    (
+        "mlflow.genai.scorers.online.trace_processor",
         "online_scoring",
         "replace_in_trace_processor",
         "a trace may be scored again after a job was killed",
     ),
-    "mlflow.server": (
+    (
+        "mlflow.server",
         "server_start",
         "replace_in_server",
         "options for SQL databases are not refused",
     ),
-    "mlflow.cli": ("commands", "replace_in_cli", "`mlflow gc` deletes no jobs"),
-    "mlflow.cli.crypto": ("commands", "replace_in_crypto", "`mlflow crypto` is for SQL databases"),
-    "mlflow.db": ("commands", "replace_in_db", "`mlflow db` is for SQL databases"),
-    "mlflow.store.fs2db.cli": (
+    ("mlflow.cli", "commands", "replace_in_cli", "`mlflow gc` deletes no jobs"),
+    (
+        "mlflow.cli.crypto",
+        "commands",
+        "replace_in_crypto",
+        "`mlflow crypto` is for SQL databases",
+    ),
+    ("mlflow.db", "commands", "replace_in_db", "`mlflow db` is for SQL databases"),
+    (
+        "mlflow.server.auth.db.cli",
+        "commands",
+        "replace_in_auth_db",
+        "its `db` is for SQL databases",
+    ),
+    (
+        "mlflow.store.fs2db.cli",
         "commands",
         "replace_in_migration",
         "`mlflow migrate-filestore` is for SQL databases",
     ),
-}
-"""By module: ours that replaces, its function for that, and what is lost if ours cannot run."""
+)
+"""Modules of MLflow; ours that replaces, its function for that, and what is lost if it cannot."""
 
 _said: set[str] = set()
 
@@ -53,13 +73,13 @@ def await_modules(
     ``make_job_store`` makes the store at a URI; ``rotate_key`` changes the passphrase of the
     secrets there.
     """
-    given: dict[str, tuple[Any, ...]] = {
-        "mlflow.server.handlers": (make_job_store,),
-        "mlflow.cli": (make_job_store,),
-        "mlflow.cli.crypto": (rotate_key,),
+    given: dict[tuple[str, str], tuple[Any, ...]] = {
+        ("mlflow.server.handlers", "job_runner"): (make_job_store,),
+        ("mlflow.cli", "commands"): (make_job_store,),
+        ("mlflow.cli.crypto", "commands"): (rotate_key,),
     }
-    for name, (module, function, lost) in AWAITED.items():
-        after_import(name, _with(module, function, lost, given.get(name, ())))
+    for name, module, function, lost in AWAITED:
+        after_import(name, _with(module, function, lost, given.get((name, module), ())))
 
 
 def _with(

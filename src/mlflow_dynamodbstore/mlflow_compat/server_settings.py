@@ -8,23 +8,40 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 SCHEME = "dynamodb"
 BACKEND_STORE_URI = "_MLFLOW_SERVER_FILE_STORE"
 ARTIFACT_ROOT = "_MLFLOW_SERVER_ARTIFACT_ROOT"
 QUEUE_FOLDER = "_MLFLOW_HUEY_STORAGE_PATH"
-HANDLERS = "mlflow.server.handlers"
-
-
-def is_server() -> bool:
-    """Whether this process is a server, or is about to start one: it has loaded the handlers."""
-    return HANDLERS in sys.modules
 
 
 def is_ours(uri: str | None) -> bool:
     """Whether a URI is one of our stores'."""
     return (uri or "").partition(":")[0] == SCHEME
+
+
+_starting: ContextVar[bool] = ContextVar("starting", default=False)
+
+
+@contextmanager
+def starting_server() -> Iterator[None]:
+    """While ``mlflow server`` opens its stores, before it starts any process."""
+    marked = _starting.set(True)
+    try:
+        yield
+    finally:
+        _starting.reset(marked)
+
+
+def is_server() -> bool:
+    """Whether this is a process of a server, or is about to start one.
+
+    MLflow's command line loads the server's modules for every command, so they are no sign.
+    """
+    return BACKEND_STORE_URI in os.environ or _starting.get()
 
 
 def backend_uri() -> str | None:

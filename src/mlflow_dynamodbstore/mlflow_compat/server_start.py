@@ -17,7 +17,7 @@ import click
 from mlflow.version import VERSION
 
 from mlflow_dynamodbstore.mlflow_compat.post_import import replace
-from mlflow_dynamodbstore.mlflow_compat.server_settings import is_ours
+from mlflow_dynamodbstore.mlflow_compat.server_settings import is_ours, starting_server
 
 _logger = logging.getLogger(__name__)
 
@@ -44,6 +44,19 @@ def replace_in_server(server: ModuleType) -> None:
             VERSION,
         )
     replace(server, "_build_uvicorn_command", _build_uvicorn_command)  # or it starts later
+
+
+def replace_in_handlers(handlers: ModuleType) -> None:
+    """Let ``mlflow.server.handlers`` say when ``mlflow server`` opens its stores.
+
+    Where this cannot be said, only the server's own processes check what a server must have.
+    """
+    replace(handlers, "initialize_backend_stores", _initialize_backend_stores)
+
+
+def _initialize_backend_stores(theirs: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+    with starting_server():
+        theirs(*args, **kwargs)
 
 
 def _build_uvicorn_command(

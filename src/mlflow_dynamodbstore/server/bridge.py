@@ -8,10 +8,12 @@ one of a known length is read in large parts, and a stream without one is sent p
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from mlflow_dynamodbstore.mlflow_compat.server_app import build_environ
@@ -19,6 +21,8 @@ from mlflow_dynamodbstore.server.requests import read_body
 from mlflow_dynamodbstore.server.threads import Threads
 
 PART_BYTES = 256 * 1024
+BODY_ENDS = "wsgi.input_terminated"
+"""What tells Flask that the body ends. It takes a chunked one, of no declared length, for empty."""
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -37,14 +41,32 @@ class Bridge:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1000})
             return
-        exchange = Exchange(self._wsgi, build_environ(scope, await read_body(receive)))
+        try:
+            environ = build_environ(scope, await read_body(receive))
+        except ClientDisconnect:
+            return  # nobody waits for an answer
+        environ[BODY_ENDS] = True
+        exchange = Exchange(self._wsgi, environ)
         body = await self._threads.run(exchange.part)
         await send(exchange.start())
-        while not exchange.is_complete:
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-            body = await self._threads.run(exchange.part)
+        if not exchange.is_complete:
+            body = await self._stream(exchange, body, receive, send)
         await send({"type": "http.response.body", "body": body})
         exchange.raise_error()
+
+    async def _stream(self, exchange: Exchange, body: bytes, receive: Receive, send: Send) -> bytes:
+        """Send an answer but for its last part, which is returned; end if the client leaves."""
+        left = asyncio.ensure_future(receive())  # after the body, nothing else can come
+        try:
+            while not exchange.is_complete:
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                if left.done():
+                    await self._threads.run(exchange.close)
+                    return b""
+                body = await self._threads.run(exchange.part)
+        finally:
+            left.cancel()
+        return body
 
 
 class Exchange:
@@ -69,7 +91,7 @@ class Exchange:
         try:
             return self._read()
         except BaseException:
-            self._end()
+            self.close()
             raise
 
     def _read(self) -> bytes:
@@ -81,14 +103,15 @@ class Exchange:
             if self._length is None or size >= min(PART_BYTES, self._length):
                 break
         else:
-            self._end()
+            self.close()
         if self._length is not None:
             self._length -= size
             if self._length <= 0 and not self.is_complete:
-                self._end()
+                self.close()
         return part[0] if len(part) == 1 else b"".join(part)
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """Let the app close its answer, whether all of it was read or not."""
         self.is_complete = True
         close = getattr(self._pieces, "close", None)
         if close is not None:

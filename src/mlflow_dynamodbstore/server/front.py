@@ -10,7 +10,8 @@ middleware that does nothing for it, or through all of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mlflow.exceptions import MlflowException
@@ -26,6 +27,8 @@ from mlflow_dynamodbstore.mlflow_compat.server_app import (
     resolve_workspace,
 )
 from mlflow_dynamodbstore.server.threads import Threads
+
+MOST_KNOWN = 4_096
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,10 @@ class Front:
     is_elsewhere: Callable[[str, str], bool]
     timed: str
     threads: Threads
-    _known: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Clients may send any method.
+        self._is_elsewhere = lru_cache(MOST_KNOWN)(self.is_elsewhere)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope.get("root_path"):
@@ -94,11 +100,7 @@ class Front:
         path = scope["path"]
         if path not in self.flask_paths:
             return self.is_native_route(scope)
-        asked = scope["method"], path
-        elsewhere = self._known.get(asked)
-        if elsewhere is None:
-            elsewhere = self._known[asked] = self.is_elsewhere(*asked)
-        return not elsewhere
+        return not self._is_elsewhere(scope["method"], path)
 
     async def _workspace(self, path: str, header: bytes | None) -> str | None:
         """The name of a request's workspace; raises MLflow's errors."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mlflow_dynamodbstore.mlflow_compat.server import get_tracking_store
@@ -61,7 +62,7 @@ class Lane:
         content_type = b""
         for name, value in scope["headers"]:
             if name == b"content-type":
-                content_type = value
+                content_type += value  # two are none that we know
             elif name in NOT_FOR_THE_LANE:
                 found = None
                 break
@@ -69,7 +70,10 @@ class Lane:
             await self.flask(scope, receive, send)
             return
         route, argument = found
-        body = await read_body(receive)
+        try:
+            body = await read_body(receive)
+        except ClientDisconnect:
+            return  # nobody waits for an answer, and the request may be half a one
         request = Request(
             route.method, scope["query_string"], content_type.decode("latin-1"), body, argument
         )

@@ -6,7 +6,6 @@ MLflow has under another name stays MLflow's.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,11 +23,13 @@ from mlflow_dynamodbstore.server import (
     native_runs,
     native_traces,
 )
+from mlflow_dynamodbstore.server.answers import Text
 from mlflow_dynamodbstore.server.request_reading import Request, Unusual
 
 _logger = logging.getLogger(__name__)
 
-Native = Callable[[Any, Request], dict[str, Any]]
+Native = Callable[[Any, Request], Text]
+"""Answers a request to a store with JSON. It raises ``Unusual`` before it calls the store."""
 
 NATIVE: Mapping[str, Native] = {
     "_create_run": native_runs.create_run,
@@ -72,7 +73,7 @@ def answer(view: str, native: Native, request: Request) -> tuple[int, bytes]:
         found = native(get_tracking_store(), request)
     except MlflowException as error:
         return failure(view, error)
-    return 200, json.dumps(found, separators=(",", ":")).encode("ascii")
+    return 200, found.encode("ascii")
 
 
 def failure(view: str, error: MlflowException) -> tuple[int, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlflow_dynamodbstore.server import answers
-from mlflow_dynamodbstore.server.answers import Object
+from mlflow_dynamodbstore.server.answers import Text
 from mlflow_dynamodbstore.server.request_reading import (
     Request,
     Unusual,
@@ -21,7 +21,7 @@ _HISTORY = frozenset({"run_id", "run_uuid", "metric_key", "page_token", "max_res
 _SAMPLED = frozenset({"run_ids", "metric_key", "start_step", "end_step", "max_results"})
 
 
-def get_metric_history(store: Any, request: Request) -> Object:
+def get_metric_history(store: Any, request: Request) -> Text:
     """``metrics/get-history``."""
     found = request.arguments(_HISTORY)
     argument(found, "run_uuid")
@@ -37,7 +37,7 @@ def get_metric_history(store: Any, request: Request) -> Object:
     return answers.page("metrics", map(answers.metric, points), points.token)
 
 
-def get_metric_history_bulk_interval(store: Any, request: Request) -> Object:
+def get_metric_history_bulk_interval(store: Any, request: Request) -> Text:
     """``metrics/get-history-bulk-interval``, which the charts of the UI read."""
     found = request.arguments(_SAMPLED)
     run_ids = found.get("run_ids", [])

@@ -1,6 +1,6 @@
 """Native routes: creating, changing, reading and searching runs, and logging to them.
 
-Each is given a store and a request, and returns what is answered as JSON. It raises ``Unusual``
+Each is given a store and a request, and returns the JSON of the answer. It raises ``Unusual``
 before it calls the store, or not at all.
 """
 
@@ -12,7 +12,7 @@ from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.mlflow_compat.server_app import permitted_experiments
 from mlflow_dynamodbstore.server import answers
-from mlflow_dynamodbstore.server.answers import Object
+from mlflow_dynamodbstore.server.answers import Object, Text
 from mlflow_dynamodbstore.server.request_reading import (
     INT32,
     Request,
@@ -54,7 +54,7 @@ _VIEWS = {
 }
 
 
-def create_run(store: Any, request: Request) -> Object:
+def create_run(store: Any, request: Request) -> Text:
     """``runs/create``."""
     found = request.json(_CREATED)
     run = store.create_run(
@@ -64,10 +64,10 @@ def create_run(store: Any, request: Request) -> Object:
         tags=list_of(found, "tags", _tag),
         run_name=text(found, "run_name"),
     )
-    return {"run": answers.run(run)}
+    return f'{{"run":{answers.run(run)}}}'
 
 
-def update_run(store: Any, request: Request) -> Object:
+def update_run(store: Any, request: Request) -> Text:
     """``runs/update``."""
     found = request.json(_UPDATED)
     status = optional_text(found, "status")
@@ -79,39 +79,40 @@ def update_run(store: Any, request: Request) -> Object:
         whole(found, "end_time") if "end_time" in found else None,
         optional_text(found, "run_name"),
     )
-    return {"run_info": answers.run_info(info)}
+    return answers.to_json({"run_info": answers.run_info(info)})
 
 
-def get_run(store: Any, request: Request) -> Object:
+def get_run(store: Any, request: Request) -> Text:
     """``runs/get``."""
     found = request.arguments(_RUN)
     argument(found, "run_uuid")
-    return {"run": answers.run(store.get_run(required_argument(found, "run_id")))}
+    run = store.get_run(required_argument(found, "run_id"))
+    return f'{{"run":{answers.run(run)}}}'
 
 
-def log_metric(store: Any, request: Request) -> Object:
+def log_metric(store: Any, request: Request) -> Text:
     """``runs/log-metric``."""
     found = request.json(_LOG_METRIC)
     run_id = _run_id(found)
     store.log_metric(run_id, _metric({**found, "run_id": run_id}))
-    return {}
+    return "{}"
 
 
-def log_param(store: Any, request: Request) -> Object:
+def log_param(store: Any, request: Request) -> Text:
     """``runs/log-parameter``."""
     found = request.json(_LOG_PAIR)
     store.log_param(_run_id(found), Param(required_text(found, "key"), text(found, "value")))
-    return {}
+    return "{}"
 
 
-def set_tag(store: Any, request: Request) -> Object:
+def set_tag(store: Any, request: Request) -> Text:
     """``runs/set-tag``."""
     found = request.json(_LOG_PAIR)
     store.set_tag(_run_id(found), RunTag(required_text(found, "key"), text(found, "value")))
-    return {}
+    return "{}"
 
 
-def log_batch(store: Any, request: Request) -> Object:
+def log_batch(store: Any, request: Request) -> Text:
     """``runs/log-batch``."""
     found = request.json(_BATCH)
     store.log_batch(
@@ -120,10 +121,10 @@ def log_batch(store: Any, request: Request) -> Object:
         params=list_of(found, "params", _param),
         tags=list_of(found, "tags", _logged_tag),
     )
-    return {}
+    return "{}"
 
 
-def search_runs(store: Any, request: Request) -> Object:
+def search_runs(store: Any, request: Request) -> Text:
     """``runs/search``."""
     found = request.json(_SEARCH)
     max_results = whole(found, "max_results", USUAL_RESULTS, below=INT32)

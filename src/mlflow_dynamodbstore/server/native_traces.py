@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlflow_dynamodbstore.server import trace_answers
-from mlflow_dynamodbstore.server.answers import Object, page
+from mlflow_dynamodbstore.server.answers import Text, page, to_json
 from mlflow_dynamodbstore.server.request_reading import (
     INT32,
     Request,
@@ -29,7 +29,7 @@ _TRACE = frozenset({"trace_id", "allow_partial"})
 _FLAGS = {"true": True, "false": False}
 
 
-def search_traces(store: Any, request: Request) -> Object:
+def search_traces(store: Any, request: Request) -> Text:
     """``traces/search``."""
     found = request.json(_SEARCH)
     max_results = whole(found, "max_results", USUAL_RESULTS, below=INT32)
@@ -45,10 +45,10 @@ def search_traces(store: Any, request: Request) -> Object:
         order_by=order_by,
         page_token=text(found, "page_token") or None,
     )
-    return page("traces", map(trace_answers.trace_info, traces), token)
+    return page("traces", (to_json(trace_answers.trace_info(one)) for one in traces), token)
 
 
-def get_trace(store: Any, request: Request) -> Object:
+def get_trace(store: Any, request: Request) -> Text:
     """``traces/get``: a trace with its spans."""
     found = request.arguments(_TRACE)
     partial = argument(found, "allow_partial")
@@ -58,13 +58,13 @@ def get_trace(store: Any, request: Request) -> Object:
         required_argument(found, "trace_id"),
         allow_partial=_FLAGS["false" if partial is None else partial.lower()],
     )
-    return {"trace": trace_answers.trace(trace)}
+    return to_json({"trace": trace_answers.trace(trace)})
 
 
-def get_trace_info(store: Any, request: Request) -> Object:
+def get_trace_info(store: Any, request: Request) -> Text:
     """``traces/<trace_id>``: what is known of a trace, without its spans."""
     found = store.get_trace_info(request.path_argument)
-    return {"trace": {"trace_info": trace_answers.trace_info(found)}}
+    return to_json({"trace": {"trace_info": trace_answers.trace_info(found)}})
 
 
 def _experiment_id(value: Any) -> str:

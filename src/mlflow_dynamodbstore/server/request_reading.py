@@ -53,7 +53,7 @@ class Request:
             raise Unusual
         try:
             found = json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested too deep
             raise Unusual from None
         return fields(found, known)
 

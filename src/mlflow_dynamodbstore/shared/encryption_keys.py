@@ -20,7 +20,7 @@ from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys.base import Range
-from mlflow_dynamodbstore.mlflow_compat.server_settings import backend_uri, is_server
+from mlflow_dynamodbstore.mlflow_compat.server_settings import BACKEND_STORE_URI, is_server
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.refusals import invalid_state
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
@@ -71,7 +71,7 @@ def remember_key(table: Table, kind: SecretKind) -> None:
     """
     digest = kind.digest()
     if digest is None:
-        if backend_uri() is not None:
+        if BACKEND_STORE_URI in os.environ:
             raise invalid_state(
                 f"This server has no key to encrypt {kind.name} secrets with: set "
                 f"{kind.variable} and start it again."

@@ -45,8 +45,8 @@ MEANINGS: Mapping[str, str] = {
     WRITE_UNITS: "Write units that DynamoDB reported; a file has none.",
     RETRIES: "Requests that were repeated.",
     THROTTLES: "Answers that asked for fewer requests.",
-    HITS: "Reads that a cache saved; the operation is the name of the cache.",
-    MISSES: "Reads that a cache could not save; the operation is the name of the cache.",
+    HITS: "Reads that a cache answered.",
+    MISSES: "Reads that a cache could not answer.",
 }
 """Every counter, and what it counts."""
 

@@ -72,11 +72,11 @@ def test_runs_take_few_requests(engine: MeteredEngine, tmp_path: Path):
     database, table = Database.to_read(uri), Table(engine)
     add_runs(database, range(1))
     first = cost(database, table, engine)
-    assert sum(first.requests.values()) <= 8
+    assert sum(first.requests.values()) <= 9  # one of them asks whether ids were ever changed
     assert first.write_units <= 90
     add_runs(database, range(1, RUNS + 1))
     # A page of runs is read and written together: 25 items in a request, of 71 for each run.
-    assert sum(cost(database, table, engine).requests.values()) <= RUNS * 3 + 6
+    assert sum(cost(database, table, engine).requests.values()) <= RUNS * 3 + 7
 
 
 def cost(database: Database, table: Table, engine: MeteredEngine) -> Usage:

@@ -109,3 +109,11 @@ def test_another_folder_gets_a_sentence(table: Any, tmp_path: Path):
     (tmp_path / "empty").mkdir()
     said = run(table, "import", str(tmp_path / "empty"), code=USAGE).output
     assert "is not a folder of MLflow's file store" in " ".join(said.split())
+
+
+def test_a_broken_line_of_a_metric_is_named(folder: Path, table: Any):
+    metric = next(iter(sorted(folder.glob("*/*/metrics/loss"))))
+    metric.write_text(metric.read_text() + "not a point of a metric\n")
+    said = " ".join(run(table, "import", str(folder), code=USAGE).output.split())
+    assert "failed at line 21 of" in said
+    assert "'not a point of a metric'" in said

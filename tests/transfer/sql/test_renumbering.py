@@ -20,6 +20,7 @@ from mlflow.utils.workspace_context import WorkspaceContext
 from mlflow_dynamodbstore.auth.store import DynamoDBAuthStore
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import FINDINGS
+from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
@@ -168,31 +169,150 @@ def run(table: Table, *arguments: str, code: int = 0) -> Result:
     return result
 
 
-def test_conflicts_are_shown_by_name_with_what_to_do(source: Theirs, in_use: Table, tmp_path):
+def said(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+def test_what_is_taken_is_shown_by_name_with_what_to_do_and_nothing_is_written(
+    source: Theirs, in_use: Table, tmp_path: Path
+):
     tracking, registry = stores(in_use)
-    said = " ".join(run(in_use, "import", source.uri, "--no-verify", code=FINDINGS).output.split())
-    assert "experiments 1 'first' exists and differs" in said
-    assert "Import with --renumber, which gives experiments new ids." in said
-    assert "Held back with it: 2 datasets, 6 runs" in said
+    before = everything_in(in_use)
+    plain = said(run(in_use, "import", source.uri, code=FINDINGS))
+    assert (
+        "experiments 1 'first' needs the id 1, which 'own 1' has. Import with --renumber" in plain
+    )
+    assert "Nothing was imported." in plain
+    assert everything_in(in_use) == before
+    dry = run(in_use, "import", source.uri, "--dry-run", "--json", code=FINDINGS)
+    assert len(json.loads(dry.stdout)["findings"]) == 3
+    tracking.create_experiment("renamed ü", tags=[ExperimentTag("whose", "ours")])
+    source.registry.create_registered_model("own model")
+    before, noted = everything_in(in_use), str(tmp_path / "m.json")
+    renumbered = said(
+        run(in_use, "import", source.uri, "--renumber", "--map", noted, code=FINDINGS)
+    )
+    assert "experiments 2 'renamed ü' needs the name 'renamed ü', which experiment 4 has." in (
+        renumbered
+    )
+    assert "registered models default/own model needs the name 'own model'" in renumbered
+    assert "Import with --prefix or --into-workspace, or rename one of the two." in renumbered
+    assert everything_in(in_use) == before
+    # Each of the advices works, also after the attempts before.
+    run(in_use, "import", source.uri, "--prefix", "b-", "--map", noted)
+    assert registry.get_registered_model("b-own model")
+
+
+def test_the_rest_is_imported_on_demand_and_what_was_left_later(
+    source: Theirs, in_use: Table, tmp_path: Path
+):
+    tracking, registry = stores(in_use)
     tracking.create_experiment("renamed ü", tags=[ExperimentTag("whose", "ours")])
     registry.set_registered_model_alias(
         "own model", "x", registry.create_model_version("own model", "s3://x").version
     )
     source.registry.create_registered_model("own model")
-    said = " ".join(
+    arguments = ("import", source.uri, "--renumber", "--map", str(tmp_path / "m.json"))
+    left = said(run(in_use, *arguments, "--skip-taken", code=FINDINGS))
+    assert "experiments 4 'renamed ü' exists and differs" in left
+    assert "registered models default/own model exists and differs" in left
+    tracking.rename_experiment("4", "another name")
+    registry.rename_registered_model("own model", "our own model")
+    run(in_use, *arguments)
+    assert named(tracking, "renamed ü").experiment_id not in ("1", "2", "3", "4")
+
+
+def test_what_refers_to_an_experiment_that_is_left_is_left_too(source: Theirs, in_use: Table):
+    """Here its number names an experiment of somebody else."""
+    tracking, _ = stores(in_use)
+    left = said(run(in_use, "import", source.uri, "--skip-taken", code=FINDINGS))
+    assert "Held back with it: 2 datasets, 6 runs" in left
+    assert tracking.search_datasets(["1"]) == []
+    (used,) = source.tracking.search_datasets(["1"])
+    with pytest.raises(MlflowException, match="not found"):
+        tracking.get_dataset(used.dataset_id)
+    assert not [key for key in everything_in(in_use) if used.dataset_id in str(key)]
+
+
+def test_grants_for_an_experiment_that_is_left_are_left(
+    source: Theirs, in_use: Table, tmp_path: Path
+):
+    path = Database.to_read(source.uri).engine.url.database
+    assert path is not None
+    users = SqlAlchemyStore()
+    users.init_db(f"sqlite:///{path}")
+    users.create_user("eve", "a long password", is_admin=False)
+    users.create_experiment_permission("1", "eve", "MANAGE")
+    run(in_use, "import", source.uri, "--skip-taken", code=FINDINGS)
+    ours = DynamoDBAuthStore(in_use.engine.uri, table=in_use)
+    assert ours.get_user("eve")
+    with pytest.raises(MlflowException, match="not found"):
+        ours.get_experiment_permission("1", "eve")
+
+
+def test_a_source_is_not_imported_a_second_time_under_other_names(
+    source: Theirs, table: Table, tmp_path: Path
+):
+    arguments = ("import", source.uri, "--map", str(tmp_path / "m.json"))
+    run(table, "import", source.uri)
+    before = everything_in(table)
+    for other in (["--prefix", "b-"], ["--into-workspace", "team-b"]):
+        again = said(run(table, *arguments, *other, code=FINDINGS))
+        assert "experiments 1 'first' was imported as 'first'. Use the same" in again
+        assert "registered models default/iris was imported as 'iris'." in again
+        assert everything_in(table) == before
+    # Even on demand no id exists twice.
+    moved = json.loads(
         run(
-            in_use,
-            "import",
-            source.uri,
-            "--renumber",
-            "--map",
-            str(tmp_path / "m.json"),
+            table, *arguments, "--prefix", "b-", "--skip-taken", "--no-verify", "--json",
             code=FINDINGS,
-        ).output.split()
-    )
-    assert "experiments 4 'renamed ü' exists and differs" in said
-    assert "Import with --prefix or --into-workspace, or rename one of the two." in said
-    assert "registered models default/own model exists and differs" in said
+        ).stdout
+    )  # fmt: skip
+    for kind in ("runs", "logged models", "issues"):
+        assert moved["moved"][kind]["refused"] == moved["moved"][kind]["found"] > 0
+    sentences = {one["sentence"] for one in moved["findings"] if one["kind"] == "runs"}
+    assert "cannot be moved: it is in experiment 1 already, from another import" in sentences
+
+
+def test_two_databases_of_one_name_in_two_folders_are_two_sources(
+    source: Theirs, in_use: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for team in ("red", "blue"):
+        (tmp_path / team).mkdir()
+        path = Database.to_read(source.uri).engine.url.database
+        shutil.copyfile(str(path), tmp_path / team / "mlflow.db")
+    other = Theirs(f"sqlite:///{tmp_path}/blue/mlflow.db")
+    with Database.to_read(other.uri).transaction() as transaction:  # not the same data
+        for statement in (
+            "UPDATE experiments SET creation_time = creation_time + 1",
+            "DELETE FROM registered_model_aliases",
+        ):
+            transaction.connection.execute(sa.text(statement))
+    for team, prefix in (("red", "r-"), ("blue", "b-")):
+        monkeypatch.chdir(tmp_path / team)
+        noted = json.loads(
+            run(
+                in_use, "import", "sqlite:///mlflow.db", "--prefix", prefix, "--skip-taken",
+                "--no-verify", "--json", code=0 if team == "red" else FINDINGS,
+            ).stdout
+        )  # fmt: skip
+        assert noted["moved"]["experiments"]["written"] == 4
+
+
+def test_a_new_database_at_the_address_of_another_gets_its_own_numbers(
+    source: Theirs, in_use: Table, tmp_path: Path
+):
+    path = str(Database.to_read(source.uri).engine.url.database)
+    assert merged(source.uri, in_use, prefix="old-")["1"] == "5"
+    Path(path).unlink()
+    (tmp_path / "new").mkdir()
+    new = Theirs(empty_database(tmp_path / "new"))
+    new.tracking.create_experiment("new")
+    shutil.copyfile(str(Database.to_read(new.uri).engine.url.database), path)
+    assert merged(source.uri, in_use, prefix="new-") == {"0": "8", "1": "9", "2": "6", "3": "7"}
+    tracking, _ = stores(in_use)
+    assert named(tracking, "new-new").experiment_id == "9"
+    assert named(tracking, "old-first").experiment_id == "5"
 
 
 def test_the_map_is_written_and_read_for_grants(source: Theirs, in_use: Table, tmp_path: Path):
@@ -233,12 +353,24 @@ def test_a_prefix_that_no_model_may_have_is_refused(source: Theirs, in_use: Tabl
     assert "cannot contain '/'" in " ".join(said.split())
 
 
-def test_a_map_of_another_table_is_not_overwritten(source: Theirs, in_use: Table, tmp_path: Path):
-    (tmp_path / "map.json").write_text(json.dumps({"table": "dynamodb://elsewhere/t"}))
-    said = run(
-        in_use, "import", source.uri, "--renumber", "--map", str(tmp_path / "map.json"), code=1
-    ).output
-    assert "name another file" in " ".join(said.split())
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"table": "dynamodb://elsewhere/t"}', "name another file"),
+        ("no map", "is not a map of an import"),
+        ("[1]", "is not a map of an import"),
+        ('{"table": "TABLE", "experiments": [3]}', "experiments is no object"),
+    ],
+)
+def test_a_file_that_is_no_map_of_this_table_is_not_overwritten(
+    source: Theirs, in_use: Table, tmp_path: Path, text: str, sentence: str
+):
+    noted = tmp_path / "map.json"
+    noted.write_text(text.replace("TABLE", str(parse(in_use.engine.uri))))
+    before = noted.read_text(), everything_in(in_use)
+    refused = run(in_use, "import", source.uri, "--renumber", "--map", str(noted), code=1)
+    assert sentence in " ".join(refused.output.split())
+    assert (noted.read_text(), everything_in(in_use)) == before
 
 
 def test_names_of_two_workspaces_that_become_one_are_refused(

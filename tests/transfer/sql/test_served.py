@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from click.testing import CliRunner
 from mlflow.entities import ViewType
 
 from mlflow_dynamodbstore.cli import main
-from mlflow_dynamodbstore.cli.exits import FINDINGS
+from mlflow_dynamodbstore.cli.exits import FINDINGS, USAGE
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.transfer.sql import kinds
@@ -94,3 +96,39 @@ def test_conflicts_over_rest_are_named(url: str, tmp_path: Path):
     assert tracking.create_experiment("own") == "1"
     done = imported(table, url, "--no-verify", code=FINDINGS)
     assert "--renumber" in done["findings"][0]["sentence"]
+
+
+class Answer(BaseHTTPRequestHandler):
+    """A server that answers everything with one status."""
+
+    status = 401
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+
+    do_POST = do_GET  # noqa: N815 - the name that the base class looks for
+
+    def log_message(self, *_: Any) -> None:
+        """Not into the output of the tests."""
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (401, "refuses to answer: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
+        (404, "does not answer as an MLflow server does"),
+    ],
+)
+def test_a_server_that_shows_nothing_gets_a_sentence(tmp_path: Path, status: int, sentence: str):
+    """And no table is made for it."""
+    handler = type("Handler", (Answer,), {"status": status})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        table = f"dynamodb:///{tmp_path}/none.ddb"
+        done = CliRunner().invoke(main, ["--uri", table, "import", url])
+        server.shutdown()
+    assert done.exit_code == USAGE, done.output
+    assert sentence in " ".join(done.output.split())
+    assert not (tmp_path / "none.ddb").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from operator import itemgetter
@@ -16,7 +16,7 @@ from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.policies import Rules
 from mlflow_dynamodbstore.shared.search.pages import read_first_row
 from mlflow_dynamodbstore.shared.volume_states import Volume
-from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.contract import Page, Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.tracking import sealing
@@ -70,6 +70,7 @@ class ExperimentRuns:
     _live: list[RunRecord] | None = None
     _resealed_marks: list[str | None] = field(default_factory=list)
     _counted: dict[Range, list[Item]] = field(default_factory=dict)
+    _unconfirmed: dict[Range, tuple[Query, Page]] = field(default_factory=dict)
 
     @property
     def partitions(self) -> list[str]:
@@ -78,8 +79,8 @@ class ExperimentRuns:
     def live(self) -> list[RunRecord]:
         """The live runs; read once.
 
-        They must be read before RANK: a run sealed in between is then known from here, and one
-        reopened in between from its RANK items.
+        They must be read before RANK and FTS: a run sealed in between is then known from here, and
+        one reopened in between from its entries there (see :meth:`_after_live`).
         """
         if self._live is None:
             found = self._live_items()
@@ -116,10 +117,12 @@ class ExperimentRuns:
         *,
         descending: bool = False,
         keys_only: bool = False,
+        first: Page | None = None,
     ) -> Iterator[list[Item]]:
         """A range page by page, the first as small as the answer may be, later ones larger.
 
-        Raises ``PathTooExpensive`` instead of reading a page when the fallback is cheaper.
+        ``first`` is the first page, if it has been read. Raises ``PathTooExpensive`` instead of
+        reading a page when the fallback is cheaper.
         """
         if within.is_empty:
             return
@@ -131,7 +134,7 @@ class ExperimentRuns:
             for pk in self.partitions
         ]
         if len(queries) == 1:
-            yield from self._pages(queries[0], self.batch)
+            yield from self._pages(queries[0], self.batch, first)
             return
         size = max(SMALLEST_BATCH, 2 * self.batch // len(queries))
         streams = (chain.from_iterable(self._pages(query, size)) for query in queries)
@@ -139,10 +142,10 @@ class ExperimentRuns:
         by_key = itemgetter(self._sort_key(index))
         yield from _batches(heapq.merge(*begun, key=by_key, reverse=descending), self.batch)
 
-    def _pages(self, query: Query, size: int) -> Iterator[list[Item]]:
+    def _pages(self, query: Query, size: int, first: Page | None = None) -> Iterator[list[Item]]:
         """A range of one partition page by page."""
         while True:
-            page = self.table.query(replace(query, limit=size))
+            page, first = first or self.table.query(replace(query, limit=size)), None
             yield page.items
             if page.cursor is None:
                 return
@@ -151,27 +154,102 @@ class ExperimentRuns:
             size = min(LARGEST_BATCH, size * 2)
             query = replace(query, cursor=page.cursor)
 
-    def count(self, within: Range, index: str | None, most: int) -> int | None:
-        """How many keys a range has, or None when they are more than ``most``.
+    def entries(
+        self, within: Range, *, descending: bool = False
+    ) -> Iterator[tuple[list[Item], list[RunRecord]]]:
+        """A range of RANK page by page, each page with the runs that it names.
 
-        Keys of the table itself are kept, so that reading the range later costs nothing more. Of an
-        index, keys of two volumes are counted, and the others taken to have as many.
+        Live runs are left out. Read to the end, it brings every sealed run in the range, also those
+        sealed meanwhile.
+        """
+        first: Page | None = None
+        if within not in self._counted and not within.is_empty and len(self.partitions) == 1:
+            query = Query(
+                self.partitions[0],
+                self._on(within, None),
+                descending=descending,
+                limit=self.batch,
+                keys_only=True,
+            )
+            first = self._after_live(within, query)
+        live = {record.run_id for record in self.live()}
+        for items in self.items(within, descending=descending, keys_only=True, first=first):
+            named = map(NamedRun.by, items)
+            found = self.named_in(within, [run.key for run in named if run.run_id not in live])
+            if found is None:
+                yield from self.entries(within, descending=descending)
+                return
+            yield items, found
+
+    def named_in(self, within: Range, keys: Iterable[Key]) -> list[RunRecord] | None:
+        """Runs that entries in a range name; None if the entries are to be read again."""
+        early = self._unconfirmed.pop(within, None)
+        if early is None:
+            return self.at(dict.fromkeys(keys))
+        query, before = early
+        found, now = self.table.together(
+            lambda: self.at(dict.fromkeys(keys)), lambda: self.table.query(query)
+        )
+        if now == before:
+            return found
+        self._counted.pop(within, None)
+        return None
+
+    def count_entries(self, within: Range, most: int) -> int | None:
+        """How many keys a range of RANK or FTS has, or None when they are more than ``most``.
+
+        They are kept, so that reading the range later costs nothing more.
         """
         if within.is_empty:
             return 0
-        if within in self._counted:
-            return len(self._counted[within])
-        asked = self.partitions if index is None else self.partitions[:1] + self.partitions[1:][-1:]
-        where = self._on(within, index)
-        queries = [Query(pk, where, index, limit=most, keys_only=True) for pk in asked]
-        pages = self.table.map(self.table.query, queries)
-        found = [item for page in pages for item in page.items]
-        count = len(found) * len(self.volumes) // len(asked)
-        if count > most or any(page.cursor is not None for page in pages):
-            return None
-        if index is None:
+        if within not in self._counted:
+            pages = self._first_pages(within, None, self.partitions, most)
+            found = [item for page in pages for item in page.items]
+            if len(found) > most or any(page.cursor is not None for page in pages):
+                self._unconfirmed.pop(within, None)
+                return None
             self._counted[within] = sorted(found, key=itemgetter("SK"))
-        return count
+        return len(self._counted[within])
+
+    def count(self, within: Range, index: str, most: int) -> int | None:
+        """How many entries a range of an index has, or None when they are more than ``most``.
+
+        Those of two volumes are counted, and the others taken to have as many.
+        """
+        if within.is_empty:
+            return 0
+        asked = self.partitions[:1] + self.partitions[1:][-1:]
+        pages = self._first_pages(within, index, asked, most)
+        count = sum(len(page.items) for page in pages) * len(self.volumes) // len(asked)
+        is_more = count > most or any(page.cursor is not None for page in pages)
+        return None if is_more else count
+
+    def _first_pages(
+        self, within: Range, index: str | None, partitions: Sequence[str], size: int
+    ) -> list[Page]:
+        """The first keys of a range in some volumes, those of RANK and FTS read after live runs."""
+        where = self._on(within, index)
+        queries = [Query(pk, where, index, limit=size, keys_only=True) for pk in partitions]
+        if index is not None:
+            return self.table.map(self.table.query, queries)
+        if len(queries) == 1:
+            return [self._after_live(within, queries[0])]
+        self.live()
+        return self.table.map(self.table.query, queries)
+
+    def _after_live(self, within: Range, query: Query) -> Page:
+        """A page of a range as it is after the live runs were read.
+
+        Where requests take long, both are read at the same time, and the page is read once more
+        beside the runs that it names (:meth:`named_in`). If it is the same then, no run was sealed
+        between the two.
+        """
+        if self._live is not None or not self.table.engine.capabilities.waits_on_network:
+            self.live()
+            return self.table.query(query)
+        _, page = self.table.together(self.live, lambda: self.table.query(query))
+        self._unconfirmed[within] = query, page
+        return page
 
     def know(self, within: Range, items: list[Item]) -> None:
         """Take the keys of a range of the table from elsewhere, so that they are not read."""

@@ -88,7 +88,7 @@ class Plans:
 def plans(
     comparisons: Sequence[Comparison],
     ordering: Ordering,
-    indexes: OptionalIndexes = OptionalIndexes(),  # noqa: B008 - frozen
+    indexes: OptionalIndexes = OptionalIndexes(),
     *,
     one_stage: bool = True,
 ) -> Plans:

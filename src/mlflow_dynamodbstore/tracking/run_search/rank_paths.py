@@ -67,17 +67,15 @@ class Ranked(SealedRunsPath):
     most: int = LARGEST_BATCH
 
     def count(self, runs: ExperimentRuns) -> int | None:
-        runs.live()
-        return runs.count(self.within, None, self.most)
+        return runs.count_entries(self.within, self.most)
 
     def _ranked(self, runs: ExperimentRuns, within: Range, *, descending: bool) -> Entries:
         """Sealed runs in the order of their RANK items, without stale items."""
-        seen = {record.run_id for record in runs.live()}
-        for items in runs.items(within, descending=descending, keys_only=True):
-            ranks = {str(item["SK"]): NamedRun.by(item) for item in items}
-            wanted = dict.fromkeys(run.key for run in ranks.values() if run.run_id not in seen)
-            found = {record.run_id: record for record in runs.at(wanted)}
-            for rank, (run_id, _) in ranks.items():
+        seen: set[str] = set()
+        for items, records in runs.entries(within, descending=descending):
+            found = {record.run_id: record for record in records}
+            for item in items:
+                rank, run_id = str(item["SK"]), NamedRun.by(item).run_id
                 record = found.get(run_id)
                 if record is None or run_id in seen:
                     continue
@@ -258,21 +256,28 @@ class ByText(SealedRunsPath):
 
     def count(self, runs: ExperimentRuns) -> int | None:
         """By the entries of the first token, which is the longest and so likely the rarest."""
-        runs.live()
-        return runs.count(rank_keys.fts_entries(self.level, self.tokens[0]), None, self.most)
+        return runs.count_entries(self._with(self.tokens[0]), self.most)
 
     def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         del ordering, after
         live = {record.run_id for record in runs.live()}
-        found = runs.table.map(lambda token: self._having(runs, token), self.tokens)
-        having = sorted(set.intersection(*found))
-        for record in runs.at(run.key for run in having if run.run_id not in live):
+        records: list[RunRecord] | None = None
+        while records is None:
+            found = runs.table.map(lambda token: self._having(runs, token), self.tokens)
+            having = sorted(set.intersection(*found))
+            wanted = [run.key for run in having if run.run_id not in live]
+            records = runs.named_in(self._with(self.tokens[0]), wanted)
+        for record in records:
             yield None, record
 
+    def _with(self, token: str) -> Range:
+        """The entries of a token; those of other fields stand among them."""
+        return rank_keys.fts_entries(self.level, token)
+
     def _having(self, runs: ExperimentRuns, token: str) -> set[NamedRun]:
-        """The runs whose text has a token; the entries of other fields stand among them."""
+        """The runs whose text has a token."""
         found = set()
-        for item in runs.keys(rank_keys.fts_entries(self.level, token)):
+        for item in runs.keys(self._with(token)):
             entry = rank_keys.fts_of(str(item["SK"]))
             if entry.entity_type == self.field.name:
                 run_id = str(entry.entity_id)

@@ -218,12 +218,16 @@ def _matching(
                 runs.runs_matched += 1
                 yield entry
 
-    live = [record for record in runs.live() if matches(record)] if path.sealed_only else []
+    def live() -> Iterator[RunRecord]:
+        yield from in_order([r for r in runs.live() if matches(r)], query.ordering)
+
     if path.ordered:
-        streams = [sort_groups(judged(), query.ordering), in_order(live, query.ordering)]
-        yield from merged(streams if live else streams[:1], query.ordering)
+        streams: list[Iterator[RunRecord]] = [sort_groups(judged(), query.ordering)]
+        # The path comes first: it decides how the live runs are read.
+        yield from merged([*streams, live()] if path.sealed_only else streams, query.ordering)
     else:
-        yield from in_order([record for _, record in judged()] + live, query.ordering)
+        found = [record for _, record in judged()]
+        yield from in_order([*found, *live()] if path.sealed_only else found, query.ordering)
 
 
 def parse_run_query(

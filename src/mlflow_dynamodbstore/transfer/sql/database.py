@@ -74,6 +74,14 @@ def _not_a_uri(text: str) -> str:
     return f"{text!r} is not a database URI; write sqlite:///{example}"
 
 
+def _address(url: sa.URL) -> str:
+    """The address of a database without its password, the same from every folder."""
+    name = url.database or ""
+    if url.get_backend_name() == "sqlite" and name and not name.startswith((":", "file:")):
+        url = url.set(database=str(Path(name).resolve()))
+    return url.render_as_string(hide_password=True)
+
+
 class Database:
     """One database. Raises ``ValueError`` when it cannot be used."""
 
@@ -85,7 +93,7 @@ class Database:
             url = sa.make_url(uri)
         except sa.exc.ArgumentError as error:
             raise ValueError(_not_a_uri(uri)) from error
-        self.address = url.render_as_string(hide_password=True)
+        self.address = _address(url)
         self.unread = 0
         """Files of the source that this database was made of and that could not be read."""
         self.is_new = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from boto3.dynamodb.conditions import Attr
@@ -26,7 +26,8 @@ from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
 from mlflow_dynamodbstore.shared.volume_states import VOLUMES
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
-from mlflow_dynamodbstore.table.values import TTL, Item
+from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.values import TTL, Item, Key
 from mlflow_dynamodbstore.transfer.sql.database import Transaction
 from mlflow_dynamodbstore.transfer.sql.entities import (
     OTHER_NAME,
@@ -116,10 +117,7 @@ class ExperimentItems(ItemStore):
     # --- writing --------------------------------------------------------------------------------
 
     def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
-        guards = {
-            access_keys.experiment_name_guard(e.values["name"], e.values["workspace"]): e
-            for e in entities
-        }
+        guards = {_name_guard(entity): entity for entity in entities}
         taken = self.table.get_many(guards)
         return {
             guards[key].key: f"experiment {entry['experiment_id']} already has its name, "
@@ -249,3 +247,33 @@ def is_new(default: Entity) -> bool:
         and values["creation_time"] == values["last_update_time"]
         and not values["tags"]
     )
+
+
+class ExperimentsHere:
+    """The experiments of a table that an import may meet: by their names, and by some ids."""
+
+    def __init__(self, table: Table, entities: Iterable[Entity], ids: Iterable[str] = ()):
+        guards = {_name_guard(entity): entity.key for entity in entities}
+        self._named = {
+            guards[guard]: str(entry["experiment_id"])
+            for guard, entry in table.get_many(guards).items()
+        }
+        keys = {experiment_keys.experiment_key(one): one for one in {*ids, *self._named.values()}}
+        self._metas = {keys[key]: meta for key, meta in table.get_many(keys).items()}
+
+    def named_like(self, entity: Entity) -> str | None:
+        """The id of the experiment that has an entity's name."""
+        return self._named.get(entity.key)
+
+    def get(self, experiment_id: str) -> Item | None:
+        """The own item of one of these experiments."""
+        return self._metas.get(experiment_id)
+
+    def is_another(self, experiment_id: str, entity: Entity) -> bool:
+        """Whether an id belongs to another experiment: one that was not created at that moment."""
+        meta = self._metas.get(experiment_id)
+        return meta is not None and meta["creation_time"] != entity.values["creation_time"]
+
+
+def _name_guard(entity: Entity) -> Key:
+    return access_keys.experiment_name_guard(entity.values["name"], entity.values["workspace"])

@@ -16,8 +16,8 @@ from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.transfer.sql.database import Row
-from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntitySource
-from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore
+from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntitySource
+from mlflow_dynamodbstore.transfer.sql.items import ListedItemStore, in_another
 from mlflow_dynamodbstore.transfer.sql.rows import RowStore
 
 _LISTS = ("root_causes", "categories")
@@ -54,6 +54,14 @@ class IssueItems(ListedItemStore):
 
     def _keys(self, entities: Sequence[Entity]) -> Iterable[Key]:
         return (issue_keys.issue_key(str(e.experiment_id), e.key[0]) for e in entities)
+
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        located = {issue_keys.issue_locator_key(e.key[0]): e for e in entities}
+        return {
+            located[key].key: in_another(found["experiment_id"])
+            for key, found in self.table.get_many(located).items()
+            if found["experiment_id"] != located[key].experiment_id
+        }
 
     def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source

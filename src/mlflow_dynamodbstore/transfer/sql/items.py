@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities.lifecycle_stage import LifecycleStage
@@ -15,6 +16,7 @@ from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.bulk import batched
+from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
 from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.shared.volumes import Volumes
@@ -101,6 +103,12 @@ class TransferTable:
                 condition=value.not_exists() | value.lt(greatest),
             )
 
+    @cached_property
+    def has_renumbered(self) -> bool:
+        """Whether an import gave experiments new ids, so that one source can be met twice."""
+        some = Query(access_keys.CONFIG_PK, where=access_keys.ALL_NEW_NUMBERS.on(), limit=1)
+        return next(self.table.items(some), None) is not None
+
     def put(self, items: Iterable[Item]) -> None:
         """Write items in no particular order."""
         for some in batched(items, WRITTEN_AT_ONCE):
@@ -174,6 +182,30 @@ class StagedItemStore(ListedItemStore):
             for pk in self.transfer_table.volumes.partitions(str(entity.experiment_id)):
                 yield Key(pk, sk)
 
+    def refusals(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        return {**super().refusals(entities), **self._elsewhere(entities)}
+
+    def _elsewhere(self, entities: Sequence[Entity]) -> dict[EntityKey, str]:
+        """Refuses entities that lie in another experiment: an id must not exist twice."""
+        if not self.transfer_table.has_renumbered:
+            return {}
+        found = self.table.map(self._experiment_with, entities)
+        return {
+            entity.key: in_another(where)
+            for entity, where in zip(entities, found, strict=True)
+            if where is not None and where != entity.experiment_id
+        }
+
+    def _experiment_with(self, entity: Entity) -> str | None:
+        """The experiment that GSI1 names for an id."""
+        locator = self._locator(str(entity.key[0]))
+        page = self.table.query(Query(locator, index="GSI1", limit=1))
+        return experiment_id_of(page.items[0]) if page.items else None
+
+    @abstractmethod
+    def _locator(self, own_id: str) -> str:
+        """The partition of GSI1 that names the experiment of an id."""
+
     @abstractmethod
     def _sort_key(self, own_id: str) -> str:
         """The sort key of an entity's own item."""
@@ -181,6 +213,11 @@ class StagedItemStore(ListedItemStore):
     @abstractmethod
     def _in_stage(self, stage: str) -> Range:
         """The range of LSI1 with the entities of a lifecycle stage."""
+
+
+def in_another(experiment_id: str) -> str:
+    """Why an entity cannot be written whose id something in another experiment has."""
+    return f"it is in experiment {experiment_id} already, from another import"
 
 
 def too_large(items: Sequence[Item]) -> str | None:

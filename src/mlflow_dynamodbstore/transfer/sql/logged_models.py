@@ -120,6 +120,9 @@ class LoggedModelItems(StagedItemStore):
     def _in_stage(self, stage: str) -> Range:
         return index_keys.logged_models_by_lifecycle(stage)
 
+    def _locator(self, own_id: str) -> str:
+        return index_keys.logged_model_locator(own_id)
+
     def _sort_key(self, own_id: str) -> str:
         return logged_model_keys.logged_model(own_id)
 

@@ -19,9 +19,10 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     EntitySource,
     EntityStore,
 )
+from mlflow_dynamodbstore.transfer.sql.references import DATASETS, RECORDS, experiments_of
 
 MOST_FINDINGS = 100
-"""How many findings are kept; further ones are only counted."""
+"""How many findings of a kind are kept; further ones are only counted."""
 NAMED_DIFFERENCES = 3
 EXPERIMENTS = "experiments"
 
@@ -71,16 +72,24 @@ class Finding:
 
 @dataclass
 class Findings:
-    """The first findings, and the number of all."""
+    """The first findings of each kind, and the number of all."""
 
     first: list[Finding] = field(default_factory=list)
-    total: int = 0
+    totals: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        return self.totals.total()
 
     def add(self, kind: str, entity: Entity, sentence: str) -> None:
-        self.total += 1
-        if len(self.first) < MOST_FINDINGS:
-            title = str(entity.values["name"]) if kind == EXPERIMENTS else ""
-            self.first.append(Finding(kind, str(entity), sentence, title))
+        self.totals[kind] += 1
+        if self.totals[kind] <= MOST_FINDINGS:
+            self.first.append(Finding(kind, str(entity), sentence, _title(entity)))
+
+
+def _title(entity: Entity) -> str:
+    name = str(entity.values.get("name") or "")
+    return "" if name in map(str, entity.key) else name
 
 
 Progress = Callable[[str, int], None]
@@ -103,6 +112,7 @@ class Move:
         self._progress = progress
         self.held_back: dict[str, Counter[str]] = {}
         """How many entities of each kind were left with each experiment that was left."""
+        self._left_datasets: set[EntityKey] = set()
 
     def move(self, kind: Kind) -> None:
         """Move the entities of one kind. Experiments must come before the entities in them."""
@@ -113,10 +123,7 @@ class Move:
             self._progress(kind.name, tally.found)
 
     def _move_page(self, kind: Kind, tally: Tally, page: Sequence[Entity]) -> None:
-        wanted = [entity for entity in page if entity.experiment_id not in self.held_back]
-        for entity in page:
-            if entity.experiment_id in self.held_back:
-                self.held_back[str(entity.experiment_id)][kind.name] += 1
+        wanted = [entity for entity in page if not self._holds_back(kind, entity)]
         tally.held_back += len(page) - len(wanted)
         for entity in wanted:
             if NOT_IMPORTABLE in entity.hints:
@@ -149,8 +156,21 @@ class Move:
             differing = f"exists and differs: {_named(kind, entity, existing)}"
             self._leave(kind, entity, f"{differing}. {advice}" if advice else differing)
 
+    def _holds_back(self, kind: Kind, entity: Entity) -> bool:
+        """Whether an entity must be left because of what it lies in or refers to."""
+        if kind.name == RECORDS:
+            return (entity.values["dataset_id"],) in self._left_datasets
+        left = [one for one in experiments_of(kind.name, entity) if one in self.held_back]
+        for experiment_id in left:
+            self.held_back[experiment_id][kind.name] += 1
+        if left and kind.name == DATASETS:
+            self._left_datasets.add(entity.key)
+        return bool(left)
+
     def _leave(self, kind: Kind, entity: Entity, sentence: str) -> None:
         self.findings.add(kind.name, entity, sentence)
+        if kind.name == DATASETS:
+            self._left_datasets.add(entity.key)
         if kind.name == EXPERIMENTS:
             # The entities in it must not get into another experiment.
             self.held_back[str(entity.key[0])] = Counter()

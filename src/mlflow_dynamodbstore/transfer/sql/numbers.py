@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
+from boto3.dynamodb.conditions import Attr
+
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Key
+from mlflow_dynamodbstore.table.values import Item, Key
 
 
 class Numbers:
@@ -27,22 +29,37 @@ class Numbers:
         source: str,
         sequence: str,
         key_of: Callable[[str], Key] | None = None,
+        told: Item | None = None,
     ):
         self.table = table
         self._sequence = sequence
         self._key_of = key_of
         self._source = sha256(source.encode()).hexdigest()[:16]
+        self._told = told or {}
         self._known: dict[str, str] | None = None
+        self._told_before: dict[str, Item] = {}
+        self._stale: dict[str, str] = {}
 
     def known(self) -> dict[str, str]:
         """The new numbers that have been given, by the old ones."""
         if self._known is None:
             within = access_keys.new_numbers(self._sequence, self._source)
-            found = self.table.items(Query(access_keys.CONFIG_PK, where=within.on()))
-            self._known = {
-                access_keys.old_number_of(str(item["SK"])): str(item["number"]) for item in found
+            noted = {
+                access_keys.old_number_of(str(item["SK"])): item
+                for item in self.table.items(Query(access_keys.CONFIG_PK, where=within.on()))
             }
+            self._known = {old: str(item["number"]) for old, item in noted.items()}
+            self._told_before = noted
         return self._known
+
+    def was_told_the_same(self, old: str) -> bool:
+        """Whether a number was given by an import that changed the same as this one."""
+        before = self._told_before.get(old, {})
+        return all(before.get(name, value) == value for name, value in self._told.items())
+
+    def forget(self, old: str) -> None:
+        """Forget a number that something else has: another source once had this address."""
+        self._stale[old] = self.known().pop(old)
 
     def give(self, olds: Sequence[str], taken: Mapping[str, str]) -> None:
         """Give numbers to those that have none: a number that is ``taken`` for it, or a new one."""
@@ -54,8 +71,13 @@ class Numbers:
     def _noted(self, old: str, new: str) -> str:
         """Note a new number before it is used; another import of this source may be faster."""
         key = access_keys.new_number_key(self._sequence, self._source, old)
+        free = ABSENT
+        if old in self._stale:
+            free = free | Attr("number").eq(self._stale[old])
         try:
-            self.table.put({"PK": key.pk, "SK": key.sk, "number": new}, condition=ABSENT)
+            self.table.put(
+                {"PK": key.pk, "SK": key.sk, "number": new, **self._told}, condition=free
+            )
         except ConditionFailed:
             noted = self.table.get(key)
             return new if noted is None else str(noted["number"])

@@ -17,13 +17,12 @@ from typing import Protocol
 from mlflow.tracing.constant import TraceTagKey
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
-from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys.base import DEFAULT_WORKSPACE
 from mlflow_dynamodbstore.reviews.reviewed_experiments import LABEL_SCHEMA_PREFIX, QUEUE_PREFIX
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Value
+from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
 from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_IMPORTABLE,
@@ -33,7 +32,7 @@ from mlflow_dynamodbstore.transfer.sql.entities import (
     EntityStore,
     HistoryChunk,
 )
-from mlflow_dynamodbstore.transfer.sql.experiments import DEFAULT_ID
+from mlflow_dynamodbstore.transfer.sql.experiments import DEFAULT_ID, ExperimentsHere
 from mlflow_dynamodbstore.transfer.sql.gateway import COPY_OF_SCORER
 from mlflow_dynamodbstore.transfer.sql.move import Kind
 from mlflow_dynamodbstore.transfer.sql.numbers import Numbers
@@ -64,6 +63,10 @@ class Changes:
     experiments: Mapping[str, str] | None = None
     """New ids of the experiments of another source, for grants that refer to them."""
 
+    def told(self) -> Item:
+        """What is noted with new numbers: a repeated import must change the same."""
+        return {"prefix": self.prefix, "workspace": self.workspace}
+
 
 class AccessNumbers(Protocol):
     """What ``access_numbers`` does, which can be imported only with the extra ``auth``."""
@@ -82,7 +85,9 @@ class Renumbering:
         self.table = table
         self.changes = changes
         self._others = changes.experiments or {}
-        self.experiments = Numbers(table, source, "experiment", experiment_keys.experiment_key)
+        self.experiments = Numbers(
+            table, source, "experiment", experiment_keys.experiment_key, changes.told()
+        )
         self._source = source
         self._names: dict[tuple[str, ...], EntityKey] = {}
         self._of_kind: dict[str, Callable[[Sequence[Entity]], None]] = {
@@ -190,23 +195,29 @@ class Renumbering:
     # --- experiments ----------------------------------------------------------------------------
 
     def _number_experiments(self, entities: Sequence[Entity]) -> None:
-        known, guards = self.experiments.known(), {}
         for entity in entities:
-            if self._is_default(entity):
-                known[DEFAULT_ID] = DEFAULT_ID
             entity.values["name"] = self.named(entity.values["name"])
-            guard = access_keys.experiment_name_guard(
-                entity.values["name"], entity.values["workspace"]
-            )
-            guards[guard] = str(entity.key[0])
-        found = self.table.get_many(guards)
-        named = {guards[guard]: str(entry["experiment_id"]) for guard, entry in found.items()}
-        self.experiments.give([str(e.key[0]) for e in entities], named)
+        found = ExperimentsHere(self.table, entities, self.experiments.known().values())
+        known, given, taken = self.experiments.known(), [], {}
+        for entity in entities:
+            old = str(entity.key[0])
+            if self.is_default(entity):
+                known[DEFAULT_ID] = DEFAULT_ID
+            elif old in known and found.is_another(known[old], entity):
+                self.experiments.forget(old)
+            named = found.named_like(entity)
+            if old in known or (named is not None and found.is_another(named, entity)):
+                known.setdefault(old, str(named))  # a conflict, which is for nobody to remember
+                continue
+            given.append(old)
+            if named is not None:
+                taken[old] = named
+        self.experiments.give(given, taken)
         for entity in entities:
             entity.key = (known[str(entity.key[0])],)
 
-    def _is_default(self, entity: Entity) -> bool:
-        """Whether it is the default experiment, and becomes part of the table's."""
+    def is_default(self, entity: Entity) -> bool:
+        """Whether an experiment is the default one, and becomes part of the table's."""
         return (
             entity.key == (DEFAULT_ID,)
             and not self.changes.prefix
@@ -318,19 +329,19 @@ class RenumberedSource(EntitySource):
 
     def __init__(self, kind: str, source: EntitySource, target: EntityStore, changes: Renumbering):
         self._kind = kind
-        self._source = source
+        self.original = source
         self._target = target
         self._changes = changes
         self.not_moved = source.not_moved
 
     def count(self) -> int:
-        return self._source.count()
+        return self.original.count()
 
     def pages(self) -> Iterator[list[Entity]]:
         if self._kind == "workspaces" and self._changes.changes.workspace is not None:
             yield [self._only_workspace(self._changes.changes.workspace)]
             return
-        for page in self._source.pages():
+        for page in self.original.pages():
             yield self._changes.changed(self._kind, page)
 
     def _only_workspace(self, name: str) -> Entity:
@@ -339,7 +350,7 @@ class RenumberedSource(EntitySource):
         return self._target.read([new]).get(new.key, new)
 
     def histories(self, runs: Sequence[Entity]) -> Iterator[HistoryChunk]:
-        return self._source.histories(runs)
+        return self.original.histories(runs)
 
 
 def _without_experiment(own: str) -> str:

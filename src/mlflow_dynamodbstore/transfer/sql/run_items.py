@@ -72,6 +72,9 @@ class RunItems(StagedItemStore):
     def _in_stage(self, stage: str) -> Range:
         return index_keys.runs_by_lifecycle(stage)
 
+    def _locator(self, own_id: str) -> str:
+        return index_keys.run_locator(own_id)
+
     def _sort_key(self, own_id: str) -> str:
         return run_keys.run(own_id)
 

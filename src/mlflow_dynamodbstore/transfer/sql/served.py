@@ -15,6 +15,12 @@ from typing import Any
 import requests
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Run, ViewType
+from mlflow.environment_variables import (
+    MLFLOW_TRACKING_PASSWORD,
+    MLFLOW_TRACKING_TOKEN,
+    MLFLOW_TRACKING_USERNAME,
+)
+from mlflow.exceptions import MlflowException
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
 from mlflow.tracing.constant import TraceMetadataKey, TraceTagKey
 
@@ -49,6 +55,7 @@ from mlflow_dynamodbstore.transfer.sql.trace_rows import COUNTED, TEXTS, USAGE
 ANSWER_SECONDS = 20.0
 PAGE = 100
 TRACES_A_PAGE = 20
+_REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 NOT_SHOWN = (
     "workspaces, webhooks, issues, scorers, evaluation datasets, reviews, the AI gateway, MCP "
     "servers, jobs, users"
@@ -67,6 +74,21 @@ class MlflowServer:
         self.address = address.rstrip("/")
         _require_answer(self.address)
         self.client = MlflowClient(self.address, self.address)
+        self._require_access()
+
+    def _require_access(self) -> None:
+        """Raise ``ValueError`` unless the server lets this client read."""
+        try:
+            self.client.search_experiments(max_results=1)
+        except MlflowException as error:
+            if error.error_code in _REFUSED:
+                raise ValueError(
+                    f"{self.address} refuses to answer: set {MLFLOW_TRACKING_USERNAME.name} and "
+                    f"{MLFLOW_TRACKING_PASSWORD.name}, or {MLFLOW_TRACKING_TOKEN.name}"
+                ) from error
+            raise ValueError(
+                f"{self.address} does not answer as an MLflow server does: {error.message}"
+            ) from error
 
     def close(self) -> None:
         """A client holds nothing open."""

@@ -11,7 +11,15 @@ from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import Database
 from mlflow_dynamodbstore.transfer.sql.entities import EntityStore
 from mlflow_dynamodbstore.transfer.sql.experiments import DEFAULT_ID
-from mlflow_dynamodbstore.transfer.sql.move import EXPERIMENTS, Kind, Move, Progress, Verification
+from mlflow_dynamodbstore.transfer.sql.move import (
+    EXPERIMENTS,
+    Findings,
+    Kind,
+    Move,
+    Progress,
+    Verification,
+)
+from mlflow_dynamodbstore.transfer.sql.obstacles import obstacles
 from mlflow_dynamodbstore.transfer.sql.renumbering import Changes, Renumbering
 from mlflow_dynamodbstore.transfer.sql.served import MlflowServer
 from mlflow_dynamodbstore.upkeep.import_state import ImportState
@@ -22,6 +30,7 @@ class Transfer:
     """What an import or an export moves, and what it leaves behind."""
 
     database: Database | MlflowServer
+    table: Table
     kinds: list[Kind]
     other_data: Callable[[], Mapping[str, int]]
     state: ImportState | None = None
@@ -34,20 +43,20 @@ class Transfer:
         """An import; with ``changes``, beside what the table already holds."""
         moved = kinds.importing(database, table)
         state = ImportState(table, database.address)
-        made = cls(database, moved, lambda: kinds.not_imported(database), state)
-        return made if changes is None else made.changed(table, changes)
+        made = cls(database, table, moved, lambda: kinds.not_imported(database), state)
+        return made if changes is None else made.changed(changes)
 
     @classmethod
     def from_server(
         cls, server: MlflowServer, table: Table, changes: Changes | None = None
     ) -> Transfer:
         """An import over REST."""
-        made = cls(server, server.kinds(table), dict, ImportState(table, server.address))
-        return made if changes is None else made.changed(table, changes)
+        made = cls(server, table, server.kinds(table), dict, ImportState(table, server.address))
+        return made if changes is None else made.changed(changes)
 
-    def changed(self, table: Table, changes: Changes) -> Transfer:
+    def changed(self, changes: Changes) -> Transfer:
         """The same import with new ids, names or another workspace."""
-        renumbering = Renumbering(table, self.database.address, changes)
+        renumbering = Renumbering(self.table, self.database.address, changes)
         return replace(self, kinds=renumbering.kinds(self.kinds), renumbering=renumbering)
 
     @classmethod
@@ -57,7 +66,7 @@ class Transfer:
         moved = kinds.exporting(table, database)
         if create and kinds.has_access(moved):
             database.make_auth_tables()
-        return cls(database, moved, dict)
+        return cls(database, table, moved, dict)
 
     def count(self, progress: Callable[[str], None] = lambda _: None) -> dict[str, int]:
         """How many entities of each kind the source has."""
@@ -66,6 +75,10 @@ class Transfer:
             progress(kind.name)
             counts[kind.name] = kind.source.count()
         return counts
+
+    def obstacles(self) -> Findings:
+        """What keeps an import from writing all experiments and models."""
+        return obstacles(self.kinds, self.table, self.renumbering)
 
     def move(self, progress: Progress, totals: Mapping[str, int] | None = None) -> Move:
         """Move all entities. An import is noted in the table from its first write to its last.
