@@ -209,6 +209,37 @@ def test_middleware_that_is_not_known_keeps_its_place(caplog: pytest.LogCaptureF
     assert server_app.without_waiting_middleware(app) is None
 
 
+def test_an_endpoint_for_spans_that_asks_for_more_keeps_fastapis_way(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    import mlflow.server
+    from fastapi import Header, Query, Request
+    from mlflow.server import otel_api
+    from mlflow.server.fastapi_app import create_fastapi_app
+
+    from mlflow_dynamodbstore.mlflow_compat.otlp import span_endpoint
+
+    def with_an_argument(request: Request, dry_run: str = Query(default="no")): ...
+    def with_a_number(request: Request, x_size: int = Header(default=1)): ...
+    def with_texts(request: Request, x_size: str = Header(...), x_y: str | None = Header(None)): ...
+
+    app = create_fastapi_app(mlflow.server.app)
+    for endpoint, is_known in ((with_an_argument, 0), (with_a_number, 0), (with_texts, 1)):
+        monkeypatch.setattr(otel_api, "export_traces", resolved(endpoint))
+        assert (span_endpoint(app) is not None) == is_known
+    monkeypatch.delattr(otel_api, "export_traces")
+    assert span_endpoint(app) is None
+
+
+def resolved(function: Any) -> Any:
+    """A function whose annotations are objects, as those of MLflow's module are."""
+    from fastapi import Request
+
+    types = {"Request": Request, "str": str, "int": int, "str | None": str | None}
+    function.__annotations__ = {k: types[v] for k, v in function.__annotations__.items()}
+    return function
+
+
 ODD_TEXTS = ("", "k é", 'a"b\\c', "line\nbreak\x00", "\u2028😀", "</script>")
 
 

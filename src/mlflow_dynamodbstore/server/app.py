@@ -11,6 +11,7 @@ from mlflow.version import VERSION
 from starlette.types import ASGIApp
 
 from mlflow_dynamodbstore.mlflow_compat import server_app
+from mlflow_dynamodbstore.mlflow_compat.otlp import span_endpoint
 from mlflow_dynamodbstore.mlflow_compat.prometheus import metrics_are_exposed
 from mlflow_dynamodbstore.server.bridge import Bridge
 from mlflow_dynamodbstore.server.exposition import expose
@@ -84,11 +85,14 @@ def improved(
         return checked or server_app.is_native(app, method, path)
 
     shorter = None if has_check is not None else server_app.without_waiting_middleware(app)
+    endpoint = span_endpoint(app)
+    spans = None if endpoint is None else server_app.behind_security(app, endpoint)
     return Front(
-        Ways(app, straight, shorter),
+        Ways(app, straight, spans, shorter),
         frozenset(rule.rule for rule in flask.url_map.iter_rules() if not rule.arguments),
         lambda scope: lane.find(scope) is not None,
         is_elsewhere,
+        lambda scope: endpoint is not None and endpoint.takes(scope),
         server_app.gateway_prefix(),
         threads,
     )

@@ -3,8 +3,8 @@
 MLflow's app passes every request through its middleware for workspaces, timing and permissions,
 each with tasks and queues of its own, and compares its path with every route. A request to Flask
 needs none of that but its workspace: behind the same security middleware it goes straight to the
-native routes or to the bridge. A request to another route goes through MLflow's app without the
-middleware that does nothing for it, or through all of it.
+native routes or to the bridge. So do spans, to MLflow's endpoint. A request to another route goes
+through MLflow's app without the middleware that does nothing for it, or through all of it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ MOST_KNOWN = 4_096
 class Ways:
     """The ways through MLflow's app; None is a way that this app does not have.
 
-    ``straight`` leads behind the security middleware to Flask, ``shorter`` through MLflow's app
-    without workspaces and timing, and ``whole`` through all of it.
+    ``straight`` leads behind the security middleware to Flask, ``spans`` to the endpoint for spans,
+    ``shorter`` through MLflow's app without workspaces and timing, and ``whole`` through all of it.
     """
 
     whole: ASGIApp
     straight: ASGIApp | None
+    spans: ASGIApp | None
     shorter: ASGIApp | None
 
 
@@ -49,14 +50,15 @@ class Front:
     """An ASGI app before MLflow's.
 
     Flask answers the ``flask_paths`` without parameters and what ``is_native_route`` knows, unless
-    ``is_elsewhere`` says that MLflow answers a method of a path without Flask. Answers below
-    ``timed`` are timed.
+    ``is_elsewhere`` says that MLflow answers a method of a path without Flask. ``brings_spans``
+    says whether a request can go to the endpoint for spans. Answers below ``timed`` are timed.
     """
 
     ways: Ways
     flask_paths: Collection[str]
     is_native_route: Callable[[Scope], bool]
     is_elsewhere: Callable[[str, str], bool]
+    brings_spans: Callable[[Scope], bool]
     timed: str
     threads: Threads
 
@@ -80,6 +82,8 @@ class Front:
             return self.ways.straight
         if self.ways.shorter is None or with_workspaces or scope["path"].startswith(self.timed):
             return self.ways.whole
+        if self.ways.spans is not None and self.brings_spans(scope):
+            return self.ways.spans
         return self.ways.shorter
 
     async def _in_workspace(

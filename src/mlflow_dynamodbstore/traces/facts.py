@@ -93,6 +93,8 @@ def with_attributes(fact: SpanFact, attributes: Mapping[str, Any]) -> SpanFact:
 
 def plain_text(value: Any) -> Any:
     """The text that a JSON string encodes; any other value unchanged."""
+    if value is None:
+        return None  # most spans have neither model nor session: an exception for each takes long
     try:
         parsed = json.loads(value)
     except (TypeError, ValueError):
@@ -143,6 +145,8 @@ def _totals(
         SpanAggregationNode(span_id=f.span_id, parent_id=f.parent_id, data=_parsed(part(f)))
         for f in facts.values()
     ]
+    if all(node.data is None for node in nodes):
+        return {}
     total = aggregate(nodes) or {}
     found = {column: number(total.get(key)) for key, column in columns.items()}
     return {column: value for column, value in found.items() if value is not None}

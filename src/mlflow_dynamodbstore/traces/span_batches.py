@@ -37,6 +37,8 @@ from mlflow_dynamodbstore.traces.items import item_at
 _logger = logging.getLogger(__name__)
 
 SPANS = "spans"
+# Text outside ASCII is not escaped, so that filters on the content find it.
+_encoder = TraceJSONEncoder(ensure_ascii=False)
 _RESERVED_RESOURCES = ("telemetry.sdk.", "mlflow.")
 
 
@@ -132,8 +134,7 @@ def _add(batch: SpanBatch, span: Span) -> None:
     _check(span)
     as_stored = translate_span_when_storing(span)
     attributes: dict[str, Any] = as_stored.get("attributes") or {}
-    # Text outside ASCII is not escaped, so that filters on the content find it.
-    content = json.dumps(as_stored, cls=TraceJSONEncoder, ensure_ascii=False)
+    content = _encoder.encode(as_stored)
     batch.facts[span.span_id] = fact_of(span, attributes)
     batch.spans[span.span_id] = StoredSpan(
         span.span_id, span.parent_id, span.start_time_ns, content
