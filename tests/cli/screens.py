@@ -71,7 +71,8 @@ def screens() -> dict[str, str]:
     """What the commands print about such a table."""
     os.environ["COLUMNS"] = WIDTH
     made, here = {}, Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:
+    # Lines break at the width of the screen: a long path would break others than on the pages.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         uri = f"dynamodb:///{Path(folder) / 'mlflow.ddb'}?synchronous=NORMAL"
         populate(uri)
         os.chdir(folder)

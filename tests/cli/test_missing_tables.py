@@ -100,5 +100,6 @@ def test_no_table_is_created_at_an_endpoint(anywhere):
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_an_import_from_nowhere_creates_nothing(more, mistyped, tmp_path):
     said = mistyped("import", "sqlite:///nowhere/mlflow.db", *more, code=USAGE).output
-    assert "there is no MLflow database at sqlite:///nowhere/mlflow.db" in " ".join(said.split())
+    named = f"there is no MLflow database at sqlite:///{tmp_path}/nowhere/mlflow.db"
+    assert named in " ".join(said.split())
     assert list(tmp_path.iterdir()) == []

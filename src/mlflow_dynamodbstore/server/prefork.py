@@ -15,10 +15,14 @@ import socket
 import sys
 import threading
 
-from uvicorn.config import Config
+from uvicorn.config import HTTP_PROTOCOLS, Config
+from uvicorn.importer import import_from_string
 from uvicorn.main import main as uvicorn_main
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from mlflow_dynamodbstore.mlflow_compat.server_app import mlflow_app
+from mlflow_dynamodbstore.server import http_protocol
+from mlflow_dynamodbstore.server.http_protocol import BoundedHttpToolsProtocol
 
 _logger = logging.getLogger(__name__)
 
@@ -63,7 +67,18 @@ def send_at_once() -> None:
     setattr(Config, "bind_socket", bind_without_delay)  # noqa: B010 - mypy refuses an assignment
 
 
+def bound_heads() -> None:
+    """Let uvicorn refuse heads of requests that are too large, also if httptools reads them.
+
+    Where uvicorn reads requests in another way by default, it goes on doing so.
+    """
+    chosen = HTTP_PROTOCOLS.get("auto")
+    if chosen and import_from_string(chosen) is HttpToolsProtocol:
+        HTTP_PROTOCOLS["auto"] = f"{http_protocol.__name__}:{BoundedHttpToolsProtocol.__name__}"
+
+
 if __name__ == "__main__":
     send_at_once()
+    bound_heads()
     prepare(sys.argv[1:])
     uvicorn_main()

@@ -160,6 +160,8 @@ except TableError as error:
         (0o777, 0o644, "BadTableURI the file .* cannot be written to; change its permissions"),
         (0o777, 0o600, "BadTableURI the file .* cannot be written to; change its permissions"),
         (0o777, None, ""),
+        (0o700, 0o644, "BadTableURI a folder above .* cannot be entered; change its permissions"),
+        (0o700, None, "BadTableURI a folder above .* cannot be entered; change its permissions"),
     ],
 )
 def test_a_file_that_may_only_be_read_is_refused_with_a_sentence(folder_mode, file_mode, said):

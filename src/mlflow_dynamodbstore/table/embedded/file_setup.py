@@ -62,6 +62,11 @@ def _transaction(
 
 
 def _check_path(path: Path, *, create: bool) -> None:
+    if not _may_be_reached(path):
+        raise BadTableURI(
+            f"a folder above {path} cannot be entered; change its permissions or name a file in "
+            "another folder, for example dynamodb:///mlflow.ddb"
+        )
     if path.is_dir():
         raise BadTableURI(f"{path} is a folder; name a file: dynamodb:///{path / 'mlflow.ddb'}")
     if not path.exists():
@@ -75,6 +80,14 @@ def _check_path(path: Path, *, create: bool) -> None:
                 "folder you may write to, for example dynamodb:///mlflow.ddb"
             ) from error
     _check_writable(path)
+
+
+def _may_be_reached(path: Path) -> bool:
+    try:
+        path.exists()
+    except PermissionError:
+        return False
+    return True
 
 
 def _create_private(path: Path) -> None:
