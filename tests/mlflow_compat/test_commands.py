@@ -115,6 +115,24 @@ def test_a_read_replica_is_refused_when_the_server_starts(uri):
         start(file_store_path=uri, read_replica_backend_store_uri="sqlite:///r.db")
 
 
+def test_a_read_replica_of_the_users_is_refused_when_the_server_starts(uri, tmp_path, monkeypatch):
+    written = tmp_path / "auth.ini"
+    written.write_text("[mlflow]\nread_database_uri = sqlite:///r.db\n", "utf-8")
+    monkeypatch.setenv("MLFLOW_AUTH_CONFIG_PATH", str(written))
+    monkeypatch.setenv(server_start.TOKEN, "a token")
+    with pytest.raises(click.ClickException, match=r"read replica of the users .* remove the line"):
+        start(file_store_path=uri, app_name="dynamodb-auth")
+    started = []
+
+    def serve(**options):
+        started.append(options["app_name"])
+
+    server_start._run_server(serve, file_store_path=uri, app_name="dynamodb")  # it has no users
+    written.write_text("[mlflow]\ndatabase_uri = sqlite:///r.db\n", "utf-8")
+    server_start._run_server(serve, file_store_path=uri, app_name="dynamodb-auth")
+    assert started == ["dynamodb", "dynamodb-auth"]
+
+
 def test_rollups_are_refused_when_the_server_starts(uri, monkeypatch):
     monkeypatch.setenv("MLFLOW_SQL_TRACE_ROLLUPS_ENABLED", "true")
     with pytest.raises(click.ClickException, match=r"SQL trace rollups .* are for SQL databases"):
@@ -175,6 +193,9 @@ SHOWN_BY = {
     "`mlflow migrate-filestore`": test_a_folder_is_imported_with_the_command_that_is_named,
     "`mlflow server --read-replica-backend-store-uri`": (
         test_the_server_prints_a_refusal_without_a_traceback
+    ),
+    "`read_database_uri` in the auth file": (
+        test_a_read_replica_of_the_users_is_refused_when_the_server_starts
     ),
     "`MLFLOW_SQL_TRACE_ROLLUPS_ENABLED`": test_rollups_are_refused_when_the_server_starts,
     "`store_type` of `server-info`": test_the_server_names_no_type_for_our_store,

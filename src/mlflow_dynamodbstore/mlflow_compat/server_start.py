@@ -5,6 +5,7 @@ What only SQL databases have is refused with a sentence, instead of being accept
 
 from __future__ import annotations
 
+import configparser
 import logging
 import os
 import secrets
@@ -24,11 +25,16 @@ _logger = logging.getLogger(__name__)
 ROLLUPS = "MLFLOW_SQL_TRACE_ROLLUPS_ENABLED"
 TOKEN = "_MLFLOW_INTERNAL_GATEWAY_AUTH_TOKEN"  # noqa: S105 - the name of a variable
 OUR_AUTH_APP = "dynamodb-auth"
+AUTH_FILE = "MLFLOW_AUTH_CONFIG_PATH"
 OUR_APPS = "mlflow_dynamodbstore.server."
 PREFORK = "mlflow_dynamodbstore.server.prefork"
 NO_REPLICA = (
     "a read replica (--read-replica-backend-store-uri) is for SQL databases. DynamoDB spreads "
     "reads by itself: leave the option away."
+)
+NO_REPLICA_OF_USERS = (
+    f"a read replica of the users (read_database_uri in the file of {AUTH_FILE}) is for SQL "
+    "databases. DynamoDB spreads reads by itself: remove the line."
 )
 NO_ROLLUPS = (
     f"SQL trace rollups ({ROLLUPS}) are for SQL databases. On this store metrics over traces are "
@@ -73,6 +79,7 @@ def _run_server(theirs: Callable[..., None], *args: Any, **kwargs: Any) -> None:
     if is_ours(kwargs.get("file_store_path")):
         _check(kwargs.get("read_replica_backend_store_uri"))
         if kwargs.get("app_name") == OUR_AUTH_APP:
+            _check_users()
             # Jobs call the AI gateway in the name of the user who submitted them. The app accepts
             # that from processes that know this token; MLflow makes one for its own app only.
             os.environ.setdefault(TOKEN, secrets.token_hex(32))
@@ -84,3 +91,11 @@ def _check(read_replica: str | None) -> None:
         raise click.ClickException(NO_REPLICA)
     if os.environ.get(ROLLUPS, "").lower() in ("true", "1"):
         raise click.ClickException(NO_ROLLUPS)
+
+
+def _check_users() -> None:
+    """Look at the file that MLflow's auth app reads, without loading that app."""
+    config = configparser.ConfigParser()
+    config.read(os.environ.get(AUTH_FILE, ""))
+    if config.get("mlflow", "read_database_uri", fallback=None):
+        raise click.ClickException(NO_REPLICA_OF_USERS)
