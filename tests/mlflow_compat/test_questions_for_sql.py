@@ -23,6 +23,8 @@ WORDS = {
     "create_engine",
     "create_sqlalchemy_engine_with_retry",
     "extract_db_type_from_uri",
+    "make_url",
+    "sqlalchemy",
 }
 SCHEMES = ("sqlite", "postgresql", "mysql", "mssql")
 OF_SQL_STORES = ("sqlalchemy", "dbmodels", "db_migrations", "store/db/", "auth/db/models")
@@ -31,6 +33,8 @@ STORES = "opens or registers MLflow's own stores; ours have entry points"
 REPLACED = "works: replaced for our stores"
 TABLE = "in the table of docs/jobs.md"
 HELPER = "is called by the others"
+REFUSAL = "expects a refusal of SQLAlchemy's; our auth app catches ours"
+PARSER = "annotates a variable; only SQL stores use the parser"
 DEFAULT = "where MLflow keeps things that nobody gave a URI for"
 KNOWN = {
     "mlflow.cli:gc": REPLACED,
@@ -42,6 +46,7 @@ KNOWN = {
     "mlflow.db:upgrade": TABLE,
     "mlflow.genai.scorers.registry:_register_scorer_stores": STORES,
     "mlflow.projects.docker:_get_local_uri_or_none": TABLE,
+    "mlflow.server.auth:create_admin_user": REFUSAL,
     "mlflow.server.auth:store": REPLACED,
     "mlflow.server.auth.db.cli:upgrade": TABLE,
     "mlflow.server.gateway_api:_validate_store": REPLACED,
@@ -64,6 +69,7 @@ KNOWN = {
     "mlflow.tracking._tracking_service.utils:get_tracking_uri": DEFAULT,
     "mlflow.tracking._workspace.registry:_get_sqlalchemy_workspace_store": STORES,
     "mlflow.tracking._workspace.registry:_register_default_workspace_stores": STORES,
+    "mlflow.utils.search_logged_model_utils:parse_filter_string": PARSER,
     "mlflow.utils.uri:get_uri_scheme": HELPER,
     "mlflow.utils.validation:_validate_db_type_string": HELPER,
 }
