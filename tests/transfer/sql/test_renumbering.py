@@ -125,6 +125,7 @@ def test_a_repeated_import_changes_nothing_even_after_a_renaming(source: Theirs,
 
 
 def test_a_prefix_names_experiments_models_and_links_to_prompts(source: Theirs, in_use: Table):
+    source.registry.copy_model_version(source.registry.get_model_version("iris", "2"), "copied")
     merged(source.uri, in_use, prefix="b-")
     tracking, registry = stores(in_use)
     default = named(tracking, "b-Default")
@@ -135,6 +136,10 @@ def test_a_prefix_names_experiments_models_and_links_to_prompts(source: Theirs, 
     assert registry.get_registered_model("b-iris").description == "flowers"
     with pytest.raises(MlflowException, match="not found"):
         registry.get_registered_model("iris")
+    assert registry.get_model_version("b-copied", "1").source == "models:/b-iris/2"
+    assert registry.get_model_version_download_uri(
+        "b-copied", "1"
+    ) == source.registry.get_model_version_download_uri("iris", "2")
     experiment = named(tracking, "b-first").experiment_id
     linked = tracking.search_traces([experiment], "prompt = 'b-greeting/1'")[0]
     assert len(linked) == 1

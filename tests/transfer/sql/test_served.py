@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
 from mlflow_dynamodbstore.cli import main
@@ -83,11 +84,19 @@ def test_a_server_goes_into_a_table_in_use(url: str, tmp_path: Path):
     table = Table(open_engine(f"dynamodb:///{tmp_path}/in-use.ddb?synchronous=NORMAL"))
     tracking, registry = stores(table)
     tracking.create_experiment("own")
+    registry.create_registered_model("iris")
+    registry.create_model_version("iris", "s3://own/model")
+    client = MlflowClient(url, url)
+    client.copy_model_version("models:/iris/2", "copied")
     done = imported(table, url, "--prefix", "b-", "--map", str(tmp_path / "map.json"))
     assert done["findings"] == done["differences"] == []
     found: Any = tracking.get_experiment_by_name("b-first")
     assert len(tracking.search_runs([found.experiment_id], "", ViewType.ALL, 9)) == 6
     assert registry.get_model_version_by_alias("b-iris", "champion").version == 2
+    # The files of a copy are where they were, not those of a model that has the name here.
+    assert registry.get_model_version("b-copied", "1").source == "models:/b-iris/2"
+    theirs = client.get_model_version_download_uri("copied", "1")
+    assert registry.get_model_version_download_uri("b-copied", "1") == theirs
 
 
 def test_conflicts_over_rest_are_named(url: str, tmp_path: Path):

@@ -8,6 +8,7 @@ are unique by themselves (runs, traces, models) stay as they are.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,7 @@ from mlflow_dynamodbstore.reviews.reviewed_experiments import LABEL_SCHEMA_PREFI
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.transfer.sql.column_values import stable_id
+from mlflow_dynamodbstore.transfer.sql.database import Row
 from mlflow_dynamodbstore.transfer.sql.entities import (
     NOT_IMPORTABLE,
     Entity,
@@ -40,7 +42,8 @@ from mlflow_dynamodbstore.workspaces.store import SETTINGS
 
 _NAMED_LINKS = (TraceTagKey.LINKED_PROMPTS, MLFLOW_MODEL_VERSIONS)
 """Tags that hold JSON lists of models or prompts with their names."""
-
+_COPIED = re.compile(r"models:/([^/]+/.+)")
+"""The source of a version that is a copy of a version of another model."""
 
 _UNIQUE_NAMES = {
     "experiments": "name",
@@ -156,6 +159,18 @@ class Renumbering:
         for entity in entities:
             workspace, name = entity.key
             entity.key = (self.workspace(workspace), self.named(name))
+            if self.changes.prefix:
+                versions = entity.values["versions"].items()
+                entity.values["versions"] = {one: self._follow_copy(row) for one, row in versions}
+
+    def _follow_copy(self, version: Row) -> Row:
+        """A version with the new name of the model that it was copied from."""
+        followed = {
+            name: _COPIED.sub(lambda found: "models:/" + self.named(found[1]), version[name])
+            for name in ("source", "storage_location")
+            if _COPIED.fullmatch(version[name] or "")
+        }
+        return {**version, **followed}
 
     def _move_servers(self, entities: Sequence[Entity]) -> None:
         for entity in entities:

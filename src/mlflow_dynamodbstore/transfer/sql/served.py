@@ -421,7 +421,7 @@ class ServedModels(ServedStore):
             "description": model.description or None,
             "last_version": max((int(one.version) for one in versions), default=0),
             "tags": dict(model.tags),
-            "versions": {int(one.version): _version(one) for one in versions},
+            "versions": {int(one.version): self._version(one) for one in versions},
             "version_tags": {
                 (int(one.version), key): text for one in versions for key, text in one.tags.items()
             },
@@ -429,18 +429,21 @@ class ServedModels(ServedStore):
         }
         return Entity((DEFAULT_WORKSPACE, model.name), values)
 
-
-def _version(version: Any) -> dict[str, Value]:
-    return {
-        "creation_time": version.creation_timestamp,
-        "last_updated_time": version.last_updated_timestamp,
-        "description": version.description or None,
-        "user_id": version.user_id or None,
-        "current_stage": version.current_stage,
-        "source": version.source,
-        "storage_location": version.source,
-        "run_id": version.run_id or None,
-        "run_link": version.run_link or None,
-        "status": version.status,
-        "status_message": version.status_message or None,
-    }
+    def _version(self, version: Any) -> dict[str, Value]:
+        """A version, with the place of its files, which only another request tells for a copy."""
+        place = version.source
+        if place and place.startswith("models:"):
+            place = self.client.get_model_version_download_uri(version.name, version.version)
+        return {
+            "creation_time": version.creation_timestamp,
+            "last_updated_time": version.last_updated_timestamp,
+            "description": version.description or None,
+            "user_id": version.user_id or None,
+            "current_stage": version.current_stage,
+            "source": version.source,
+            "storage_location": place,
+            "run_id": version.run_id or None,
+            "run_link": version.run_link or None,
+            "status": version.status,
+            "status_message": version.status_message or None,
+        }
