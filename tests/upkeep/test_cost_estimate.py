@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,13 @@ def run(*arguments: str) -> Any:
 
 
 def test_the_command_needs_no_table_and_shows_its_arithmetic():
-    shown = " ".join(run("--steps", "20").output.split())
+    shown = " ".join(run("--steps", "200").output.split())
     assert "end a run" in shown
+    row = r"call that logs metrics │ ([\d,]+) │ ([\d.]+) │ ([\d.]+) │ \$([\d.]+)"
+    logged = re.search(row, shown)
+    assert logged is not None, shown
+    times, read, written, dollars = (float(one.replace(",", "")) for one in logged.groups())
+    assert dollars == round(times * (read * 0.125 + written * 0.625) / 1e6, 2)
     assert "a month: requests $" in shown
     told = json.loads(run("--steps", "20", "--json").stdout)
     assert told["monthly_dollars"] == told["request_dollars"] + told["storage_dollars"]

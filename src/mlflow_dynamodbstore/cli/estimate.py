@@ -89,8 +89,8 @@ def show(made: CostEstimate) -> None:
         (
             line.what,
             f"{line.times:,.0f}",
-            f"{line.read_units:,.1f}",
-            f"{line.write_units:,.1f}",
+            _units(line.read_units),
+            _units(line.write_units),
             in_dollars(line.dollars),
         )
         for line in made.requests
@@ -110,3 +110,8 @@ def show(made: CostEstimate) -> None:
         f"(${PRICE_PER_GB:g} for a GB beyond the free 25). Servers, artifacts and backups come on "
         "top."
     )
+
+
+def _units(amount: float) -> str:
+    """As many digits as whoever repeats the multiplication needs."""
+    return f"{amount:,.3f}".rstrip("0").rstrip(".")
