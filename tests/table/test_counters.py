@@ -81,6 +81,26 @@ def test_periods_hold_what_was_counted_in_them_and_totals_hold_all(
     assert len(counters.periods(hours=0.1)) == 3  # the last one, and those that reach into it
 
 
+def test_periods_without_a_call_are_periods_too(counters: Counters, time: FakeTime):
+    """Else a rate would be that of the busy hours, and a plot would bridge the idle ones."""
+    time.now += 10
+    counters.add(REQUESTS, operation="a")
+    time.now += 3 * 300
+    counters.add(REQUESTS, operation="a")
+    found = [(one.start, one.seconds, len(one.counts)) for one in counters.periods()]
+    assert found == [
+        (3_000_000.0, 300.0, 1),
+        (3_000_300.0, 300, 0),
+        (3_000_600.0, 300, 0),
+        (3_000_900.0, 10.0, 1),
+    ]
+    time.now += 10 * 24 * 3600
+    found = [(one.start, one.seconds, len(one.counts)) for one in counters.periods(hours=1_000)]
+    assert len(found) == module.PERIODS_KEPT + 1
+    assert {(seconds, counts) for _, seconds, counts in found} == {(300, 0), (10.0, 0)}
+    assert counters.totals() == {Counted(REQUESTS, "a"): 2}
+
+
 def test_a_day_is_kept_and_no_more(counters: Counters, time: FakeTime):
     for _ in range(400):
         counters.add(REQUESTS, operation="a")
@@ -139,6 +159,19 @@ def test_files_of_several_processes_are_added_up(tmp_path: Path, time: FakeTime)
     assert found.totals == {Counted(REQUESTS, "a"): 5}
     assert [period.counts for period in found.periods] == [{Counted(REQUESTS, "a"): 5}]
     assert (found.live_runs, found.processes) == (2, 2)
+
+
+def test_the_last_day_of_a_process_that_ended_long_ago_is_past(tmp_path: Path, time: FakeTime):
+    ended = Counters(clock=time)
+    ended.add(REQUESTS, operation="a")
+    CounterFiles(tmp_path, ended).save()
+    (tmp_path / f"{os.getpid()}.counters-1.json").rename(tmp_path / "0.counters-1.json")
+    time.now += 3 * 24 * 3600
+    counters = Counters(clock=time)
+    counters.add(REQUESTS, operation="a")
+    found = CounterFiles(tmp_path, counters).read()
+    assert [period.start for period in found.periods] == [time.now]
+    assert found.totals == {Counted(REQUESTS, "a"): 2}
 
 
 def test_threads_that_read_at_once_find_whole_files(tmp_path: Path):

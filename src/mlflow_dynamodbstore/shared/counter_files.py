@@ -44,6 +44,7 @@ from mlflow_dynamodbstore.table.heat import (
 )
 
 SAVE_SECONDS = 5.0
+_DAY = 24 * 3600
 _FOLDER = "mlflow-dynamodbstore-counters-"
 # The number changes with the form of the files: servers of other releases may run here, too.
 _SUFFIX, _PAST = ".counters-1.json", ".past-1.json"
@@ -220,7 +221,9 @@ def _sum_of(files: Iterator[dict[str, Any]]) -> ServerCounters:
                 before = heat[start].get(partition, Heat())
                 heat[start][partition] = before.plus(Heat(*amounts))
     server.totals, server.live_runs = dict(totals), len(live)
-    server.periods = [periods[start] for start in sorted(periods)]
+    # A process that has ended leaves its last day, which may be long ago.
+    since = max(periods, default=0.0) - _DAY
+    server.periods = [periods[start] for start in sorted(periods) if start >= since]
     server.heat = [(start, heat[start]) for start in sorted(heat)]
     return server
 

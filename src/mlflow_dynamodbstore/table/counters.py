@@ -157,13 +157,17 @@ class Counters:
             return [one for one in (*self._periods, current) if one.start + one.seconds >= since]
 
     def _end_period(self) -> None:
-        if self._now:
-            self._periods.append(Period(self._began, self._ends - self._began, _named(self._now)))
+        self._periods.append(Period(self._began, self._ends - self._began, _named(self._now)))
         self._before = _sum(self._before, self._now)
         self._now = {}
-        now = self._clock()
-        self._ends = _end_of_period(now)
-        self._began = self._ends - PERIOD_SECONDS
+        end = _end_of_period(self._clock())
+        # Periods in which nothing happened count, too: without them a rate would be too high.
+        start = max(self._ends, end - (PERIODS_KEPT + 1) * PERIOD_SECONDS)
+        while start + PERIOD_SECONDS < end:
+            self._periods.append(Period(start, PERIOD_SECONDS, {}))
+            start += PERIOD_SECONDS
+        self._ends = end
+        self._began = end - PERIOD_SECONDS
 
 
 class Call:
