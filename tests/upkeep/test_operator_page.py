@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.cli.exits import FINDINGS
 from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.keys import access as access_keys
+from mlflow_dynamodbstore.mlflow_compat.jobs import JobProgress
 from mlflow_dynamodbstore.shared import counter_files
 from mlflow_dynamodbstore.shared.counter_files import ServerCounters
 from mlflow_dynamodbstore.shared.volumes import Volumes
@@ -26,12 +27,20 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine, Usage
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from mlflow_dynamodbstore.transfer.archive.fill import TableFill
+from mlflow_dynamodbstore.transfer.archive.sources import TableSource
+from mlflow_dynamodbstore.transfer.sql.database import Database
+from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
+from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
+from mlflow_dynamodbstore.upkeep import import_state
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 from mlflow_dynamodbstore.upkeep.hot_volumes import NOTHING_COUNTED
 from mlflow_dynamodbstore.upkeep.import_state import ImportState
 from mlflow_dynamodbstore.upkeep.operator_page import operator_page, page_data
 from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
 from tests.traces.making import NOON
+from tests.transfer.sql.mlflow_database import filled
 
 REQUESTS, READ_UNITS = 6, 4.5
 HOSTILE = "</script><script>alert(1)</script>"
@@ -86,7 +95,7 @@ def test_what_stats_and_doctor_found_is_shown(table: Table, tmp_path: Path):
     assert len(shown["growth"]) == 1  # counts of ten minutes are one
     assert {one["check"] for one in shown["health"]["findings"]} >= {"damage", "orphans"}
     assert sum(items for _, items, _ in shown["survey"]["expiring"]) > 50  # histories of metrics
-    assert [job["name"] for job in shown["jobs"]] == ["optimize_prompts"]
+    assert [job["what"] for job in shown["jobs"]] == ["optimize_prompts"]
     assert [one["days"] for one in shown["retention"]] == [30, 365, 90]
 
 
@@ -173,6 +182,63 @@ def test_imports_and_cleanups_show_how_far_they_are(table: Table):
     assert imported["detail"] == "runs: 300 of 1,000"
     state.finish()
     assert [one for one in page_data(table)["work"] if "import" in one["what"]] == []
+
+
+def test_jobs_show_what_they_report(table: Table):
+    """A job of MLflow's own reports its stage, others a phase and how much they have done."""
+    jobs: Any = DynamoDBJobStore("", table=table)
+    (waiting,) = jobs.list_jobs()
+    staged, counting, counted = (jobs.create_job(f"job {n}", "{}").job_id for n in range(3))
+    for one in (staged, counting, counted):
+        jobs.start_job(one)
+    jobs.update_status_details(staged, {"stage": "Clustering issues..."})
+    jobs.update_job_progress(counting, "reading")
+    jobs.update_job_progress(counted, None, JobProgress("scoring", 42, 100, "traces"))
+    shown = {one["what"]: one for one in page_data(table)["jobs"]}
+    assert {what: one["detail"] for what, one in shown.items()} == {
+        waiting.job_name: "",
+        "job 0": "Clustering issues...",
+        "job 1": "reading",
+        "job 2": "scoring: 42 of 100 traces",
+    }
+    assert (shown["job 2"]["done"], shown["job 2"]["total"]) == (42, 100)
+    assert shown["job 2"]["at"] == pytest.approx(time.time(), abs=60)
+    assert [shown[name]["status"] for name in ("job 2", waiting.job_name)] == ["RUNNING", "PENDING"]
+
+
+def test_a_copy_shows_how_far_it_is_of_what_was_last_counted(table: Table, tmp_path: Path):
+    run(table, "stats")
+    survey = Surveys(table).read().survey
+    assert survey is not None
+    target = Table(open_engine(f"dynamodb:///{tmp_path}/target.ddb", create=True))
+    source = TableSource(table)
+    seen: list[Any] = []
+
+    def look(_: FillProgress) -> None:
+        seen.extend(page_data(target)["work"])
+
+    TableFill(target, source, look, source.last_count()).run()
+    assert [one["what"] for one in seen] == [f"transfer from {source.identity}"]
+    assert seen[0]["total"] == survey.total.items
+    assert 0 < seen[0]["done"] <= survey.total.items + 5  # the count itself was noted after it
+    assert page_data(target)["work"] == []
+
+
+def test_an_import_is_shown_while_it_runs(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(import_state, "NOTE_SECONDS", 0.0)
+    theirs = filled(tmp_path)
+    transfer = Transfer.from_database(
+        Database.to_read(theirs.uri), table, Changes(prefix="theirs-")
+    )
+    seen: list[Any] = []
+    transfer.move(lambda *_: seen.extend(page_data(table)["work"]), transfer.count())
+    assert {one["what"] for one in seen} == {f"import from {theirs.uri}"}
+    details = [one["detail"] for one in seen]
+    assert details[0] == "begun"
+    assert "runs: 8 of 8" in details
+    assert page_data(table)["work"] == []
 
 
 @pytest.mark.one_volume(reason="names the one volume that all requests go to")

@@ -93,7 +93,7 @@ def copy(
         report.cost(_estimate(source, json=json), verify=verify, trouble=trouble)
         return
     target = _opened(target_uri)
-    filled = _fill("copying", target, source, json=json)
+    filled = _fill("copying", target, source, json=json, total=source.last_count())
     report.filled(filled, _compare(source, TableSource(target), json=json) if verify else None)
 
 
@@ -279,7 +279,8 @@ def _fill(
     from mlflow_dynamodbstore.transfer.archive.fill import TableFill
 
     with output.bar(what, quiet=json) as shown:
-        return TableFill(target, source, lambda done: _count(shown, done.items, total)).run()
+        fill = TableFill(target, source, lambda done: _count(shown, done.items, total), total)
+        return fill.run()
 
 
 def _estimate(source: Source, *, json: bool) -> Estimate:

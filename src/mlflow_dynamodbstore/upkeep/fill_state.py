@@ -11,7 +11,7 @@ from mlflow_dynamodbstore.table.values import Item, Value
 
 @dataclass
 class FillProgress:
-    """How much a table was filled with.
+    """How much a table was filled with, of ``total`` items if that is known.
 
     ``moved`` counts the items written by this call, ``resumed`` tells that an earlier call began,
     ``ended`` is the time at which all items were written.
@@ -22,6 +22,7 @@ class FillProgress:
     moved: int = 0
     resumed: bool = False
     ended: int | None = None
+    total: int | None = None
 
 
 class FillState:
@@ -32,7 +33,9 @@ class FillState:
         self.position: Value = item["place"]
         self.holder = str(item["holder"])
         ended = item["ended"]
-        self.progress = FillProgress(item["items"], item["expired"], resumed=True, ended=ended)
+        self.progress = FillProgress(
+            item["items"], item["expired"], resumed=True, ended=ended, total=item.get("total")
+        )
 
     @classmethod
     def read(cls, table: Table) -> FillState | None:

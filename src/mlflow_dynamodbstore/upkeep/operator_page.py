@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
+from mlflow_dynamodbstore.jobs.records import DETAILS
 from mlflow_dynamodbstore.keys import jobs as job_keys
 from mlflow_dynamodbstore.mlflow_compat.jobs import JobStatus
+from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.shared.counter_files import ServerCounters
 from mlflow_dynamodbstore.shared.policies import (
     METRIC_HISTORY_RETENTION,
@@ -162,8 +164,9 @@ def _hot(servers: ServerCounters, table: Table, survey: Survey | None) -> list[d
 def _transfers(table: Table, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     state = FillState.read(table)
     if state is not None and state.is_unfinished:
-        written = state.progress.items
-        yield _work(f"transfer from {state.source}", written, None, f"{written:,} items written")
+        written, total = state.progress.items, state.progress.total
+        of = "" if total is None else f" of {total:,}"
+        yield _work(f"transfer from {state.source}", written, total, f"{written:,}{of} items")
     for name, value in settings.items():
         if not name.startswith(NOTES):
             continue
@@ -196,12 +199,30 @@ def _jobs(table: Table) -> Iterator[dict[str, Any]]:
         for status in (JobStatus.RUNNING, JobStatus.PENDING):
             for item in _some_jobs(table, workspace, status):
                 yield {
-                    "name": item["name"],
                     "workspace": workspace,
                     "status": status.value,
                     "created": item["created"] / 1000,
-                    "progress": item.get("progress"),
+                    **_progress(item),
                 }
+
+
+def _progress(job: Item) -> dict[str, Any]:
+    """How far a job is, by what it reported; most of MLflow's own report their stage alone."""
+    reported: dict[str, Any] = job.get("progress") or {}
+    done, total, unit = (reported.get(name) for name in ("completed", "total", "unit"))
+    of = "" if total is None else f" of {total:,}"
+    counted = "" if done is None else f"{done:,}{of} {unit or ''}".strip()
+    said = (reported.get("phase") or job.get("message") or _stage(job), counted)
+    detail = ": ".join(str(one) for one in said if one)
+    return _work(job["name"], done, total, detail, job.get("progress_at", 0) / 1000 or None)
+
+
+def _stage(job: Item) -> str | None:
+    details = job.get(DETAILS)
+    if not isinstance(details, bytes):
+        return None  # none were reported, or they are too long for a page
+    stage = json.loads(large_values.unpack(details, job, DETAILS)).get("stage")
+    return None if stage is None else str(stage)
 
 
 def _some_jobs(table: Table, workspace: str, status: JobStatus) -> Iterable[Item]:

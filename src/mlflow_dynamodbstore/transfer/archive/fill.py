@@ -62,15 +62,22 @@ def require_fillable(table: Table, identity: str) -> FillState | None:
 
 
 class TableFill:
-    """Fills a table from a source, or resumes that."""
+    """Fills a table from a source, or resumes that. ``total`` is for those who look meanwhile."""
 
-    def __init__(self, table: Table, source: Source, progress: Progress = lambda _: None):
+    def __init__(
+        self,
+        table: Table,
+        source: Source,
+        progress: Progress = lambda _: None,
+        total: int | None = None,
+    ):
         self._table = table
         self._source = source
         self._report = progress
         self._holder = secrets.token_hex(8)
         self._noted_by: str | None = None
         self._filter = ItemFilter(table.clock())
+        self._total = total
         self.progress = FillProgress()
 
     def run(self) -> FillProgress:
@@ -107,6 +114,7 @@ class TableFill:
             "items": self.progress.items,
             "expired": self.progress.expired,
             "ended": self.progress.ended,
+            "total": self._total,
             "holder": self._holder,
         }
         holder = Attr("holder")

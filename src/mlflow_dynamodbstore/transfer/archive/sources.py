@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.table.values import Item, Value, is_expired
 from mlflow_dynamodbstore.table.wrappers.as_stored import AsStoredEngine
 from mlflow_dynamodbstore.upkeep import backfill, cleanup
 from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
+from mlflow_dynamodbstore.upkeep.surveys import Surveys
 
 T = TypeVar("T")
 
@@ -57,6 +58,11 @@ class TableSource:
     def identity(self) -> str:
         """The table's URI without its options."""
         return address_of(self._table)
+
+    def last_count(self) -> int | None:
+        """How many items there were when somebody counted them; counting means reading them all."""
+        survey = Surveys(self._table).read().survey
+        return None if survey is None else survey.total.items
 
     def pages(self, position: Value = None) -> Iterator[tuple[list[Item], Value]]:
         """Pages of up to 1 MB for each segment; a position is a cursor for each segment."""
