@@ -1,4 +1,4 @@
-"""The operator's page in a real browser: with volumes, a running import and a broken item."""
+"""The operator's page in a real browser: with volumes, an import, a job and a broken item."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ import mlflow
 import pytest
 from click.testing import CliRunner
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunStatus
+from mlflow.entities import Metric, Param, RunStatus, ViewType
+from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.cli import main
+from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
+from mlflow_dynamodbstore.mlflow_compat.jobs import JobProgress
+from mlflow_dynamodbstore.shared.counter_files import CounterFiles
 from mlflow_dynamodbstore.shared.volumes import Volumes
+from mlflow_dynamodbstore.table.counters import COUNTERS, PERIOD_SECONDS
+from mlflow_dynamodbstore.table.heat import PartitionCounters
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
@@ -30,11 +36,13 @@ from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 from tests.e2e.processes import running_server
 from tests.engines import dynoxide_server, find_dynoxide
 from tests.stores import everything_in
+from tests.table.fakes import FakeTime
 from tests.traces.making import NOON, make_info, make_spans, trace_id
 
 pytest.importorskip("playwright.sync_api", reason="run by make e2e")
 
 WEEK = 7 * 24 * 3600
+HOURS = 6  # of work before the page is looked at
 PASSWORD = "a long password"  # of the server of this test
 CARDS = (
     "Storage and its cost a month, by kind",
@@ -79,6 +87,10 @@ def _operated(uri: str) -> str:
     state.begin()
     state._noted = 0.0
     state.note("runs", 6_300, 10_000)
+    jobs: Any = DynamoDBJobStore("", table=now)
+    job = jobs.create_job("invoke_genai_evaluate", "{}")
+    jobs.start_job(job.job_id)
+    jobs.update_job_progress(job.job_id, None, JobProgress("scoring", 42, 100, "traces"))
     _run("stats", uri)
     _run("doctor", uri)
     return uri
@@ -101,6 +113,31 @@ def _fill(uri: str, table: Table, count: int) -> None:
 def _run(command: str, uri: str) -> None:
     done = CliRunner().invoke(main, [command, "--uri", uri])
     assert done.exit_code in (0, 6), done.output
+
+
+def _hours_of_work(uri: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another worker of the server has done for hours, by a clock that was set back."""
+    clock = FakeTime(time.time() - HOURS * 3600)
+    monkeypatch.setattr(COUNTERS, "_clock", clock)
+    COUNTERS.reset()
+    store = DynamoDBTrackingStore(uri, "s3://bucket")  # counts, as in a server
+    for period in range(HOURS * 12):
+        clock.now += PERIOD_SECONDS
+        if period in range(40, 50):
+            continue  # a break, in which nobody asks for anything
+        for n in range(1 + period * 7 % 11 // 3):
+            run_id = store.create_run("1", "ada", NOON, [], f"run {period} {n}").info.run_id
+            for step in range(period % 9):
+                store.log_metric(run_id, Metric("m", 1.0, NOON, step))
+            store.update_run_info(run_id, RunStatus.FINISHED, NOON + 9, None)
+        if period % 3 == 0:
+            store.search_runs(["1", "2"], "", ViewType.ACTIVE_ONLY, 10)
+        if period % 20 == 7:
+            with pytest.raises(MlflowException):
+                store.get_run("0" * 32)
+    (of_server,) = folder.glob("mlflow-dynamodbstore-counters-*")
+    CounterFiles(of_server, COUNTERS, PartitionCounters()).save()
+    COUNTERS.reset()
 
 
 @pytest.fixture
@@ -140,23 +177,35 @@ def check(page: Any) -> None:
     assert "in 3 volumes" in text
     assert "postgresql://mlflow@db.example.com/mlflow" in text
     assert "runs: 6,300 of 10,000" in text
+    assert "invoke_genai_evaluate, running in workspace default" in text
+    assert "scoring: 42 of 100 traces" in text
+    bars = "section[data-title='Transfers, upkeep and jobs'] .bar i"
+    assert [one.get_attribute("style") for one in page.query_selector_all(bars)] == [
+        "width: 63%;",
+        "width: 42%;",
+    ]
     assert "damage: damaged: 1" in text
     assert page.inner_text("#state") == "broken"
     assert "+" in page.inner_text("section[data-title='Experiments and their volumes']")
     assert len(page.query_selector_all("section[data-title='What expires when'] rect")) > 7
 
 
-def test_the_page_of_a_server(uri: str, opened: Any, tmp_path: Path):
-    with running_server(tmp_path / "data", table=uri) as server:
+def test_the_page_of_a_server(
+    uri: str, opened: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    counted = tmp_path / "counted"
+    counted.mkdir()
+    with running_server(tmp_path / "data", table=uri, TMPDIR=str(counted)) as server:
         url = server.url
         mlflow.set_tracking_uri(url)
         client = MlflowClient(url)
-        for n in range(30):
+        for n in range(6):
             run = client.create_run("1", run_name=f"through the server {n}")
             client.log_metric(run.info.run_id, "m", n)
             client.search_runs(["1", "2"], max_results=10)
             client.set_terminated(run.info.run_id)
         time.sleep(6)  # each worker keeps its counters every five seconds
+        _hours_of_work(uri, counted, monkeypatch)
         opened.goto(f"{url}/dynamodb")
         check(opened)
         text = opened.inner_text("section[data-title='Calls by operation']")
@@ -167,9 +216,13 @@ def test_the_page_of_a_server(uri: str, opened: Any, tmp_path: Path):
         assert opened.inner_text("section[data-title='Throttles'] b") == "0"
         hot = opened.inner_text("section[data-title='Busy volumes']")
         assert "forecasts (1, volume " in hot
-        assert "requests, at most" in hot
+        assert "requests, busiest 5 minutes: " in hot
         units = opened.query_selector("section[data-title='Write units by operation']")
         assert "create_run" in units.inner_text()
+        rate = opened.inner_text("section[data-title='Requests a month']")
+        assert f"of the last {HOURS}." in rate  # hours, the break among them
+        troubles = opened.inner_text("section[data-title='Throttles, errors and slow calls']")
+        assert "errors" in troubles
         assert {one for one in opened.asked if not one.startswith("data:")} == {f"{url}/dynamodb"}
         keep(opened, "operator-page")
         opened.emulate_media(color_scheme="dark")
