@@ -110,8 +110,8 @@ def _fill(uri: str, table: Table, count: int) -> None:
         store.start_trace(make_info(one, "3", start=NOON + n))
 
 
-def _run(command: str, uri: str) -> None:
-    done = CliRunner().invoke(main, [command, "--uri", uri])
+def _run(command: str, uri: str, *options: str) -> None:
+    done = CliRunner().invoke(main, [command, "--uri", uri, *options])
     assert done.exit_code in (0, 6), done.output
 
 
@@ -276,8 +276,7 @@ def test_looking_costs_a_few_read_units(uri: str):
 
 def test_the_page_as_a_file(uri: str, opened: Any, tmp_path: Path):
     file = tmp_path / "page.html"
-    done = CliRunner().invoke(main, ["stats", "--html", str(file), "--uri", uri])
-    assert done.exit_code == 0, done.output
+    _run("stats", uri, "--html", str(file))
     opened.context.set_offline(True)
     opened.goto(file.as_uri())
     check(opened)

@@ -151,8 +151,8 @@ def test_files_of_several_processes_are_added_up(tmp_path: Path, time: FakeTime)
     for heat, units in ((hot, 5.0), (cold, 1.0), (hot, 2.0)):
         heat.add("dynamodb:///a", ["EXP#1"], write_units=units)
     CounterFiles(tmp_path, other, cold).save()
-    saved = tmp_path / f"{os.getpid()}.counters-1.json"
-    saved.rename(tmp_path / "0.counters-1.json")
+    saved = tmp_path / f"{os.getpid()}.counters-2.json"
+    saved.rename(tmp_path / "0.counters-2.json")
     found = CounterFiles(tmp_path, mine, hot).read()
     ((_, heats),) = found.heat
     assert heats == {Partition("dynamodb:///a", "EXP#1"): Heat(3.0, 0.0, 8.0, 0.0)}
@@ -165,7 +165,7 @@ def test_the_last_day_of_a_process_that_ended_long_ago_is_past(tmp_path: Path, t
     ended = Counters(clock=time)
     ended.add(REQUESTS, operation="a")
     CounterFiles(tmp_path, ended).save()
-    (tmp_path / f"{os.getpid()}.counters-1.json").rename(tmp_path / "0.counters-1.json")
+    (tmp_path / f"{os.getpid()}.counters-2.json").rename(tmp_path / "0.counters-2.json")
     time.now += 3 * 24 * 3600
     counters = Counters(clock=time)
     counters.add(REQUESTS, operation="a")
@@ -188,7 +188,7 @@ def test_past_periods_are_written_once(tmp_path: Path, time: FakeTime):
     """A day of them takes some MB, and the file is written every few seconds."""
     counters = Counters(clock=time)
     files = CounterFiles(tmp_path, counters)
-    past = tmp_path / f"{os.getpid()}.past-1.json"
+    past = tmp_path / f"{os.getpid()}.past-2.json"
     for _ in range(3):
         counters.add(REQUESTS, operation="a")
         time.now += 300
@@ -215,7 +215,7 @@ def test_a_server_has_a_folder_that_others_on_the_machine_find(
     (tmp_path / f"{name}-{2**22 + 1}").mkdir(mode=0o700)  # of a server that has ended
     foreign = tmp_path / f"{name}-{os.getpid()}"
     foreign.mkdir(mode=0o755)
-    (foreign / "1.counters-1.json").write_text("anybody could have written this")
+    (foreign / "1.counters-2.json").write_text("anybody could have written this")
     counter_files.files_of_this_server.cache_clear()
     files = counter_files.files_of_this_server()
     assert files is counter_files.files_of_this_server()

@@ -267,6 +267,14 @@ def test_stats_and_doctor_show_heat_as_the_page_does(
     (heat,) = [one for one in findings if one["check"] == "heat"]
     assert f"last hour: 1 ({hot['requests']:,.0f} requests)" in heat["text"]
     assert page_data(store.table, servers)["servers"]["hot"] == [hot]
+    # The page as a file shows the same, and nothing of servers that use other tables.
+    run(store.table, "stats", "--html", str(tmp_path / "page.html"))
+    shown_servers = embedded((tmp_path / "page.html").read_text())["servers"]
+    assert shown_servers["hot"] == [hot]
+    assert shown_servers["operations"]["create_run"]["calls"] >= 20
+    other = Table(open_engine(f"dynamodb:///{tmp_path}/other.ddb", create=True))
+    run(other, "stats", "--html", str(tmp_path / "other.html"))
+    assert embedded((tmp_path / "other.html").read_text())["servers"] is None
 
 
 def test_what_servers_count_is_shown_by_operation(table: Table):

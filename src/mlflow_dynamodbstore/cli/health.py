@@ -79,6 +79,7 @@ def stats(options: TableOptions, price_per_gb: float, html: Path | None, json: b
     volumes of experiments are busy, if a server runs on this machine.
     """
     from mlflow_dynamodbstore.shared.counter_files import counters_on_this_machine
+    from mlflow_dynamodbstore.table.heat import table_name
     from mlflow_dynamodbstore.upkeep.hot_volumes import hot_volumes
     from mlflow_dynamodbstore.upkeep.segmented_scan import SegmentedScan
     from mlflow_dynamodbstore.upkeep.table_stats import TableStats
@@ -91,11 +92,12 @@ def stats(options: TableOptions, price_per_gb: float, html: Path | None, json: b
             counted.add(scan.next_items())
             output.note(shown, f"{counted.total.items:,} items read")
     _note(table, counted, None)
+    servers = counters_on_this_machine(table_name(table.engine.uri))
     if html is not None:
         from mlflow_dynamodbstore.upkeep.operator_page import operator_page
 
-        html.write_text(operator_page(table), "utf-8")
-    hot = hot_volumes(counters_on_this_machine(), table)
+        html.write_text(operator_page(table, servers if servers.processes else None), "utf-8")
+    hot = hot_volumes(servers, table)
     if json:
         by_kind = {
             kind: {**asdict(amount), "monthly_dollars": amount.monthly(price_per_gb)}

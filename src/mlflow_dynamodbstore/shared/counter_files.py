@@ -47,7 +47,7 @@ SAVE_SECONDS = 5.0
 _DAY = 24 * 3600
 _FOLDER = "mlflow-dynamodbstore-counters-"
 # The number changes with the form of the files: servers of other releases may run here, too.
-_SUFFIX, _PAST = ".counters-1.json", ".past-1.json"
+_SUFFIX, _PAST = ".counters-2.json", ".past-2.json"
 
 
 @dataclass
@@ -75,6 +75,7 @@ class CounterFiles:
         self._counters = counters
         self._heat = heat
         self._saving = threading.Lock()
+        self._tables: set[str] = set()
         self._last_past = -1.0
         """When the last of the past periods that are saved began."""
 
@@ -95,9 +96,11 @@ class CounterFiles:
         if past and past[-1].start != self._last_past:
             self._write(_PAST, [_period_line(one) for one in past])
             self._last_past = past[-1].start
+        periods = self._heat.periods()
+        self._tables.update(one.table for _, heats in periods for one in heats)
         heat = [
             [start, [[*partition, *heat] for partition, heat in heats.items()]]
-            for start, heats in self._heat.periods()
+            for start, heats in periods
         ]
         self._write(
             _SUFFIX,
@@ -106,6 +109,7 @@ class CounterFiles:
                 "period": _period_line(current),
                 "heat": heat,
                 "live_runs": self._counters.live_runs(),
+                "tables": sorted(self._tables),
             },
         )
 
@@ -138,9 +142,15 @@ def files_of_this_server() -> CounterFiles:
     return files
 
 
-def counters_on_this_machine() -> ServerCounters:
-    """The sum of all processes of all servers of this user on this machine."""
-    return _sum_of(saved for folder in _folders() for saved in _saved_in(folder))
+def counters_on_this_machine(table: str | None = None) -> ServerCounters:
+    """The sum of all processes of all servers of this user on this machine, or of those that have
+    asked a table for something.
+    """
+    files = (saved for folder in _folders() for saved in _saved_in(folder))
+    found = _sum_of(one for one in files if table is None or table in one["tables"])
+    since = time.time() - _DAY
+    found.periods = [period for period in found.periods if period.start >= since]
+    return found
 
 
 # --- folders ------------------------------------------------------------------------------------
