@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 import time
@@ -204,6 +205,22 @@ def test_jobs_show_what_they_report(table: Table):
     assert (shown["job 2"]["done"], shown["job 2"]["total"]) == (42, 100)
     assert shown["job 2"]["at"] == pytest.approx(time.time(), abs=60)
     assert [shown[name]["status"] for name in ("job 2", waiting.job_name)] == ["RUNNING", "PENDING"]
+
+
+def test_of_many_jobs_the_page_reads_a_few(table: Table, engine: MeteredEngine):
+    jobs: Any = DynamoDBJobStore("", table=table)
+    for n in range(20):
+        trace_ids = [f"tr-{os.urandom(16).hex()}" for _ in range(100)]
+        jobs.create_job(f"job {n}", json.dumps({"trace_ids": trace_ids}))
+    shown = page_data(table)["jobs"]
+    assert [one["what"] for one in shown] == [
+        "optimize_prompts",
+        *(f"job {n}" for n in range(4)),
+        "more jobs of workspace default",
+    ]
+    used = looked_at(engine)
+    assert used.total_requests == REQUESTS
+    assert used.read_units <= READ_UNITS + 3, used
 
 
 def test_a_copy_shows_how_far_it_is_of_what_was_last_counted(table: Table, tmp_path: Path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -39,8 +39,8 @@ from mlflow_dynamodbstore.upkeep.table_stats import COLLECTION_LIMIT
 
 HOURS_A_MONTH = 730
 MOST_HOT_VOLUMES = 12
-MOST_JOBS = 20
-"""Jobs of a status that are listed; the page says when there are more."""
+MOST_JOBS = 5
+"""Jobs of a status and workspace that are listed: a job may have some KB, all of which are read."""
 _RETENTION = {
     "traces": TRACE_RETENTION,
     "histories of metrics": METRIC_HISTORY_RETENTION,
@@ -197,13 +197,17 @@ def _jobs(table: Table) -> Iterator[dict[str, Any]]:
     """The jobs that wait or run, the oldest first."""
     for workspace in all_workspaces(table):
         for status in (JobStatus.RUNNING, JobStatus.PENDING):
-            for item in _some_jobs(table, workspace, status):
+            items = _some_jobs(table, workspace, status)
+            for item in items[:MOST_JOBS]:
                 yield {
                     "workspace": workspace,
                     "status": status.value,
                     "created": item["created"] / 1000,
                     **_progress(item),
                 }
+            if len(items) > MOST_JOBS:
+                more = f"more jobs of workspace {workspace}"
+                yield _work(more, None, None, f"are {status.value.lower()}")
 
 
 def _progress(job: Item) -> dict[str, Any]:
@@ -225,12 +229,12 @@ def _stage(job: Item) -> str | None:
     return None if stage is None else str(stage)
 
 
-def _some_jobs(table: Table, workspace: str, status: JobStatus) -> Iterable[Item]:
+def _some_jobs(table: Table, workspace: str, status: JobStatus) -> list[Item]:
     query = Query(
         job_keys.jobs_pk(workspace),
         where=job_keys.jobs_of_status(status.value).on("lsi1sk"),
         index="LSI1",
-        limit=MOST_JOBS,
+        limit=MOST_JOBS + 1,
         consistent=False,
     )
     return table.query(query).items
