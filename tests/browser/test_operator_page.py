@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import threading
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from click.testing import CliRunner
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunStatus, ViewType
 from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
 from mlflow_dynamodbstore.cli import main
 from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
@@ -29,12 +34,16 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from mlflow_dynamodbstore.upkeep.import_state import ImportState
+from mlflow_dynamodbstore.transfer.sql.database import Database
+from mlflow_dynamodbstore.transfer.sql.renumbering import Changes
+from mlflow_dynamodbstore.transfer.sql.transfer import Transfer
+from mlflow_dynamodbstore.upkeep import import_state
 from mlflow_dynamodbstore.upkeep.operator_page import page_data
 from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
 from mlflow_dynamodbstore.upkeep.table_stats import TableStats
 from tests.e2e.processes import running_server
 from tests.engines import dynoxide_server, find_dynoxide
+from tests.sql import empty_database
 from tests.stores import everything_in
 from tests.table.fakes import FakeTime
 from tests.traces.making import NOON, make_info, make_spans, trace_id
@@ -59,15 +68,50 @@ CARDS = (
 )
 
 
+IMPORTED = 1_200
+"""Runs of the database that is being imported, more than an import reads at once."""
+
+
 @pytest.fixture(scope="module")
-def uri() -> Iterator[str]:
-    """A table in use for a week, with an experiment of three volumes and one broken item."""
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A table in use for a week: three volumes, a broken item, and an import that is under way."""
     if find_dynoxide() is None:
         pytest.skip("a file reports no units: run tools/install_dynoxide.sh")
     with dynoxide_server() as host, pytest.MonkeyPatch.context() as patched:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             patched.setenv(name, "test")
-        yield _operated(f"dynamodb://{host}/mlflow")
+        patched.setattr(import_state, "NOTE_SECONDS", 0.0)
+        uri = _operated(f"dynamodb://{host}/mlflow")
+        with _importing(uri, tmp_path_factory.mktemp("theirs")):
+            yield uri
+
+
+@contextmanager
+def _importing(uri: str, folder: Path) -> Iterator[None]:
+    """An import in the middle of its runs; it goes on when this ends."""
+    theirs = empty_database(folder)
+    store = SqlAlchemyStore(theirs, "s3://bucket")
+    for n in range(IMPORTED):
+        store.create_run("0", "bob", NOON + n, [], f"their run {n}")
+    transfer = Transfer.from_database(
+        Database.to_read(theirs), Table(open_engine(uri)), Changes(prefix="theirs-")
+    )
+    in_the_middle, may_go_on = threading.Event(), threading.Event()
+
+    def wait(kind: str, done: int) -> None:
+        if kind == "runs" and done == IMPORTED:  # the note tells of those before
+            in_the_middle.set()
+            may_go_on.wait()
+
+    with ThreadPoolExecutor(1) as thread:
+        moved = thread.submit(transfer.move, wait, transfer.count())
+        try:
+            while not in_the_middle.wait(0.1) and not moved.done():
+                pass
+            yield
+        finally:
+            may_go_on.set()
+        assert moved.result().tallies["runs"].written == IMPORTED
 
 
 def _operated(uri: str) -> str:
@@ -83,10 +127,6 @@ def _operated(uri: str) -> str:
     now = Table(open_engine(uri))
     _fill(uri, now, 90)
     now.put({"PK": "EXP#2", "SK": "R#broken#SUMMARY", "summary": b"\x01\x78 not what it was"})
-    state = ImportState(now, "postgresql://mlflow@db.example.com/mlflow")
-    state.begin()
-    state._noted = 0.0
-    state.note("runs", 6_300, 10_000)
     jobs: Any = DynamoDBJobStore("", table=now)
     job = jobs.create_job("invoke_genai_evaluate", "{}")
     jobs.start_job(job.job_id)
@@ -160,7 +200,8 @@ def keep(page: Any, name: str) -> None:
         # The folder of a test says nothing to a reader.
         page.evaluate(
             """() => { document.body.innerHTML = document.body.innerHTML
-                .replaceAll(/dynamodb:\\/\\/[^ <]*/g, 'dynamodb://us-east-1/mlflow'); }"""
+                .replaceAll(/dynamodb:\\/\\/[^ <]*/g, 'dynamodb://us-east-1/mlflow')
+                .replaceAll(/sqlite:\\/\\/[^ <]*/g, 'sqlite:///theirs.db'); }"""
         )
         page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
@@ -175,13 +216,16 @@ def check(page: Any) -> None:
     text = page.inner_text("main")
     assert "forecasts (1)" in text
     assert "in 3 volumes" in text
-    assert "postgresql://mlflow@db.example.com/mlflow" in text
-    assert "runs: 6,300 of 10,000" in text
+    assert "import from sqlite:///" in text
+    done = re.search(rf"runs: ([\d,]+) of {IMPORTED:,}", text)
+    assert done is not None, text
+    percent = round(100 * int(done[1].replace(",", "")) / IMPORTED)
+    assert 0 < percent < 100
     assert "invoke_genai_evaluate, running in workspace default" in text
     assert "scoring: 42 of 100 traces" in text
     bars = "section[data-title='Transfers, upkeep and jobs'] .bar i"
     assert [one.get_attribute("style") for one in page.query_selector_all(bars)] == [
-        "width: 63%;",
+        f"width: {percent}%;",
         "width: 42%;",
     ]
     assert "damage: damaged: 1" in text

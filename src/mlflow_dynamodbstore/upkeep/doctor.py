@@ -255,7 +255,7 @@ class Doctor:
         yield self._orphans(stats.total.items, orphans)
         yield self._unended(stats)
         if stats.unknown:
-            text = f"{stats.unknown:,} items of kinds that this release does not know"
+            text = f"items of kinds that this release does not know: {stats.unknown:,}"
             yield Finding("unknown items", Level.NOTE, text)
 
     def _scan(self, damage: list[Damage], odd: list[Damage]) -> tuple[TableStats, int]:
