@@ -113,17 +113,21 @@ def running_server(
     workers: int = 2,
     table: str | None = None,
     options: Sequence[str] = (),
+    *,
+    plain: bool = False,
     **variables: str,
 ) -> Iterator[Server]:
     """The server that `make serve` starts, on a free port, with more environment variables.
 
-    On one of MLflow's databases it is MLflow's own server, which takes ``options``, too.
+    On one of MLflow's databases, or if ``plain``, it is `mlflow server` as it is. Both take
+    ``options``, too.
     """
     port = free_port()
     log = log_of(data)
     listening = ("--port", str(port), "--workers", str(workers))
-    if table is not None and not table.startswith("dynamodb"):
-        stores = ("--backend-store-uri", table, "--artifacts-destination", str(data))
+    if table is not None and (plain or not table.startswith("dynamodb")):
+        artifacts = str(data / "artifacts")
+        stores = ("--backend-store-uri", table, "--artifacts-destination", artifacts)
         command = ("mlflow", "server", *stores, *listening, *options)
     else:
         chosen = () if table is None else ("--table", table)

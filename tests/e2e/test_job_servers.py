@@ -1,6 +1,7 @@
 """Jobs of whole servers with workspaces, on each of MLflow's engines, and the archival of traces.
 
-A server with jobs has up to nine processes, so there is one for each engine and kind of table.
+A server with jobs has up to nine processes, so there is one for each engine and kind of table. One
+of them is `mlflow server` without options of ours.
 """
 
 from __future__ import annotations
@@ -115,7 +116,10 @@ def jobs(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job
         settings["MLFLOW_SERVER_JOB_EXECUTION_ENGINE"] = "executor"
     with ExitStack() as stack:
         table = stack.enter_context(uri_on(kind, folder))
-        server = stack.enter_context(running_server(folder / "data", 1, table, **settings))
+        plain = kind == "dynoxide"
+        server = stack.enter_context(
+            running_server(folder / "data", 1, table, plain=plain, **settings)
+        )
         yield JobServer(server, table, engine, archive, settings)
 
 

@@ -17,6 +17,7 @@ from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.mlflow_compat.jobs import JobStatus
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
+from tests.releases import needs
 from tests.stores import uri_on
 
 LEASE = 60.0
@@ -108,6 +109,34 @@ def test_a_killed_runner_on_the_same_machine_is_noticed_at_once(server, ended_pr
     job = store.create_job("f", "{}")
     store.start_job(job.job_id)
     assert taken(server("here")) == [job.job_id]
+
+
+@needs("a second engine")  # its runner gives jobs up when it ends
+def test_a_job_that_a_runner_gave_up_is_taken_over_when_that_runner_is_gone(server, ended_process):
+    """By the next runner of its server, which has the same queue, or by another server."""
+    there = server("there", ended_process)
+    there.lost_jobs.hold_queue(LEASE)
+    for taker in (server("there"), server("here")):
+        job = there.create_job("f", "{}")
+        there.claim_job(job.job_id, LEASE)
+        there.mark_job_needs_recovery(job.job_id)
+        assert taken(taker) == [job.job_id]
+        taker.start_job(job.job_id)
+        assert taken(taker) == []
+
+
+@needs("a second engine")  # its runner gives jobs up when it ends
+def test_a_job_that_a_runner_gave_up_is_left_to_it_as_long_as_it_lives(server, clock):
+    """Its process may still be there. The runner need not be that of the server that was asked."""
+    here, there = server("here"), server("there", "another machine/7")
+    here.lost_jobs.hold_queue(10 * LEASE)
+    there.lost_jobs.hold_queue(LEASE)
+    job = here.create_job("f", "{}")
+    there.claim_job(job.job_id, LEASE)
+    there.mark_job_needs_recovery(job.job_id)
+    assert taken(here) == []
+    clock.added = LEASE + 1
+    assert taken(here) == [job.job_id]
 
 
 def test_a_server_on_the_same_machine_that_is_gone_is_noticed_at_once(server, ended_process):

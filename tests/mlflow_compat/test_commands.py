@@ -177,6 +177,9 @@ def test_windows_runs_no_jobs(uri, monkeypatch):
     monkeypatch.setattr(f"{job_runner.__name__}.os.name", "nt")
     with pytest.raises(MlflowException, match="does not support Windows"):
         utils._check_requirements(uri)
+    monkeypatch.setenv("_MLFLOW_SERVER_FILE_STORE", uri)
+    said = job_runner._server_info(lambda: {"trace_archival_enabled": True})
+    assert said == {"trace_archival_enabled": False}
 
 
 SHOWN_BY = {

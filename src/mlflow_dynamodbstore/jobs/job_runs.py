@@ -44,11 +44,16 @@ class JobRuns:
     """Claiming jobs, retrying them and reporting their results."""
 
     def __init__(
-        self, context: Context, changes: StatusChanges, runner: Runner | None = None
+        self,
+        context: Context,
+        changes: StatusChanges,
+        queue: str | None = None,
+        runner: Runner | None = None,
     ) -> None:
         self.context = context
         self.table = context.table
         self.changes = changes
+        self.queue = queue
         self.runner = runner
 
     # --- beginning ------------------------------------------------------------------------------
@@ -80,12 +85,19 @@ class JobRuns:
     # --- trying again ---------------------------------------------------------------------------
 
     def mark_job_needs_recovery(self, job_id: str) -> JobUpdateStatus:
-        update = Update(set=in_status(job_id, LOST), remove=("lease_until",))
+        """Give a job up. Its process may still run until this runner has ended."""
+        changes = in_status(job_id, LOST)
+        if self.queue is not None:
+            changes["queue"] = self.queue
+        if self.runner is not None:
+            changes["runner"] = self.runner.process
+        update = Update(set=changes, remove=("lease_until",))
         return self.changes.try_change(job_id, Change([RUNNING], update))
 
     def reattach_job(self, job_id: str, lease_duration: float | None = None) -> JobUpdateStatus:
-        change = Change([LOST], _to_running(job_id, lease_duration))
-        return self.changes.try_change(job_id, change)
+        update = _to_running(job_id, lease_duration)
+        update = replace(update, remove=(*update.remove, "runner"))
+        return self.changes.try_change(job_id, Change([LOST], update))
 
     def requeue_job(self, job_id: str) -> JobUpdateStatus:
         return self.changes.try_change(job_id, Change([LOST], to_pending(job_id)))

@@ -2,8 +2,8 @@
 
 A server's runner keeps its jobs in a queue of its own, which other servers cannot see. It holds a
 lease on that queue, and each job that runs has a lease too. A job is lost when its own lease has
-ended, or when nobody holds the queue that it is in. Of several servers one takes it over, by a
-conditional write.
+ended, when its runner is known to be gone, or when nobody holds the queue that it is in. Of several
+servers one takes it over, by a conditional write.
 """
 
 from __future__ import annotations
@@ -89,9 +89,10 @@ class LostJobs:
         status = status_of(item)
         if status == PENDING:
             return self._due(item) and not self._is_held(item.get("queue"), held)
+        if "runner" in item and is_gone(str(item["runner"])):
+            return True
         if status == RUNNING and "lease_until" in item:
-            gone = "runner" in item and is_gone(str(item["runner"]))
-            return gone or int(item["lease_until"]) < self.context.now_ms()
+            return int(item["lease_until"]) < self.context.now_ms()
         return not self._is_held(item.get("queue"), held)
 
     def _due(self, item: Item) -> bool:

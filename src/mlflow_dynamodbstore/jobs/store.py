@@ -36,7 +36,7 @@ class DynamoDBJobStore(AbstractJobStore):
         self.table = table or open_table(store_uri)
         context = Context.on(self.table)
         self.status_changes = StatusChanges(context)
-        self.job_runs = JobRuns(context, self.status_changes, runner)
+        self.job_runs = JobRuns(context, self.status_changes, queue, runner)
         self.jobs = Jobs(context, self.status_changes, queue)
         self.leases = Leases(context)
         self.lost_jobs = LostJobs(

@@ -134,7 +134,8 @@ def _job_store(
 def _server_info(theirs: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     """What the server says of itself: without jobs, that it archives no traces."""
     said = theirs()
-    if is_ours(backend_uri()) and (_missing or not MLFLOW_SERVER_ENABLE_JOB_EXECUTION.get()):
+    runs_jobs = MLFLOW_SERVER_ENABLE_JOB_EXECUTION.get() and _refusal() is None
+    if is_ours(backend_uri()) and not runs_jobs:
         said["trace_archival_enabled"] = False
     return said
 
@@ -146,13 +147,18 @@ def _check_requirements(
     if not is_ours(backend_store_uri or backend_uri()):
         theirs(backend_store_uri)
         return
+    if (refusal := _refusal()) is not None:
+        raise MlflowException(refusal)
+
+
+def _refusal() -> str | None:
+    """Why a server on our store cannot run jobs; None if it can."""
     if os.name == "nt":
-        raise MlflowException("MLflow job backend does not support Windows system.")
+        return "MLflow job backend does not support Windows system."
     if _missing:
-        raise MlflowException(
-            f"Background jobs cannot be used with MLflow {VERSION}, which lacks "
-            f"{', '.join(sorted(_missing))}"
-        )
+        names = ", ".join(sorted(_missing))
+        return f"Background jobs cannot be used with MLflow {VERSION}, which lacks {names}"
+    return None
 
 
 # --- a job that runs ----------------------------------------------------------------------------

@@ -28,10 +28,15 @@ def answers(tracking: Any, registry: Any) -> Iterator[tuple[str, Any]]:
     yield from _of_traces(tracking, ids)
     yield from _of_registry(registry)
     yield from _of_evaluation(tracking, ids)
+    active = [e.experiment_id for e in experiments if e.lifecycle_stage == "active"]
+    yield from of_gateway_mcp_and_reviews(tracking, active)
+
+
+def of_gateway_mcp_and_reviews(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:
+    """Questions about these alone, and what is answered to them."""
     yield from _of_gateway(tracking)
     yield from _of_mcp(tracking)
-    active = [e.experiment_id for e in experiments if e.lifecycle_stage == "active"]
-    yield from _of_reviews(tracking, active)
+    yield from _of_reviews(tracking, ids)
 
 
 def _of_runs(tracking: Any, ids: list[str]) -> Iterator[tuple[str, Any]]:

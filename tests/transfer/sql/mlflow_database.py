@@ -30,6 +30,7 @@ from mlflow.entities.assessment_source import AssessmentSource
 from mlflow.entities.model_registry import ModelVersionTag, RegisteredModelTag
 from mlflow.entities.webhook import WebhookAction, WebhookEntity, WebhookEvent, WebhookStatus
 from mlflow.prompt.constants import IS_PROMPT_TAG_KEY
+from mlflow.store.jobs.sqlalchemy_store import SqlAlchemyJobStore
 from mlflow.store.model_registry.sqlalchemy_store import SqlAlchemyStore as SqlRegistry
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore as SqlTracking
 from mlflow.tracing.constant import SpanAttributeKey
@@ -58,6 +59,10 @@ class Theirs:
         return SqlTracking(self.uri, ARTIFACTS)
 
     @cached_property
+    def jobs(self) -> SqlAlchemyJobStore:
+        return SqlAlchemyJobStore(self.uri)
+
+    @cached_property
     def registry(self) -> SqlRegistry:
         return SqlRegistry(self.uri)
 
@@ -74,7 +79,7 @@ def filled(folder: Path) -> Theirs:
     _registry(theirs, runs[0])
     _webhooks(theirs)
     _evaluation(theirs, first, runs[0])
-    other_stores.fill(theirs.tracking, theirs.uri, first)
+    other_stores.fill(theirs.tracking, theirs.jobs, first)
     return theirs
 
 

@@ -1,4 +1,4 @@
-"""Jobs, the AI gateway, MCP servers and reviews of a database, written by MLflow itself."""
+"""Jobs, the AI gateway, MCP servers and reviews, written by MLflow's own stores or by ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from mlflow.entities.gateway_endpoint import FallbackConfig, GatewayModelLinkage
 from mlflow.entities.gateway_guardrail import GuardrailAction, GuardrailStage
 from mlflow.entities.mcp_server import MCPRemoteTransportType, MCPStatus, MCPTool
 from mlflow.genai.label_schemas.label_schemas import InputCategorical, InputNumeric, InputPassFail
-from mlflow.store.jobs.sqlalchemy_store import SqlAlchemyJobStore
 
 from mlflow_dynamodbstore.mlflow_compat.jobs import NEEDS_RECOVERY, JobStatus
 from mlflow_dynamodbstore.transfer.sql.database import Database
@@ -53,12 +52,12 @@ LONG = "long " * 800
 ODD = "k: a/b - 50. ż"
 
 
-def fill(store: Any, uri: str, experiment_id: str) -> None:
-    """Something of everything, through MLflow's own stores."""
+def fill(store: Any, job_store: Any, experiment_id: str) -> None:
+    """Something of everything, through MLflow's own stores or through ours."""
     _gateway(store, experiment_id)
     _mcp(store)
     _reviews(store, experiment_id)
-    _jobs(SqlAlchemyJobStore(uri))
+    _jobs(job_store)
 
 
 def fill_rest(uri: str) -> None:
@@ -211,7 +210,7 @@ def _reviews(store: Any, experiment_id: str) -> None:
     store.create_review_queue("0", name="empty", queue_type="custom", users=["ada"], schema_ids=[])
 
 
-def _jobs(store: SqlAlchemyJobStore) -> None:
+def _jobs(store: Any) -> None:
     waiting = store.create_job("invoke_scorer", json.dumps({"text": LONG * 10}), 12.5)
     running, done, failed = (store.create_job("optimize_prompts", "{}") for _ in range(3))
     for job in (running, done, failed):

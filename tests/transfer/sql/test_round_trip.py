@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from mlflow.store.jobs.sqlalchemy_store import SqlAlchemyJobStore
 from mlflow.utils.time import get_current_time_millis
 
+from mlflow_dynamodbstore.jobs.job_runs import Runner
 from mlflow_dynamodbstore.jobs.store import DynamoDBJobStore
 from mlflow_dynamodbstore.transfer.sql import kinds
 from mlflow_dynamodbstore.transfer.sql.database import DERIVED, Database
 from tests.sql import empty_database
-from tests.transfer.sql.answers import answers
+from tests.traces.making import make_info, make_spans, trace_id
+from tests.transfer.sql.answers import answers, of_gateway_mcp_and_reviews
 from tests.transfer.sql.helpers import exported, imported, stores, verified
 from tests.transfer.sql.mlflow_database import Theirs
-from tests.transfer.sql.other_stores import NEVER_FILLED, empty_columns, fill_rest
+from tests.transfer.sql.other_stores import NEVER_FILLED, empty_columns, fill, fill_rest
 
 pytestmark = pytest.mark.index_at_once
 
@@ -34,16 +35,15 @@ def test_an_imported_store_answers_as_the_database_does(source: Theirs, table):
 
 def test_an_imported_job_store_answers_as_the_database_does(source: Theirs, table):
     imported(source.uri, table)
-    ours, theirs = DynamoDBJobStore("", table=table), SqlAlchemyJobStore(source.uri)
-    # Jobs of one millisecond come in any order from a database.
-    answers_of = [
-        sorted(
-            map(vars, store.list_jobs()), key=lambda job: (job["_creation_time"], job["_job_id"])
-        )
-        for store in (ours, theirs)
-    ]
-    assert answers_of[0] == answers_of[1]
-    assert len(answers_of[0]) == 4
+    ours = jobs_of(DynamoDBJobStore("", table=table))
+    assert ours == jobs_of(source.jobs)
+    assert len(ours) == 4
+
+
+def jobs_of(store: Any) -> list[dict[str, Any]]:
+    """All jobs. Those of one millisecond come in any order from a database."""
+    found = [dict(vars(job)) for job in store.list_jobs()]
+    return sorted(found, key=lambda job: (job["_creation_time"], job["_job_id"]))
 
 
 def test_an_imported_job_is_run_and_deleted_as_any_other(source: Theirs, table):
@@ -92,6 +92,23 @@ def test_every_column_of_jobs_gateway_mcp_servers_and_reviews_is_moved_there_and
     before, after = rows(source.uri), rows(target)
     for name in before:
         assert after[name] == before[name], name
+
+
+def test_what_our_stores_wrote_of_jobs_gateway_mcp_servers_and_reviews_is_exported(table, tmp_path):
+    """And not only what was imported."""
+    tracking, _ = stores(table)
+    jobs = DynamoDBJobStore("", table=table, queue="here", runner=Runner("a machine/1", 60))
+    experiment_id = tracking.create_experiment("first")
+    for n in range(4):
+        tracking.log_spans(experiment_id, make_spans(trace_id(n)))
+        tracking.start_trace(make_info(trace_id(n), experiment_id))
+    fill(tracking, jobs, experiment_id)
+    target = Theirs(empty_database(tmp_path))
+    assert exported(table, target.uri).findings.first == []
+    ours = dict(of_gateway_mcp_and_reviews(tracking, [experiment_id, "0"]))
+    assert ours == dict(of_gateway_mcp_and_reviews(target.tracking, [experiment_id, "0"]))
+    assert jobs_of(jobs) == jobs_of(target.jobs)
+    assert len(jobs_of(jobs)) == 4
 
 
 IGNORED = {
