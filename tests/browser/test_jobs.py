@@ -148,7 +148,15 @@ def choose_judge(page: Any) -> None:
     page.get_by_role("button", name="Run judge").click()
 
 
-def test_a_judge_is_run_on_traces_from_the_ui(seen, experiment_id, job_server):
+@pytest.fixture
+def held(provider: Provider) -> Iterator[Provider]:
+    """The model provider, which answers when it is let."""
+    provider.answering.clear()
+    yield provider
+    provider.answering.set()
+
+
+def test_a_judge_is_run_on_traces_from_the_ui(seen, experiment_id, job_server, held):
     """The page follows the job and says that it has ended; the assessments are in the traces."""
     page = seen.open(f"/experiments/{experiment_id}/traces")
     seen.sees("question 2")
@@ -156,6 +164,8 @@ def test_a_judge_is_run_on_traces_from_the_ui(seen, experiment_id, job_server):
     page.get_by_role("button", name="Actions").click()
     page.get_by_role("menuitem", name="Run scorers").click()
     choose_judge(page)
+    seen.sees('Running judge "polite"…')
+    held.answering.set()
     seen.sees('Judge "polite" completed successfully.')
     seen.keep("judge")
     (job,) = jobs_of(job_server.url, "invoke_scorer")
@@ -164,12 +174,16 @@ def test_a_judge_is_run_on_traces_from_the_ui(seen, experiment_id, job_server):
     assert len(job["result"]) == 3
 
 
-def test_an_evaluation_is_started_from_the_ui(seen, experiment_id, job_server):
-    """The run is there at once, and ends with the job."""
+def test_an_evaluation_is_started_from_the_ui(seen, experiment_id, job_server, held):
+    """The page shows the run while the job runs; it ends with the job."""
     page = seen.open(f"/experiments/{experiment_id}/evaluation-runs")
     page.get_by_role("button", name="Evaluate traces").click()
     choose_judge(page)
     page.get_by_text("Run Name").wait_for()
+    running = "attributes.status = 'RUNNING'"
+    (run,) = mlflow.search_runs([experiment_id], running, output_format="list")
+    seen.sees(str(run.info.run_name))
+    held.answering.set()
     wait_until(
         lambda: any(
             job["status"] == "SUCCEEDED" for job in jobs_of(job_server.url, "invoke_genai_evaluate")
