@@ -151,7 +151,7 @@ class Inputs:
 
     def list_datasets(self, run_id: str) -> list[Dataset]:
         """The datasets that a run uses, by their names: what its links lead to."""
-        run = self.run_lookup.facts(run_id).place
+        run = self.run_lookup.known_place(run_id) or run_place_of(self.run_lookup.get(run_id))
         query = Query(run.pk, where=experiment_keys.dataset_links(run_id).on())
         refs = dict.fromkeys(str(link[DATASET]) for link in self.table.items(query))
         return list(_datasets_at(self.table, refs).values())
