@@ -237,7 +237,9 @@ class DatasetUse:
     def input(self, order: int, *, with_digest: bool = False) -> Put:
         """The write of the run's input; the first one of a dataset stays."""
         name, digest = self.dataset.name, self.dataset.digest if with_digest else None
-        attributes: Item = {DATASET: self.ref, **self._names, "tags": {**self.tags}, ORDER: order}
+        # A map takes no empty name.
+        tags: Value = [[*tag] for tag in self.tags.items()] if "" in self.tags else {**self.tags}
+        attributes: Item = {DATASET: self.ref, **self._names, "tags": tags, ORDER: order}
         sk = run_keys.run_input(self.run.run_id, name, digest)
         return Put(self.run.child(sk, name, attributes), condition=ABSENT)
 
@@ -246,7 +248,7 @@ class DatasetUse:
         if outcome.status == "applied":
             return True
         tags = (outcome.image or {}).get("tags")
-        return isinstance(tags, dict) and tags.get(MLFLOW_DATASET_CONTEXT) == self.context
+        return tags is not None and dict(tags).get(MLFLOW_DATASET_CONTEXT) == self.context
 
     def link(self, *, with_digest: bool = False) -> Put:
         """The write of the link from the run to the dataset."""
