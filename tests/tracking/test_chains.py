@@ -133,11 +133,16 @@ def test_a_call_waits_no_longer_than_it_must(store, name):
     assert chain.length <= most, f"{name}: {chain}"
 
 
+@pytest.mark.parametrize("workspaces", ["false", "true"])
 @pytest.mark.parametrize("name", CHAINS)
-def test_the_first_call_of_a_process_waits_once_more_at_most(store, uri, name):
-    """It reads the settings, and what the call is about, at the same time."""
+def test_the_first_call_of_a_process_waits_once_more_at_most(
+    store, uri, name, workspaces, monkeypatch
+):
+    """It reads settings, the workspace, and what the call is about, at the same time."""
     prepare, call, most = CHAINS[name]
     given, first = prepare(store), new_process(uri)
+    monkeypatch.setenv("MLFLOW_ENABLE_WORKSPACES", workspaces)
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "default")
     with counted_chain(first.table.engine) as chain:
         call(first, given)
     assert chain.length <= most + 1, f"{name}: {chain}"

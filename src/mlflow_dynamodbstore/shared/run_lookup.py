@@ -70,9 +70,9 @@ class RunLookup:
         return item
 
     def _find_at(self, place: RunPlace) -> Item | None:
-        if not self.experiment_lookup.is_in_workspace(place.experiment_id):
-            return None
-        return self.table.get(place.key)
+        return self.experiment_lookup.if_in_workspace(
+            place.experiment_id, lambda: self.table.get(place.key)
+        )
 
     def _indexed_place(self, run_id: str) -> RunPlace | None:
         """The place that GSI1 names for a run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
@@ -118,15 +118,19 @@ class RunSearch:
         query = parse_run_query(filter_string, order_by, run_view_type)
         after = query.ordering.after(page_token)
         numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
-        own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
-        if not own_ids:
+        volumes = self.policies.beside(lambda: self._volumes(map(str, numbers)))
+        if not volumes:
             return [], None
-        volumes = self.policies.beside(lambda: self.experiment_lookup.volumes.of(own_ids))
         query = self._with_indexes(query)
         rows = self._streams(query, volumes, after, max_results).merged(self.table)
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token
+
+    def _volumes(self, experiment_ids: Iterable[str]) -> list[Volume]:
+        """The volumes of those experiments that belong to the active workspace."""
+        lookup = self.experiment_lookup
+        return lookup.volumes.of([one for one in experiment_ids if lookup.is_in_workspace(one)])
 
     def _with_indexes(self, query: RunQuery) -> RunQuery:
         return replace(query, indexes=optional_indexes(self.policies))
