@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.shared.policies import TEXT_FIELDS
 from mlflow_dynamodbstore.shared.search.filters import Comparison
 from mlflow_dynamodbstore.shared.search.fulltext import TRIGRAM, WORD, needed, tokens
 from mlflow_dynamodbstore.shared.search.like import like
-from mlflow_dynamodbstore.tracking.run_search.search import forced_path
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path, parse_run_query
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.places import items_in
 
@@ -112,7 +112,8 @@ def test_an_incomplete_field_is_not_searched(store: Any) -> None:
     run_id = finished(store, "alpha", "x")
     store.policies.set(TEXT_FIELDS, {"run.tags.x": {"levels": ["trigram"], "complete": False}})
     filter_string = "run_name LIKE '%lph%'"
-    query = store.run_search._run_query(filter_string, None, ViewType.ACTIVE_ONLY)
+    parsed = parse_run_query(filter_string, None, ViewType.ACTIVE_ONLY)
+    query = store.run_search._with_indexes(parsed)
     assert [path.name for path in query.plans().all()] == ["ByTime", "ByPartition"]
     runs = store.search_runs(["0"], filter_string, ViewType.ACTIVE_ONLY, 50)
     assert [run.info.run_id for run in runs] == [run_id]

@@ -40,11 +40,14 @@ CAPABILITIES = {
     "index_reads_through": "a local index that carries keys fetches whole items",
     "key_checks": "every operation refuses keys that are empty or too long",
     "metering": "requests and units can be measured by DynamoDB's rules",
+    "name_checks": "names of attributes and in maps that are empty are refused",
     "nesting_limits": "values nested more than 32 levels deep are refused",
     "no_old_image": "a patch that creates an item has no old image",
+    "operand_limits": "conditions on values nested more than 32 levels deep are refused",
     "pages_before_filter": "1 MB of a page is counted before the filter",
     "parallel_processes": "several processes may write at once, and conditions hold among them",
     "patched_local_keys": "a patch of an item in a local index is checked as a put is",
+    "query_key_checks": "queries for keys that are empty or too long are refused",
     "transaction_tokens": "a transaction sent again with its token is not done twice",
     "typed_conditions": "values of different types are neither equal nor ordered",
 }
@@ -57,7 +60,10 @@ DYNOXIDE = EMBEDDED - {
     "expression_limits",
     "index_key_limits",
     "index_lag",
+    "name_checks",
     "no_old_image",
+    "operand_limits",
+    "query_key_checks",
 }
 DYNAMODB_LOCAL = EMBEDDED - {
     "collection_limit",

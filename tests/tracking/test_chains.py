@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -15,15 +17,27 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from tests.chains import counted_chain
 from tests.engines import moto_server
+from tests.traces.making import make_spans, trace_id
+
+_numbers = itertools.count(1)
 
 Call = Callable[[DynamoDBTrackingStore, str], object]
 
 
 @pytest.fixture(scope="module")
-def store() -> Iterator[DynamoDBTrackingStore]:
+def uri() -> Iterator[str]:
     with moto_server() as host:
-        uri = f"dynamodb://{host}/store-chains"
-        yield DynamoDBTrackingStore(uri, "/a", table=Table(open_engine(uri)))
+        yield f"dynamodb://{host}/store-chains"
+
+
+@pytest.fixture(scope="module")
+def store(uri: str) -> DynamoDBTrackingStore:
+    return new_process(uri)
+
+
+def new_process(uri: str) -> DynamoDBTrackingStore:
+    """A store that has read nothing yet."""
+    return DynamoDBTrackingStore(uri, "/a", table=Table(open_engine(uri)))
 
 
 def begin(store: DynamoDBTrackingStore, experiment_id: str = "0") -> str:
@@ -74,6 +88,12 @@ def start_trace(store: DynamoDBTrackingStore, run_id: str) -> None:
     )
 
 
+def log_spans(store: DynamoDBTrackingStore, _: str = "") -> str:
+    new = trace_id(next(_numbers))
+    store.log_spans("0", make_spans(new))
+    return new
+
+
 CHAINS: dict[str, tuple[Callable[[DynamoDBTrackingStore], str], Call, int]] = {
     "create_run": (begin, lambda store, _: begin(store), 2),
     "log_batch of 20 params and 10 metrics": (begin, log, 3),
@@ -100,6 +120,7 @@ CHAINS: dict[str, tuple[Callable[[DynamoDBTrackingStore], str], Call, int]] = {
         2,
     ),
     "a trace": (begin, start_trace, 2),
+    "a trace begun by its spans": (log_spans, log_spans, 2),
 }
 
 
@@ -107,6 +128,34 @@ CHAINS: dict[str, tuple[Callable[[DynamoDBTrackingStore], str], Call, int]] = {
 def test_a_call_waits_no_longer_than_it_must(store, name):
     prepare, call, most = CHAINS[name]
     given = prepare(store)
+    with counted_chain(store.table.engine) as chain:
+        call(store, given)
+    assert chain.length <= most, f"{name}: {chain}"
+
+
+@pytest.mark.parametrize("workspaces", ["false", "true"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_first_call_of_a_process_waits_once_more_at_most(
+    store, uri, name, workspaces, monkeypatch
+):
+    """It reads settings, the workspace, and what the call is about, at the same time."""
+    prepare, call, most = CHAINS[name]
+    given, first = prepare(store), new_process(uri)
+    monkeypatch.setenv("MLFLOW_ENABLE_WORKSPACES", workspaces)
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "default")
+    with counted_chain(first.table.engine) as chain:
+        call(first, given)
+    assert chain.length <= most + 1, f"{name}: {chain}"
+
+
+@pytest.mark.parametrize("name", ["log_batch of 10 metrics", "log_metric"])
+def test_a_loop_with_a_call_every_half_minute_waits_no_longer(store, name, monkeypatch):
+    """The run was seen to be active with the call before."""
+    prepare, call, most = CHAINS[name]
+    given = prepare(store)
+    call(store, given)
+    later = lambda: time.monotonic() + 30  # noqa: E731 - a clock
+    monkeypatch.setattr(store.run_admission._admitted, "_clock", later)
     with counted_chain(store.table.engine) as chain:
         call(store, given)
     assert chain.length <= most, f"{name}: {chain}"

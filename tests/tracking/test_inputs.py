@@ -126,6 +126,16 @@ def test_the_first_description_and_the_first_tags_stay(store, run_id):
     assert tags == {"k": "1"}
 
 
+def test_a_tag_of_an_input_may_have_an_empty_name(store, run_id):
+    """As in MLflow, though a map in DynamoDB cannot hold one; the context is found beside it."""
+    tags = [InputTag("", "x"), InputTag(MLFLOW_DATASET_CONTEXT, "train")]
+    for _ in range(2):
+        store.log_inputs(run_id, [DatasetInput(dataset(), tags)])
+    assert inputs_of(store, run_id) == [(dataset(), {"": "x", MLFLOW_DATASET_CONTEXT: "train"})]
+    store.update_run_info(run_id, RunStatus.FINISHED, 9, None)
+    assert inputs_of(store, run_id) == [(dataset(), {"": "x", MLFLOW_DATASET_CONTEXT: "train"})]
+
+
 def test_another_run_has_tags_of_its_own_for_the_same_dataset(store, run_id):
     other = new_run(store)
     store.log_inputs(run_id, [used(dataset(source="first"), k="1")])

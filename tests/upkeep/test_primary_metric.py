@@ -6,7 +6,7 @@ import pytest
 from mlflow.entities import Metric, RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX, PRIMARY_METRIC, Policies
-from mlflow_dynamodbstore.tracking.run_search.search import forced_path
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path, parse_run_query
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep import backfill
 from mlflow_dynamodbstore.upkeep.backfill import POSITION
@@ -39,8 +39,8 @@ def best(store, metric="loss", path=None):
 
 
 def able(store, metric="loss"):
-    query = store.run_search._run_query("", [f"metrics.{metric} ASC"], ViewType.ALL)
-    return query.plans().base.name
+    parsed = parse_run_query("", [f"metrics.{metric} ASC"], ViewType.ALL)
+    return store.run_search._with_indexes(parsed).plans().base.name
 
 
 def test_a_metric_is_not_searched_by_the_index_before_its_backfill(store, primary):

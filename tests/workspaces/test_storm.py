@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow.entities import ViewType, Workspace
 from mlflow.entities.workspace import WorkspaceDeletionMode
-from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES
+from mlflow.environment_variables import MLFLOW_ENABLE_WORKSPACES, MLFLOW_WORKSPACE
 from mlflow.utils.workspace_context import WorkspaceContext
 
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
@@ -21,6 +21,8 @@ EACH = 4
 def test_workspaces_in_a_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every workspace is there once, of one name there is one; what a deleted one held moves."""
     monkeypatch.setenv(MLFLOW_ENABLE_WORKSPACES.name, "true")
+    # Threads that choose a workspace at once leave one in the environment; this takes it out.
+    monkeypatch.setenv(MLFLOW_WORKSPACE.name, "default")
     with stormy_table(tmp_path) as table:
         store = DynamoDBWorkspaceStore(table.engine.uri, table=table)
         tracking = DynamoDBTrackingStore(table.engine.uri, ARTIFACTS, table=table)

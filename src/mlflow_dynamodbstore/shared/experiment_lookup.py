@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 from mlflow.entities.lifecycle_stage import LifecycleStage
 
@@ -18,6 +18,8 @@ from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
+
+R = TypeVar("R")
 
 DEFAULT_EXPERIMENT_ID = "0"
 ANY_STAGE = frozenset({LifecycleStage.ACTIVE, LifecycleStage.DELETED})
@@ -84,7 +86,7 @@ class ExperimentLookup:
 
     def note(self, meta: Item) -> None:
         """Remember an experiment, so that a run can begin in it without reading it first."""
-        self.volumes.note(meta)
+        self._note_place(meta)
         facts = ExperimentFacts.of(meta)
         if meta["lifecycle"] == LifecycleStage.ACTIVE:
             self._active.put(facts.experiment_id, facts)
@@ -102,12 +104,32 @@ class ExperimentLookup:
             return True
         workspace = self._workspace_of.get(experiment_id)
         if workspace is None:
-            item = self.table.get(experiment_keys.experiment_key(experiment_id))
-            if item is None:
-                return False
-            workspace = str(item["workspace"])
-            self._workspace_of.put(experiment_id, workspace)
+            workspace = self._read_workspace(experiment_id)
         return workspace == self.context.workspace()
+
+    def if_in_workspace(self, experiment_id: str, read: Callable[[], R | None]) -> R | None:
+        """The result of a read, or None if an experiment belongs to another workspace.
+
+        Where both are read from the table, they are read at the same time.
+        """
+        if not self.context.has_workspaces():
+            return read()
+        workspace = self._workspace_of.get(experiment_id)
+        if workspace is not None:
+            return read() if workspace == self.context.workspace() else None
+        workspace, found = self.table.together(lambda: self._read_workspace(experiment_id), read)
+        return found if workspace == self.context.workspace() else None
+
+    def _read_workspace(self, experiment_id: str) -> str | None:
+        item = self.table.get(experiment_keys.experiment_key(experiment_id))
+        if item is None:
+            return None
+        self._note_place(item)
+        return str(item["workspace"])
+
+    def _note_place(self, meta: Item) -> None:
+        self.volumes.note(meta)
+        self._workspace_of.put(experiment_id_of(meta), str(meta["workspace"]))
 
     def ids(self) -> list[str]:
         """The ids of all experiments of the active workspace, deleted ones included."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from boto3.dynamodb.conditions import ConditionBase
 
@@ -26,6 +27,8 @@ TEXT_FIELDS = "fts_fields"
 DENORMALIZED_TAGS = "denormalized_tags"
 XRAY_REGION = "xray_region"
 """The region of X-Ray, which is off without it."""
+
+R = TypeVar("R")
 
 DEFAULTS: Mapping[str, Value] = {
     SOFT_DELETED_RETENTION: 90,
@@ -76,9 +79,16 @@ class Policies:
         """The value in force: what the environment says, or CONFIG, or the default."""
         if name in self._fixed:
             return self._fixed[name]
-        if self._read_at is None or self._monotonic() - self._read_at > REFRESH_SECONDS:
+        if self._is_old():
             self._refresh()
         return self._values.get(name, DEFAULTS.get(name))
+
+    def beside(self, call: Callable[[], R]) -> R:
+        """The result of a call; settings that are old are read at the same time.
+
+        For whoever asks for a setting after the call, and would wait for one request more.
+        """
+        return self._table.together(call, self._refresh)[0] if self._is_old() else call()
 
     def all(self) -> dict[str, Value]:
         """Every setting in force, defaults included, read anew."""
@@ -157,6 +167,9 @@ class Policies:
         if not isinstance(days, int) or days <= 0:
             return None
         return int(self._table.clock() if now is None else now) + days * DAY
+
+    def _is_old(self) -> bool:
+        return self._read_at is None or self._monotonic() - self._read_at > REFRESH_SECONDS
 
     def _refresh(self) -> None:
         items = self._table.items(Query(access_keys.CONFIG_PK, where=access_keys.SETTINGS.on()))

@@ -17,7 +17,8 @@ from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
 
-FACTS_SECONDS = 60.0
+FACTS_SECONDS = 3600.0
+PLACE_SECONDS = 60.0
 
 
 class RunFacts(NamedTuple):
@@ -38,6 +39,7 @@ class RunLookup:
         self.table = context.table
         self.experiment_lookup = experiment_lookup
         self._facts: BoundedCache[str, RunFacts] = BoundedCache(seconds=FACTS_SECONDS, name="runs")
+        self._places: BoundedCache[str, RunPlace] = BoundedCache(seconds=PLACE_SECONDS)
 
     def get(self, run_id: str) -> Item:
         """A run's own item, whatever its lifecycle stage."""
@@ -68,9 +70,9 @@ class RunLookup:
         return item
 
     def _find_at(self, place: RunPlace) -> Item | None:
-        if not self.experiment_lookup.is_in_workspace(place.experiment_id):
-            return None
-        return self.table.get(place.key)
+        return self.experiment_lookup.if_in_workspace(
+            place.experiment_id, lambda: self.table.get(place.key)
+        )
 
     def _indexed_place(self, run_id: str) -> RunPlace | None:
         """The place that GSI1 names for a run."""
@@ -78,7 +80,10 @@ class RunLookup:
         return run_place_of(page.items[0]) if page.items else None
 
     def facts(self, run_id: str) -> RunFacts:
-        """What never changes about a run; read at most once a minute."""
+        """What never changes about a run; read at most once an hour.
+
+        Whoever changes the run by it learns then whether it was removed meanwhile.
+        """
         facts = self._facts.get(run_id)
         if facts is None or not self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
             facts = RunFacts.of(self.get(run_id))
@@ -93,19 +98,21 @@ class RunLookup:
 
     def known_place(self, run_id: str) -> RunPlace | None:
         """Where a run of the active workspace lies, if it was read in the last minute."""
-        facts = self._facts.get(run_id)
-        if facts is None or not self.experiment_lookup.is_in_workspace(facts.place.experiment_id):
+        place = self._places.get(run_id)
+        if place is None or not self.experiment_lookup.is_in_workspace(place.experiment_id):
             return None
-        return facts.place
+        return place
 
     def note(self, item: Item) -> None:
         """Remember where a run lies."""
         facts = RunFacts.of(item)
         self._facts.put(facts.place.run_id, facts)
+        self._places.put(facts.place.run_id, facts.place)
 
     def forget(self, run_id: str) -> None:
         """Forget where a run lay."""
         self._facts.forget(run_id)
+        self._places.forget(run_id)
 
 
 def places_by_id(run_id: str) -> list[RunPlace]:

@@ -22,6 +22,7 @@ from boto3.dynamodb.conditions import ConditionBase
 from mlflow_dynamodbstore.table.binary import to_binary
 from mlflow_dynamodbstore.table.errors import InvalidRequest
 from mlflow_dynamodbstore.table.expressions import FEW_PARTS, check_condition_size
+from mlflow_dynamodbstore.table.sizes import check_operand
 from mlflow_dynamodbstore.table.values import Item, same_value
 
 Predicate: TypeAlias = Callable[[Item], bool]
@@ -114,8 +115,8 @@ def _shape(value: Any, constants: list[Any]) -> Shape:
     """
     kind = type(value)
     if kind in _TYPES:
-        if kind is list and not all(map(_type_of, value)):
-            raise InvalidRequest(f"a condition cannot compare with {value!r}: no item can hold it")
+        if kind is list or kind is dict:
+            check_operand(value)
         constants.append(value)
         return len(constants) - 1
     if kind is boto.Attr or kind is boto.Key:
@@ -145,9 +146,9 @@ def _judge_of(shape: Shape) -> Judge:
 
 @lru_cache(maxsize=4096)
 def _parts(shape: Shape) -> int:
-    """How many attributes and constants a shape has; each step of a path counts."""
+    """How many attributes, constants and negations a shape has; each step of a path counts."""
     if isinstance(shape, tuple):
-        return sum(_parts(part) for part in shape[1:])
+        return (shape[0] is boto.Not) + sum(_parts(part) for part in shape[1:])
     return len(_path(shape)) if isinstance(shape, str) else 1
 
 

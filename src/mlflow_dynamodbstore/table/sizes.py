@@ -18,6 +18,7 @@ from mlflow_dynamodbstore.table.values import Item
 
 MAX_DIGITS = 38
 MAX_DEPTH = 32
+MAX_NAME_BYTES = 65_535
 
 _DIGITS_LIMIT = 10**MAX_DIGITS
 MOST_NAMES = 1000
@@ -47,6 +48,14 @@ def item_size(item: Item) -> int:
     except (TypeError, ValueError) as error:
         raise InvalidRequest(f"attribute {name!r} cannot be stored: {error}") from error
     return total
+
+
+def check_operand(value: Any) -> None:
+    """Raise ``InvalidRequest`` for a value that no item can hold, and no condition compare with."""
+    try:
+        _size_of(value, 0)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequest(f"a condition cannot compare with {value!r}: {error}") from error
 
 
 def size_with_copies(schema: Schema, item: Item) -> int:
@@ -108,6 +117,8 @@ def _name_size(name: object) -> int:
     if type(name) is not str:
         raise TypeError(f"names are strings, not {type(name).__name__}")
     size = text_size(name)
+    if not 0 < size <= MAX_NAME_BYTES:
+        raise ValueError(f"a name has 1 to {MAX_NAME_BYTES} bytes, not {size}")
     if len(_name_sizes) < MOST_NAMES:
         _name_sizes[name] = size
     return size

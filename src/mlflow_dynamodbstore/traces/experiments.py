@@ -34,19 +34,22 @@ class TraceExperiments:
 
     def get_active(self, experiment_id: str | int | None) -> Item:
         """An experiment that is active, or was a few seconds ago; raises MLflow's errors."""
-        return self._known(experiment_id) or self._note(
-            self.experiment_lookup.get_active(experiment_id)
+        return self._known(experiment_id) or self._read(
+            lambda: self.experiment_lookup.get_active(experiment_id)
         )
 
     def get(self, experiment_id: str | int | None) -> Item:
         """An active or deleted experiment; MLflow accepts spans for both."""
-        return self._known(experiment_id) or self._note(self.experiment_lookup.get(experiment_id))
+        return self._known(experiment_id) or self._read(
+            lambda: self.experiment_lookup.get(experiment_id)
+        )
 
     def _known(self, experiment_id: str | int | None) -> Item | None:
         known = self._active.get(str(experiment_id))
         return known if known and known["workspace"] == self.context.workspace() else None
 
-    def _note(self, item: Item) -> Item:
+    def _read(self, read: Callable[[], Item]) -> Item:
+        item = self.context.policies.beside(read)  # the expiry comes from them
         if item["lifecycle"] == LifecycleStage.ACTIVE:
             self._active.put(experiment_id_of(item), item)
         return item

@@ -151,7 +151,7 @@ class Inputs:
 
     def list_datasets(self, run_id: str) -> list[Dataset]:
         """The datasets that a run uses, by their names: what its links lead to."""
-        run = self.run_lookup.facts(run_id).place
+        run = self.run_lookup.known_place(run_id) or run_place_of(self.run_lookup.get(run_id))
         query = Query(run.pk, where=experiment_keys.dataset_links(run_id).on())
         refs = dict.fromkeys(str(link[DATASET]) for link in self.table.items(query))
         return list(_datasets_at(self.table, refs).values())
@@ -237,7 +237,9 @@ class DatasetUse:
     def input(self, order: int, *, with_digest: bool = False) -> Put:
         """The write of the run's input; the first one of a dataset stays."""
         name, digest = self.dataset.name, self.dataset.digest if with_digest else None
-        attributes: Item = {DATASET: self.ref, **self._names, "tags": {**self.tags}, ORDER: order}
+        # A map takes no empty name.
+        tags: Value = [[*tag] for tag in self.tags.items()] if "" in self.tags else {**self.tags}
+        attributes: Item = {DATASET: self.ref, **self._names, "tags": tags, ORDER: order}
         sk = run_keys.run_input(self.run.run_id, name, digest)
         return Put(self.run.child(sk, name, attributes), condition=ABSENT)
 
@@ -246,7 +248,7 @@ class DatasetUse:
         if outcome.status == "applied":
             return True
         tags = (outcome.image or {}).get("tags")
-        return isinstance(tags, dict) and tags.get(MLFLOW_DATASET_CONTEXT) == self.context
+        return tags is not None and dict(tags).get(MLFLOW_DATASET_CONTEXT) == self.context
 
     def link(self, *, with_digest: bool = False) -> Put:
         """The write of the link from the run to the dataset."""

@@ -127,7 +127,7 @@ class RunContents:
         for child in sorted(used, key=lambda item: item.get(ORDER, 0)):
             kind, name = kind_and_name(child)
             if kind == "INPUT":
-                facts = (child["dataset"], child["name"], child["digest"], child["tags"])
+                facts = (child["dataset"], child["name"], child["digest"], dict(child["tags"]))
                 if facts[0] not in datasets:
                     self.datasets.append(facts)
                     datasets.add(facts[0])

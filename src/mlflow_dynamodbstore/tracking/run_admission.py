@@ -2,7 +2,7 @@
 
 The first check refuses what MLflow refuses, before anything is written. The second is the writer's
 half of the protocol in :mod:`~mlflow_dynamodbstore.tracking.sealing`. It also lets a training loop
-skip the first one: a run that was admitted a few seconds ago is taken to be active, and if the
+skip the first one: a run that was admitted in the last minute is taken to be active, and if the
 second check finds it deleted, the caller undoes what it wrote.
 """
 
@@ -20,7 +20,7 @@ from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.run_expiry import date_children
 
-ADMISSION_SECONDS = 10.0
+ADMISSION_SECONDS = 60.0
 
 
 class RunAdmission:
@@ -44,7 +44,7 @@ class RunAdmission:
         return item
 
     def admit_cached(self, run_id: str) -> RunPlace:
-        """A run that is active, or was a few seconds ago."""
+        """A run that is active, or was in the last minute."""
         known = self._admitted.get(run_id)
         if known is not None and self.experiment_lookup.is_in_workspace(known.experiment_id):
             return known

@@ -208,10 +208,13 @@ class Runs:
             if ends
             else sealing.live_update(run_id, self.table.clock(), changes)
         )
-        if run_name:
-            item = self._update_with_name(facts.place, update, run_name)
-        else:
-            item = self._update_active(facts.place, update)
+
+        def change() -> Item:
+            if run_name:
+                return self._update_with_name(facts.place, update, run_name)
+            return self._update_active(facts.place, update)
+
+        item = self.policies.beside(change) if ends else change()
         if ends:
             COUNTERS.run_ended(run_id)
             retired = self.metric_log.retire_writer(run_id)
@@ -248,7 +251,7 @@ class Runs:
     # --- deleting and restoring -----------------------------------------------------------------
 
     def delete_run(self, run_id: str) -> None:
-        facts = self.run_lookup.facts(run_id)
+        facts = self.policies.beside(lambda: self.run_lookup.facts(run_id))
         ttl = self.policies.expiry(SOFT_DELETED_RETENTION)
         # The run first: from now on writers are refused, so the next step sees all its items.
         item = self._mark_deleted(facts, ttl)
@@ -279,11 +282,13 @@ class Runs:
         key, deleted = facts.place.key, Attr("lifecycle").eq(LifecycleStage.DELETED)
         mark = Update(set={RESTORING: token})
         try:
-            item, below = self.table.together(
-                lambda: self.table.update(key, mark, condition=deleted, returns="new"),
-                lambda: self.table.read_for_redating(
-                    facts.place.pk, run_keys.run_children_without_history(facts.place.run_id)
-                ),
+            item, below = self.policies.beside(
+                lambda: self.table.together(
+                    lambda: self.table.update(key, mark, condition=deleted, returns="new"),
+                    lambda: self.table.read_for_redating(
+                        facts.place.pk, run_keys.run_children_without_history(facts.place.run_id)
+                    ),
+                )
             )
         except ConditionFailed as error:
             self._item_at_refusal(facts.place, error)

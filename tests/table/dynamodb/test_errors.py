@@ -33,6 +33,8 @@ ANSWERS = {
     "ProvisionedThroughputExceededException": (400, "slower", Throttled),
     "ThrottlingException": (400, "slower", Throttled),
     "RequestLimitExceeded": (400, "slower", Throttled),
+    "TooManyRequestsException": (400, "slower", Throttled),
+    "SlowDown": (400, "slower", Throttled),
     "TransactionConflictException": (400, "a transaction is under way", Throttled),
     "ItemCollectionSizeLimitExceededException": (400, "10 GB", CollectionFull),
     "ResourceNotFoundException": (400, "not found", TableMissing),
@@ -43,6 +45,7 @@ ANSWERS = {
     "SerializationException": (400, "not JSON", InvalidRequest),
     "InternalServerError": (500, "oops", Unavailable),
     "ServiceUnavailable": (503, "later", Unavailable),
+    "RequestTimeout": (400, "too slow", Unavailable),
 }
 
 
@@ -173,6 +176,17 @@ def test_a_lost_answer_leaves_a_write_uncertain(answer, transport):
         with pytest.raises(Unavailable) as unread:
             engine.get(KEY)
         assert not unread.value.maybe_applied
+        engine.close()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(("status", "expected"), [(429, Throttled), (408, Unavailable)])
+def test_a_gateway_that_asks_to_try_again_is_understood(status, expected, transport):
+    """Its page is no JSON; the status says that the request can be repeated."""
+    with scripted(lambda *_: Answer(b"<html>Too Many Requests</html>", status)) as script:
+        engine = script.engine(transport=transport)
+        with pytest.raises(expected):
+            engine.apply(Put({"PK": "p", "SK": "s"}))
         engine.close()
 
 

@@ -22,7 +22,7 @@ import pytest
 from botocore.credentials import Credentials, RefreshableCredentials
 
 from mlflow_dynamodbstore.table.contract import Put
-from mlflow_dynamodbstore.table.dynamodb import DynamoDBEngine
+from mlflow_dynamodbstore.table.dynamodb import DynamoDBEngine, table_definition
 from mlflow_dynamodbstore.table.errors import AccessDenied, Unavailable
 from mlflow_dynamodbstore.table.location import parse
 from mlflow_dynamodbstore.table.retry import Retry
@@ -32,6 +32,7 @@ from mlflow_dynamodbstore.table.values import Key
 from tests.table.dynamodb.scripted import Answer, error, scripted
 
 KEY = Key("p", "s")
+DEFINITION = table_definition(MLFLOW_TABLE, "mlflow")
 FOUND = {"Item": {"PK": {"S": "p"}, "SK": {"S": "s"}}}
 VARIABLES = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"),
@@ -83,6 +84,32 @@ def test_a_wrong_clock_is_noticed_and_the_request_repeated_once(code, off, caplo
         assert "clock is off" in caplog.text
         engine.get(KEY)
         assert len(script.requests) == 3
+        engine.close()
+
+
+def test_a_table_is_opened_with_a_wrong_clock(caplog):
+    """The first request of a process learns the time for all, and `doctor` gets it."""
+
+    def answer(operation, _):
+        there = time.time() + 7200
+        if abs(signed_at(script.headers[-1]) - there) > 300:
+            told = error("InvalidSignatureException", "Signature expired: ...", 400)
+        elif operation == "DescribeTable":
+            told = Answer({"Table": {**DEFINITION, "TableStatus": "ACTIVE"}})
+        else:
+            told = Answer({"Item": FOUND["Item"]})
+        told.headers["Date"] = formatdate(there, usegmt=True)
+        return told
+
+    with scripted(answer) as script, caplog.at_level(logging.WARNING):
+        engine = script.engine()
+        engine.prepare(create=False)
+        assert "clock is off" in caplog.text
+        assert engine.get(KEY) == {"PK": "p", "SK": "s"}
+        assert len(script.requests) == 3
+        there = engine.state().endpoint_time
+        assert there is not None
+        assert abs(there - time.time() - 7200) < 60
         engine.close()
 
 

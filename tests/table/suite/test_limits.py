@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 import pytest
 from boto3.dynamodb.conditions import Attr, ConditionBase
+from boto3.dynamodb.conditions import Key as SortKey
 
 from mlflow_dynamodbstore.table.contract import (
     MAX_ITEM_BYTES,
@@ -123,6 +124,38 @@ def test_other_keys_are_refused(engine, key):
     assert walk(engine, Query("p")) == []
 
 
+@pytest.mark.requires("query_key_checks")
+@pytest.mark.parametrize("index", [None, "LSI1", "GSI1"])
+def test_queries_for_keys_that_no_item_has_are_refused(engine, index):
+    """An empty partition or bound, and a bound too long; every key begins with an empty prefix."""
+    sk = SortKey("SK" if index is None else f"{index.lower()}sk")
+    engine.apply(Put(item("p", "s", lsi1sk="a", gsi1pk="p", gsi1sk="b")))
+    for query in (
+        Query("", index=index),
+        Query("p", sk.eq(""), index=index),
+        Query("p", sk.lt(""), index=index),
+        Query("p", sk.between("", "z"), index=index),
+        Query("p", sk.eq("x" * (MAX_SK_BYTES + 1)), index=index),
+        Query("p", sk.begins_with("x" * (MAX_SK_BYTES + 1)), index=index),
+    ):
+        with pytest.raises(InvalidRequest):
+            engine.query(query)
+    assert len(engine.query(Query("p", sk.begins_with(""), index=index)).items) == 1
+
+
+@pytest.mark.requires("name_checks")
+def test_names_are_not_empty(engine):
+    """Neither those of attributes nor those in maps."""
+    for request in (
+        lambda: engine.apply(Put({"PK": "p", "SK": "s", "": 1})),
+        lambda: engine.apply(Put(item("p", "s", a=[{"": 1}]))),
+        lambda: engine.apply(Patch(KEY, Update(set={"a": {"": 1}}))),
+    ):
+        with pytest.raises(InvalidRequest):
+            request()
+    assert engine.get(KEY) is None
+
+
 @pytest.mark.parametrize("missing", ["PK", "SK"])
 def test_an_item_without_its_key_is_refused(engine, missing):
     """An item must bring both halves of its key, as text."""
@@ -165,12 +198,26 @@ def hundreds(count: int) -> ConditionBase:
     return reduce(or_, [Attr("n").is_in([*range(99), n]) for n in range(count)])
 
 
+def negated(condition: ConditionBase, times: int) -> ConditionBase:
+    """A condition with so many NOTs before it."""
+    return reduce(lambda inner, _: ~inner, range(times), condition)
+
+
+def negations(count: int) -> ConditionBase:
+    """So many comparisons with two NOTs before each."""
+    return reduce(and_, [negated(Attr(f"a{n}").not_exists(), 2) for n in range(count)])
+
+
 @pytest.mark.requires("expression_limits")
 @pytest.mark.parametrize(
     ("fits", "long"),
     [
         pytest.param(hundreds(5), hundreds(7), id="4 KB"),
         pytest.param(any_of(150), any_of(151), id="300 operators"),
+        pytest.param(negations(60), negations(98), id="4 KB with NOT"),
+        pytest.param(
+            negated(Attr("n").exists(), 298), negated(Attr("n").exists(), 300), id="300 times NOT"
+        ),
     ],
 )
 def test_a_condition_has_an_end(engine, fits, long):
@@ -229,6 +276,21 @@ def test_values_are_nested_32_levels_deep(engine):
     for request in (
         lambda: engine.apply(Put(item("p", "s", deep=nested(32)))),
         lambda: engine.apply(Patch(KEY, Update(set={"deep": nested(32)}))),
+    ):
+        with pytest.raises(InvalidRequest):
+            request()
+
+
+@pytest.mark.requires("operand_limits")
+def test_operands_are_nested_32_levels_deep(engine):
+    """A value that a condition compares with is the first level."""
+    engine.apply(Put(item("p", "s"), condition=Attr("n").ne(nested(32))))
+    assert engine.query(Query("p", filter=Attr("n").ne(nested(32)))).items == [item("p", "s")]
+    deep = Attr("n").ne(nested(33))
+    for request in (
+        lambda: engine.apply(Put(item("p", "s"), condition=deep)),
+        lambda: engine.transact([Check(KEY, deep)], token()),
+        lambda: engine.query(Query("p", filter=deep)),
     ):
         with pytest.raises(InvalidRequest):
             request()

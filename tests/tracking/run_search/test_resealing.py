@@ -13,7 +13,7 @@ from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 
 from mlflow_dynamodbstore.shared.policies import PRIMARY_INDEX, TEXT_FIELDS
 from mlflow_dynamodbstore.table.workers import Task, replaced_workers
-from mlflow_dynamodbstore.tracking.run_search.search import forced_path
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path, parse_run_query
 from tests.interleaving import Two, at_every_moment, two_stores
 
 RUNS = 6
@@ -64,8 +64,10 @@ def found(store: Any, path: str, order: str) -> list[str]:
     """All runs in an order, two to a request at first."""
     token = forced_path.set(path)
     try:
-        query = store.run_search._run_query("", [order], ViewType.ALL)
-        streams = store.run_search._streams(query, ["0"], None, 1)
+        search = store.run_search
+        query = search._with_indexes(parse_run_query("", [order], ViewType.ALL))
+        volumes = search.experiment_lookup.volumes.of(["0"])
+        streams = search._streams(query, volumes, None, 1)
         return [record.run_id for record in streams.merged(store.table)]
     finally:
         forced_path.reset(token)

@@ -17,7 +17,7 @@ from mlflow_dynamodbstore.tracking.run_search import path_choice
 from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
     ExperimentRuns,
 )
-from mlflow_dynamodbstore.tracking.run_search.search import forced_path
+from mlflow_dynamodbstore.tracking.run_search.search import forced_path, parse_run_query
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.primary_metric import PrimaryMetric
 from tests.tracking.run_search.populations import (
@@ -121,7 +121,8 @@ def test_every_path_able_to_answer_gives_the_same_answer(stores: TwoStores) -> N
         expected = walk(stores.ours, 1000, *search)
         if isinstance(expected, str):
             continue
-        query = stores.ours.run_search._run_query(search[1], search[3], search[2])
+        parsed = parse_run_query(search[1], search[3], search[2])
+        query = stores.ours.run_search._with_indexes(parsed)
         for name in {path.name for path in query.plans().all()}:
             token = forced_path.set(name)
             try:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import Any
-
-from botocore.exceptions import ClientError
 
 from mlflow_dynamodbstore.table.contract import TableState
 from mlflow_dynamodbstore.table.dynamodb.definition import check_table, table_definition
 from mlflow_dynamodbstore.table.dynamodb.errors import table_missing
+from mlflow_dynamodbstore.table.dynamodb.transport import Body, ServiceError, Transport
 from mlflow_dynamodbstore.table.errors import Unavailable
 from mlflow_dynamodbstore.table.location import Location
 from mlflow_dynamodbstore.table.schema import Schema
@@ -37,10 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class Admin:
-    """Operations on the table itself, through the ordinary client since they are rare."""
+    """Operations on the table itself."""
 
-    def __init__(self, client: Any, schema: Schema, location: Location) -> None:
-        self._client = client
+    def __init__(self, transport: Transport, schema: Schema, location: Location) -> None:
+        self._transport = transport
         self._schema = schema
         self._location = location
         self._name = location.table
@@ -63,10 +61,10 @@ class Admin:
 
     def state(self) -> TableState:
         """The settings of the table. Raises ``TableMissing``."""
-        answer = self._call_optional("description", self._client.describe_table)
+        answer = self._call_optional("description", "DescribeTable")
         if answer is None:
             raise table_missing(self._location)
-        sent = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        sent = self._transport.date
         return TableState(
             expires_items=self._expires_items(),
             recovers=self._recovers(),
@@ -78,11 +76,9 @@ class Admin:
         """Delete the table with all its data, even a protected one. An absent table is no error."""
         if self._describe() is None:
             return
-        self._call_optional(
-            "protection", self._client.update_table, DeletionProtectionEnabled=False
-        )
+        self._call_optional("protection", "UpdateTable", DeletionProtectionEnabled=False)
         self._wait_until_active()
-        self._client.delete_table(TableName=self._name)
+        self._transport.call("DeleteTable", {"TableName": self._name})
         self._wait_until_gone()
 
     def _wait_until_gone(self) -> None:
@@ -94,45 +90,43 @@ class Admin:
 
     def _recovers(self) -> bool | None:
         """Whether point-in-time recovery is on; None where the endpoint has none."""
-        answer = self._call_optional(
-            "point-in-time recovery", self._client.describe_continuous_backups
-        )
+        answer = self._call_optional("point-in-time recovery", "DescribeContinuousBackups")
         if answer is None:
             return None
         described = answer.get("ContinuousBackupsDescription", {})
         status = described.get("PointInTimeRecoveryDescription", {})
         return bool(status.get("PointInTimeRecoveryStatus") == "ENABLED")
 
-    def _describe(self) -> dict[str, Any] | None:
+    def _describe(self) -> Body | None:
         try:
-            answer: dict[str, Any] = self._client.describe_table(TableName=self._name)
-        except ClientError as error:
-            if _code(error) == "ResourceNotFoundException":
+            answer = self._transport.call("DescribeTable", {"TableName": self._name})
+        except ServiceError as error:
+            if error.code == "ResourceNotFoundException":
                 return None
             raise
-        described: dict[str, Any] = answer["Table"]
+        described: Body = answer["Table"]
         return described
 
     def _create(self) -> None:
         definition = table_definition(self._schema, self._name)
         try:
             self._create_unless_there(definition)
-        except ClientError as error:
-            if _code(error) not in _NOT_OFFERED:
+        except ServiceError as error:
+            if error.code not in _NOT_OFFERED:
                 raise
             # Some endpoints refuse what they do not offer. A definition that is wrong in itself
             # fails again.
             definition.pop("DeletionProtectionEnabled")
             self._create_unless_there(definition)
 
-    def _create_unless_there(self, definition: dict[str, Any]) -> None:
+    def _create_unless_there(self, definition: Body) -> None:
         try:
-            self._client.create_table(**definition)
-        except ClientError as error:
-            if _code(error) != "ResourceInUseException":  # another process was quicker
+            self._transport.call("CreateTable", definition)
+        except ServiceError as error:
+            if error.code != "ResourceInUseException":  # another process was quicker
                 raise
 
-    def _wait_until_active(self) -> dict[str, Any]:
+    def _wait_until_active(self) -> Body:
         deadline = time.monotonic() + ACTIVE_SECONDS
         pause = _FIRST_PAUSE
         while True:
@@ -156,34 +150,28 @@ class Admin:
             return
         self._call_optional(
             "time to live",
-            self._client.update_time_to_live,
+            "UpdateTimeToLive",
             TimeToLiveSpecification={"Enabled": True, "AttributeName": TTL},
         )
         self._call_optional(
             "point-in-time recovery",
-            self._client.update_continuous_backups,
+            "UpdateContinuousBackups",
             PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
         )
 
     def _expires_items(self) -> bool | None:
         """Whether time to live is on; None where the endpoint has none."""
-        answer = self._call_optional("time to live", self._client.describe_time_to_live)
+        answer = self._call_optional("time to live", "DescribeTimeToLive")
         if answer is None:
             return None
         status = answer.get("TimeToLiveDescription", {}).get("TimeToLiveStatus", "DISABLED")
         return status in ("ENABLED", "ENABLING")
 
-    def _call_optional(
-        self, feature: str, call: Callable[..., dict[str, Any]], **arguments: Any
-    ) -> dict[str, Any] | None:
+    def _call_optional(self, feature: str, operation: str, **arguments: Any) -> Body | None:
         try:
-            return call(TableName=self._name, **arguments)
-        except ClientError as error:
-            if _code(error) not in _NOT_OFFERED:
+            return self._transport.call(operation, {"TableName": self._name, **arguments})
+        except ServiceError as error:
+            if error.code not in _NOT_OFFERED:
                 raise
             _log.debug("%s has no %s: %s", self._location, feature, error)
             return None
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))

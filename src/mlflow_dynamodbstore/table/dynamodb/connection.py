@@ -43,7 +43,7 @@ _PRODUCT = f"mlflow-dynamodbstore/{__version__}"
 
 @dataclass(frozen=True)
 class Connection:
-    """A client for rare requests, a transport for frequent ones, and the process that made them.
+    """A client, the transport that was made from it, and the process that made them.
 
     Sockets do not survive a fork: a process that finds another ``pid`` here makes its own.
     """

@@ -172,7 +172,7 @@ class DynamoDBEngine:
     @contextmanager
     def _admin(self, *, write: bool = False) -> Iterator[Admin]:
         try:
-            yield Admin(self._connected().client, self.schema, self._location)
+            yield Admin(self._connected().transport, self.schema, self._location)
         except REQUEST_ERRORS as error:
             raise translate(error, self._location, write=write) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from http import HTTPStatus
 
 from botocore import exceptions as boto
 from botocore.loaders import Loader
@@ -48,11 +49,19 @@ _THROTTLED = {
     "Throttling",
     "RequestLimitExceeded",
     "LimitExceededException",
+    # Of other services and of gateways; botocore repeats these for every service.
+    "BandwidthLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "ThrottledException",
+    "TooManyRequestsException",
     # A running transaction or replication holds the item: this request did nothing, and will soon
     # succeed.
     "TransactionConflictException",
     "ReplicatedWriteConflictException",
 }
+_TIMED_OUT = {"RequestTimeout", "RequestTimeoutException", "PriorRequestNotComplete"}
 _DENIED = {
     "AccessDenied",
     "AccessDeniedException",
@@ -130,7 +139,7 @@ def _translate_answer(error: ServiceError, location: Location, *, write: bool) -
     if code == "TransactionInProgressException":
         # The first try with this token is still running; its result is not known yet.
         return Unavailable(said, maybe_applied=True)
-    if code in _THROTTLED:
+    if code in _THROTTLED or error.status == HTTPStatus.TOO_MANY_REQUESTS:
         return Throttled(said)
     if code == "ItemCollectionSizeLimitExceededException":
         return CollectionFull(said)
@@ -140,7 +149,7 @@ def _translate_answer(error: ServiceError, location: Location, *, write: bool) -
         return AccessDenied(f"{location} refused the credentials: {said}. {_advice(location)}")
     if code == "ValidationException" and _is_item_size(error.message):
         return ItemTooLarge(said)
-    if error.status >= 500:
+    if code in _TIMED_OUT or error.status >= 500 or error.status == HTTPStatus.REQUEST_TIMEOUT:
         return Unavailable(f"{location} failed: {said}", maybe_applied=write)
     return InvalidRequest(said)
 

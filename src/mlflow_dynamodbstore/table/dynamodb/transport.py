@@ -62,6 +62,9 @@ class Transport(Protocol):
     botocore's own exceptions.
     """
 
+    date: str
+    """The time in the header of the last answer; empty before the first."""
+
     def call(self, operation: str, body: Body) -> Body:
         """Send one request and wait for its answer."""
 
@@ -74,12 +77,14 @@ class ClientTransport:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self.date = ""
 
     def call(self, operation: str, body: Body) -> Body:
         try:
             answer: Body = getattr(self._client, xform_name(operation))(**body)
         except ClientError as error:
             raise service_error(error) from error
+        self.date = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date", "")
         return answer
 
     def close(self) -> None:
@@ -106,6 +111,7 @@ class DirectTransport:
         self._signer = signer
         self._url = url
         self._user_agent = user_agent
+        self.date = ""
 
     def call(self, operation: str, body: Body) -> Body:
         payload = to_json(body)
@@ -126,7 +132,9 @@ class DirectTransport:
     def _send(self, operation: str, payload: bytes) -> Any:
         headers = self._signer.headers(_TARGET + operation, payload)
         headers["User-Agent"] = self._user_agent
-        return self._http.send(_Request(self._url, payload, headers))
+        response = self._http.send(_Request(self._url, payload, headers))
+        self.date = response.headers.get("Date", "")
+        return response
 
     def _learn_skew(self, response: Any, assumed: float) -> bool:
         """Take over the time of a refusal; False if it is the one that was signed with.

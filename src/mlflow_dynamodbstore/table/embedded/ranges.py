@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from boto3.dynamodb import conditions as boto
 from boto3.dynamodb.conditions import ConditionBase
 
+from mlflow_dynamodbstore.table.contract import MAX_SK_BYTES
 from mlflow_dynamodbstore.table.errors import InvalidRequest
+from mlflow_dynamodbstore.table.request_checks import check_text
 
 _LAST = 0x10FFFF
 _BEFORE_SURROGATES = 0xD7FF
@@ -45,6 +47,9 @@ def range_of(where: ConditionBase | None, attribute: str) -> Range:
     build = _BUILDERS.get(type(where))
     if build is None:
         raise InvalidRequest(f"{type(where).__name__} cannot be a condition on a sort key")
+    for value in values:
+        if value or build is not _prefix:  # everything begins with nothing
+            check_text(value, "sort key", MAX_SK_BYTES)
     found: Range = build(*values)
     return found
 

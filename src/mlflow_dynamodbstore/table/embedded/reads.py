@@ -8,7 +8,13 @@ from contextlib import closing
 from functools import partial
 
 from mlflow_dynamodbstore.table.conditions import Predicate, holds, predicate
-from mlflow_dynamodbstore.table.contract import MAX_PAGE_BYTES, Page, Query, Scan
+from mlflow_dynamodbstore.table.contract import (
+    MAX_PAGE_BYTES,
+    MAX_PK_BYTES,
+    Page,
+    Query,
+    Scan,
+)
 from mlflow_dynamodbstore.table.embedded.codec import read_cursor, write_cursor
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
@@ -16,7 +22,12 @@ from mlflow_dynamodbstore.table.embedded.layout import SIZED_COLUMNS, Layout
 from mlflow_dynamodbstore.table.embedded.ranges import after_cursor, range_of
 from mlflow_dynamodbstore.table.embedded.views import Reading, View
 from mlflow_dynamodbstore.table.errors import InvalidRequest
-from mlflow_dynamodbstore.table.request_checks import check_filter, check_limit, check_segment
+from mlflow_dynamodbstore.table.request_checks import (
+    check_filter,
+    check_limit,
+    check_segment,
+    check_text,
+)
 from mlflow_dynamodbstore.table.sizes import item_size, text_size
 from mlflow_dynamodbstore.table.values import Item
 
@@ -43,6 +54,7 @@ class Reader:
         view = self._views.get(query.index)
         if view is None:
             raise InvalidRequest(f"the table has no index {query.index!r}")
+        check_text(query.partition, "partition key", MAX_PK_BYTES)
         check_limit(query.limit)
         check_filter(self._schema, view.index, query.filter)
         judge = None if query.filter is None else predicate(query.filter)

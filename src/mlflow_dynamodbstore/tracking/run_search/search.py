@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
@@ -115,52 +115,55 @@ class RunSearch:
         page_token: str | None,
     ) -> tuple[list[Run], str | None]:
         validate_max_results(max_results, allow_null=True)
-        query = self._run_query(filter_string, order_by, run_view_type)
+        query = parse_run_query(filter_string, order_by, run_view_type)
         after = query.ordering.after(page_token)
         numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
-        own_ids = [str(n) for n in numbers if self.experiment_lookup.is_in_workspace(str(n))]
-        if not own_ids:
+        volumes = self.policies.beside(lambda: self._volumes(map(str, numbers)))
+        if not volumes:
             return [], None
-        rows = self._streams(query, own_ids, after, max_results).merged(self.table)
+        query = self._with_indexes(query)
+        rows = self._streams(query, volumes, after, max_results).merged(self.table)
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token
 
-    def _run_query(
-        self, filter_string: str | None, order_by: Sequence[str] | None, view_type: int
-    ) -> RunQuery:
-        query = parse_run_query(filter_string, order_by, view_type)
+    def _volumes(self, experiment_ids: Iterable[str]) -> list[Volume]:
+        """The volumes of those experiments that belong to the active workspace."""
+        lookup = self.experiment_lookup
+        return lookup.volumes.of([one for one in experiment_ids if lookup.is_in_workspace(one)])
+
+    def _with_indexes(self, query: RunQuery) -> RunQuery:
         return replace(query, indexes=optional_indexes(self.policies))
 
     def _streams(
         self,
         query: RunQuery,
-        experiment_ids: Sequence[str],
+        volumes: Sequence[Volume],
         after: Position | None,
         max_results: int | None,
     ) -> VolumeStreams[RunRecord]:
         """The matching runs of each experiment, in order, and those of volumes that can wait."""
         streams: VolumeStreams[RunRecord] = VolumeStreams(query.ordering, START_TIME, after)
-        groups = self._read_together(experiment_ids, streams)
+        groups = self._read_together(volumes, streams)
         want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
         batch = want if len(groups) == 1 else max(SMALLEST_BATCH, 2 * want // len(groups))
         rules = self.policies.sealing_rules()
-        queries = self._with_datasets(query, experiment_ids)
-        searched = [query.runs(self.table, volumes, batch, rules) for volumes, _ in groups]
+        queries = self._with_datasets(query, volumes)
+        searched = [query.runs(self.table, some, batch, rules) for some, _ in groups]
         read_words(searched, query.plans())
-        for runs, (volumes, span) in zip(searched, groups, strict=True):
-            stream = run_stream(runs, queries.get(volumes[0].experiment_id, query), after)
+        for runs, (some, span) in zip(searched, groups, strict=True):
+            stream = run_stream(runs, queries.get(some[0].experiment_id, query), after)
             streams.add(stream, span)
         return streams
 
     def _read_together(
-        self, experiment_ids: Sequence[str], streams: VolumeStreams[RunRecord]
+        self, volumes: Sequence[Volume], streams: VolumeStreams[RunRecord]
     ) -> list[tuple[list[Volume], Span | None]]:
         """The volumes of each experiment, and on their own, with their spans, those that wait."""
         known = self.experiment_lookup.volumes
         at_once: dict[str, list[Volume]] = {}
         waiting: list[tuple[list[Volume], Span | None]] = []
-        for volume in known.of(experiment_ids):
+        for volume in volumes:
             span = known.state(volume).runs
             if streams.can_wait(span):
                 waiting.append(([volume], span))
@@ -168,11 +171,12 @@ class RunSearch:
                 at_once.setdefault(volume.experiment_id, []).append(volume)
         return [*((volumes, None) for volumes in at_once.values()), *waiting]
 
-    def _with_datasets(self, query: RunQuery, experiment_ids: Sequence[str]) -> dict[str, RunQuery]:
+    def _with_datasets(self, query: RunQuery, volumes: Sequence[Volume]) -> dict[str, RunQuery]:
         """The query for the experiments whose uses of datasets are indexed, if it asks for one."""
         if not any((c.kind, c.name) == (DATASET, "digest") for c in query.comparisons):
             return {}
         indexed = replace(query, indexes=replace(query.indexes, datasets=True))
+        experiment_ids = dict.fromkeys(volume.experiment_id for volume in volumes)
         return dict.fromkeys(self.lookup_entries.complete(experiment_ids), indexed)
 
 
