@@ -9,8 +9,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,35 +107,42 @@ def mlflow_command(*arguments: str, tracking_uri: str) -> str:
     return result.output
 
 
-@contextmanager
 def running_server(
     data: Path,
     workers: int = 2,
     table: str | None = None,
     options: Sequence[str] = (),
-    *,
-    plain: bool = False,
     **variables: str,
-) -> Iterator[Server]:
+) -> AbstractContextManager[Server]:
     """The server that `make serve` starts, on a free port, with more environment variables.
 
-    On one of MLflow's databases, or if ``plain``, it is `mlflow server` as it is. Both take
-    ``options``, too.
+    On one of MLflow's databases it is `mlflow server` as it is. Both take ``options``, too.
     """
+    if table is not None and not table.startswith("dynamodb"):
+        return running_mlflow_server(data, workers, table, options, **variables)
+    chosen = () if table is None else ("--table", table)
+    given = ("--data", str(data), *chosen, "--workers", str(workers))
+    return _running(data, ("mlflow_dynamodbstore.serve", *given), ("--", *options), variables)
+
+
+def running_mlflow_server(
+    data: Path, workers: int, uri: str, options: Sequence[str] = (), **variables: str
+) -> AbstractContextManager[Server]:
+    """`mlflow server` as it is, on any store."""
+    stores = ("--backend-store-uri", uri, "--artifacts-destination", str(data / "artifacts"))
+    server = ("mlflow", "server", *stores, "--workers", str(workers))
+    return _running(data, server, options, variables)
+
+
+@contextmanager
+def _running(
+    data: Path, module: Sequence[str], options: Sequence[str], variables: Mapping[str, str]
+) -> Iterator[Server]:
     port = free_port()
     log = log_of(data)
-    listening = ("--port", str(port), "--workers", str(workers))
-    if table is not None and (plain or not table.startswith("dynamodb")):
-        artifacts = str(data / "artifacts")
-        stores = ("--backend-store-uri", table, "--artifacts-destination", artifacts)
-        command = ("mlflow", "server", *stores, *listening, *options)
-    else:
-        chosen = () if table is None else ("--table", table)
-        given = ("--data", str(data), *chosen, *listening, "--", *options)
-        command = ("mlflow_dynamodbstore.serve", *given)
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [sys.executable, "-m", *module, "--port", str(port), *options],
             env={**environment(""), **variables},
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -24,7 +24,7 @@ import pytest
 from mlflow.utils.time import get_current_time_millis
 
 from mlflow_dynamodbstore.mlflow_compat.gateway_routes import get_current_store
-from tests.e2e.processes import PROGRAMS, Server, running_server
+from tests.e2e.processes import PROGRAMS, Server, running_mlflow_server, running_server
 from tests.releases import has, needs
 from tests.stores import uri_on
 from tests.traces.making import client_metadata, make_info, make_spans
@@ -116,10 +116,8 @@ def jobs(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job
         settings["MLFLOW_SERVER_JOB_EXECUTION_ENGINE"] = "executor"
     with ExitStack() as stack:
         table = stack.enter_context(uri_on(kind, folder))
-        plain = kind == "dynoxide"
-        server = stack.enter_context(
-            running_server(folder / "data", 1, table, plain=plain, **settings)
-        )
+        running = running_mlflow_server if kind == "dynoxide" else running_server
+        server = stack.enter_context(running(folder / "data", 1, table, **settings))
         yield JobServer(server, table, engine, archive, settings)
 
 
