@@ -22,6 +22,7 @@ from mlflow_dynamodbstore.shared.places import run_place_of, trace_place_of
 from mlflow_dynamodbstore.shared.volume_states import VOLUMES, Volume, states_in
 from mlflow_dynamodbstore.shared.volumes import KNOWN_SECONDS, Volumes
 from mlflow_dynamodbstore.table.contract import Page, Query
+from mlflow_dynamodbstore.table.errors import Unavailable
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
@@ -254,6 +255,34 @@ def test_an_experiment_that_is_throttled_for_long_gets_more_volumes(tmp_path, ti
     time.sleep(300)
     begin_run(store)
     assert len(volumes.of(["0"])) == 4
+
+
+def test_as_many_volumes_stay_open_as_an_operator_asked_for(tmp_path, time):
+    """They fill at the same time, and each is replaced before it closes."""
+    store = open_tracking_store(tmp_path, time, options=LIMITED)
+    volumes = store.experiment_lookup.volumes
+    volumes.spread("0", 3)
+    for n in range(120):
+        begin_run(store, n, params=20)
+        states = volumes._states("0")
+        assert sum(state.closed is None for state in states) >= 3
+    assert sum(state.closed is not None for state in states) >= 3
+    assert sum(state.closed is None for state in states) <= 4
+    assert len(all_runs(store, size=1000)) == 120
+
+
+def test_a_call_that_has_succeeded_does_not_fail_since_no_volume_opens(limited, monkeypatch):
+    """Otherwise a client would send it again, and begin another run."""
+
+    def refuse(*_args: object) -> None:
+        raise Unavailable("no answer")
+
+    monkeypatch.setattr(limited.experiment_lookup.volumes, "_write", refuse)
+    runs = [begin_run(limited, n, params=20) for n in range(8)]
+    share = limited.table.collection_share("EXP#0")
+    assert share is not None
+    assert share > volumes_module.ANNOUNCED_WHEN_FULL
+    assert all_runs(limited) == runs[::-1]
 
 
 def test_an_experiment_with_one_volume_does_not_list_it(tmp_path, time):

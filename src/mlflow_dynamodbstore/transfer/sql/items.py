@@ -91,7 +91,7 @@ class TransferTable:
     def note_growth(self, entities: Iterable[Entity]) -> None:
         """After entities were written: open another volume where one is nearly full."""
         for one in {(str(entity.experiment_id), volume_of(entity)) for entity in entities}:
-            self.volumes.note_growth(*one)
+            self.volumes.note_new(*one)
 
     def raise_counter(self, sequence: str, greatest: int) -> None:
         """Make a counter go on after a number, unless it is beyond that already."""
