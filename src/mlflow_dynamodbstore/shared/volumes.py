@@ -189,14 +189,15 @@ class Volumes:
                 tries += 1
                 if not is_full(error) or tries == MOST_FULL_VOLUMES:
                     raise
-                if not self._may_be_full(experiment_id, number):
+                if not self.may_be_full(experiment_id, number):
                     raise  # what it adds to lies in another volume
                 self.close(experiment_id, number)
             else:
                 self.note_new(experiment_id, number)
                 return result
 
-    def _may_be_full(self, experiment_id: str, number: int) -> bool:
+    def may_be_full(self, experiment_id: str, number: int) -> bool:
+        """Whether it can be this volume that has refused to grow."""
         share = self.table.collection_share(experiment_keys.volume_pk(experiment_id, number))
         return share is None or share >= SURELY_NOT_FULL
 
