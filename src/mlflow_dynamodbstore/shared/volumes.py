@@ -187,6 +187,7 @@ class Volumes:
                     result = begin(number)
             except TableError as error:
                 tries += 1
+                self.note_new(experiment_id, number)  # a volume may be too hot for any to begin
                 if not is_full(error) or tries == MOST_FULL_VOLUMES:
                     raise
                 if not self.may_be_full(experiment_id, number):
