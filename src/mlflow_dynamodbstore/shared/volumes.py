@@ -214,6 +214,8 @@ class Volumes:
 
     def note_growth(self, experiment_id: str, number: int) -> None:
         """After something was added to a volume: announce others, or close it, if it is time."""
+        if not self.table.is_limited:
+            return
         share = self.table.collection_share(experiment_keys.volume_pk(experiment_id, number))
         if share is not None and share >= ANNOUNCED_WHEN_FULL:
             with _kept_from_failing(experiment_id):

@@ -78,6 +78,8 @@ class Table:
         self.retry = retry or Retry()
         self._pk, self._sk = engine.schema.pk, engine.schema.sk
         self._absent = Attr(self._pk).not_exists()
+        self.is_limited = engine.capabilities.collection_share is not None
+        """Whether a partition can be full."""
         self._read = engine.schema.versions.read
         self._retrying = RetryingEngine(engine, self.retry, clock)
         self._local = engine.capabilities.local
@@ -220,7 +222,7 @@ class Table:
         """
         refuse_oversized(self.schema, writes)
         refuse_oversized(self.schema, then)
-        if NOTED.get() is None:
+        if not self.is_limited or NOTED.get() is None:
             return self._write(writes, then)
         self._note_replaced([*writes, *then])
         outcomes = self._write(writes, then)
@@ -300,7 +302,7 @@ class Table:
 
     def _note_replaced(self, writes: Sequence[TransactWrite]) -> None:
         """Before puts to partitions that are nearly full: note what they replace."""
-        noted = NOTED.get()
+        noted = NOTED.get() if self.is_limited else None
         if noted is None:
             return
         puts = [write for write in writes if self._is_undoable(write)]
@@ -318,7 +320,7 @@ class Table:
 
     def _note_new(self, writes: Sequence[TransactWrite]) -> None:
         """After writes were applied: note the items that were absent before."""
-        noted = NOTED.get()
+        noted = NOTED.get() if self.is_limited else None
         if noted is not None:
             noted += [Replaced(self, write, None) for write in writes if self._is_new(write)]
 
