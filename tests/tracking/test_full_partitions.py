@@ -41,7 +41,7 @@ pytestmark = pytest.mark.one_volume(reason="each test fills the first volume")
 
 LARGE = 10_000_000
 OPTIONS = f"synchronous=NORMAL&collection_limit={LARGE}"
-ROOMS = (0, 20, 100, 200, 400, 800, 1600, 3000, 5000, 8000, 12_000, 20_000, 40_000, 80_000)
+ROOMS = (0, 20, 60, 100, 120, 200, 400, 800, 1600, 3000, 5000, 8000, 12_000, 20_000, 40_000, 80_000)
 MORE_ROOMS = (160_000, 320_000, 480_000, 640_000, 1_000_000, 2_000_000)
 LIVE, ENDED, FILLER = 0, 1, 2
 TRACE, SPANNED, NEW = (f"tr-{n:032x}" for n in (1, 2, 3))
@@ -163,6 +163,7 @@ GROWTH: dict[str, Callable[[Filled], object]] = {
     "a trace that overflows": lambda f: f.store.start_trace(trace_info(TRACE, tags=MANY_TAGS)),
     "a tag of a trace": lambda f: f.store.set_trace_tag(TRACE, "long", text(5_000)),
     "an assessment": lambda f: f.store.create_assessment(FEEDBACK),
+    "links": lambda f: f.store.link_traces_to_run([TRACE, SPANNED], f.runs[LIVE]),
     "more spans": lambda f: f.store.log_spans("0", spans(SPANNED, 3, 1_000, first=10)),
     "long spans": lambda f: f.store.log_spans("0", spans(SPANNED, 4, 200_000, first=20)),
 }
