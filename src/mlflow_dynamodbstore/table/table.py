@@ -42,7 +42,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancel
 from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import Schema
-from mlflow_dynamodbstore.table.undo import NEARLY_FULL, NOTED, Replaced
+from mlflow_dynamodbstore.table.undo import NEARLY_FULL, NOTED, Undo
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, is_expired
 from mlflow_dynamodbstore.table.workers import process_workers
@@ -309,7 +309,7 @@ class Table:
         if puts:
             keys = [self.schema.key_of(put.item) for put in puts]
             before = self.get_many(keys)
-            noted += [Replaced(self, put, before.get(k)) for put, k in zip(puts, keys, strict=True)]
+            noted += [self._undo_of(put, before.get(k)) for put, k in zip(puts, keys, strict=True)]
 
     def _is_undoable(self, write: TransactWrite) -> TypeGuard[Put]:
         if type(write) is not Put:
@@ -322,7 +322,19 @@ class Table:
         """After writes were applied: note the items that were absent before."""
         noted = NOTED.get() if self.is_limited else None
         if noted is not None:
-            noted += [Replaced(self, write, None) for write in writes if self._is_new(write)]
+            noted += [self._undo_of(write, None) for write in writes if self._is_new(write)]
+
+    def _undo_of(self, put: Put, before: Item | None) -> Undo:
+        def undo() -> None:
+            key = self.schema.key_of(put.item)
+            if self.get(key) != put.item:
+                return
+            if before is None:
+                self.delete(key)
+            else:
+                self.put(before)
+
+        return undo
 
     def _is_new(self, write: TransactWrite) -> TypeGuard[Put]:
         return type(write) is Put and write.condition == self._absent

@@ -9,16 +9,13 @@ noted: a call makes them last, or undoes them itself.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TypeAlias
 
-from mlflow_dynamodbstore.table.contract import Put, is_full
+from mlflow_dynamodbstore.table.contract import is_full
 from mlflow_dynamodbstore.table.errors import TableError
-from mlflow_dynamodbstore.table.values import Item
-
-if TYPE_CHECKING:
-    from mlflow_dynamodbstore.table.table import Table
 
 _logger = logging.getLogger(__name__)
 
@@ -26,36 +23,21 @@ NEARLY_FULL = 0.9
 """How full a partition is when the table reads what a put replaces."""
 
 
-class Replaced(NamedTuple):
-    """A put, and the item that was there before it."""
+Undo: TypeAlias = Callable[[], None]
+"""Puts back what was there before a put, unless others have changed it since."""
 
-    table: Table
-    put: Put
-    before: Item | None
-
-    def undo(self) -> None:
-        """Put back what was there before, unless others have changed it since."""
-        key = self.table.schema.key_of(self.put.item)
-        if self.table.get(key) != self.put.item:
-            return
-        if self.before is None:
-            self.table.delete(key)
-        else:
-            self.table.put(self.before)
-
-
-NOTED: ContextVar[list[Replaced] | None] = ContextVar("NOTED", default=None)
-"""What the current call has put; None outside of :class:`UndoneIfFull`."""
+NOTED: ContextVar[list[Undo] | None] = ContextVar("NOTED", default=None)
+"""How to undo what the current call has put; None outside of :class:`UndoneIfFull`."""
 
 
 class UndoneIfFull:
     """What is put in this context is undone when it ends because a partition is full."""
 
     __slots__ = ("_noted", "_token")
-    _token: Token[list[Replaced] | None]
+    _token: Token[list[Undo] | None]
 
     def __enter__(self) -> None:
-        self._noted: list[Replaced] = []
+        self._noted: list[Undo] = []
         self._token = NOTED.set(self._noted)
 
     def __exit__(
@@ -73,9 +55,9 @@ class UndoneIfFull:
             outer += self._noted
 
 
-def _undo(noted: list[Replaced]) -> None:
+def _undo(noted: list[Undo]) -> None:
     try:
         for one in reversed(noted):
-            one.undo()
+            one()
     except TableError as error:
         _logger.warning("A call to a full partition could not be undone: %s", error)
