@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
@@ -22,6 +23,7 @@ from mlflow_dynamodbstore.shared.places import run_place_of, trace_place_of
 from mlflow_dynamodbstore.shared.volume_states import VOLUMES, Volume, states_in
 from mlflow_dynamodbstore.shared.volumes import KNOWN_SECONDS, Volumes
 from mlflow_dynamodbstore.table.contract import Page, Query
+from mlflow_dynamodbstore.table.errors import Throttled, Unavailable
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
@@ -256,6 +258,48 @@ def test_an_experiment_that_is_throttled_for_long_gets_more_volumes(tmp_path, ti
     assert len(volumes.of(["0"])) == 4
 
 
+def test_a_volume_that_is_too_hot_for_any_run_gets_another_beside_it(tmp_path, time, monkeypatch):
+    store = open_tracking_store(tmp_path, time)
+    begin_run(store)
+
+    def refuse(*_args: object) -> None:
+        raise Throttled("slow down")
+
+    monkeypatch.setattr(store.table, "throttled_seconds", lambda pk: 15.0)
+    monkeypatch.setattr(store.table, "write", refuse)
+    with refused("TEMPORARILY_UNAVAILABLE", "slow down"):
+        begin_run(store)
+    assert len(store.experiment_lookup.volumes.of(["0"])) == 2
+
+
+def test_as_many_volumes_stay_open_as_an_operator_asked_for(tmp_path, time):
+    """They fill at the same time, and each is replaced before it closes."""
+    store = open_tracking_store(tmp_path, time, options=LIMITED)
+    volumes = store.experiment_lookup.volumes
+    volumes.spread("0", 3)
+    for n in range(120):
+        begin_run(store, n, params=20)
+        states = volumes._states("0")
+        assert sum(state.closed is None for state in states) >= 3
+    assert sum(state.closed is not None for state in states) >= 3
+    assert sum(state.closed is None for state in states) <= 4
+    assert len(all_runs(store, size=1000)) == 120
+
+
+def test_a_call_that_has_succeeded_does_not_fail_since_no_volume_opens(limited, monkeypatch):
+    """Otherwise a client would send it again, and begin another run."""
+
+    def refuse(*_args: object) -> None:
+        raise Unavailable("no answer")
+
+    monkeypatch.setattr(limited.experiment_lookup.volumes, "_write", refuse)
+    runs = [begin_run(limited, n, params=20) for n in range(8)]
+    share = limited.table.collection_share("EXP#0")
+    assert share is not None
+    assert share > volumes_module.ANNOUNCED_WHEN_FULL
+    assert all_runs(limited) == runs[::-1]
+
+
 def test_an_experiment_with_one_volume_does_not_list_it(tmp_path, time):
     store = open_tracking_store(tmp_path, time)
     run_id = begin_run(store, params=3)
@@ -416,3 +460,91 @@ def test_an_experiment_is_removed_with_all_its_volumes(three):
     three.experiment_deletion.hard_delete_experiment(experiment_id)
     assert not [i for i in everything_in(three.table) if i["PK"].startswith(f"EXP#{experiment_id}")]
     assert Volume(experiment_id).pk == f"EXP#{experiment_id}"
+
+
+# --- every kind of search, while volumes open -----------------------------------------------------
+
+Walk: TypeAlias = Callable[[DynamoDBTrackingStore, str | None], tuple[list[int], str | None]]
+"""A page of a search as numbers, and the token of the next page."""
+
+
+def runs_by(*order: str, where: str = "") -> Walk:
+    def page(store: DynamoDBTrackingStore, token: str | None) -> tuple[list[int], str | None]:
+        found = store.search_runs(["0"], where, ViewType.ALL, 3, list(order), page_token=token)
+        return [run.info.start_time for run in found], found.token
+
+    return page
+
+
+def traces_by(*order: str, where: str | None = None) -> Walk:
+    def page(store: DynamoDBTrackingStore, token: str | None) -> tuple[list[int], str | None]:
+        found, after = store.search_traces(None, where, 3, list(order), token, locations=["0"])
+        return [trace.request_time for trace in found], after
+
+    return page
+
+
+def models_by(name: str, *, ascending: bool) -> Walk:
+    def page(store: DynamoDBTrackingStore, token: str | None) -> tuple[list[int], str | None]:
+        order = [{"field_name": name, "ascending": ascending}]
+        found = store.search_logged_models(["0"], None, None, 3, order, token)
+        return [int(model.name) for model in found], found.token
+
+    return page
+
+
+WALKS: dict[str, tuple[Walk, bool]] = {
+    "runs, newest first": (runs_by("start_time DESC"), True),
+    "runs, oldest first": (runs_by("start_time ASC"), False),
+    "runs by a metric": (runs_by("metrics.m DESC"), True),
+    "runs by name": (runs_by("attributes.run_name ASC"), False),
+    "runs by a param": (runs_by("params.p DESC"), True),
+    "runs with a metric": (runs_by(where="metrics.m > 0"), True),
+    "runs with a status": (runs_by(where="attributes.status = 'FINISHED'"), True),
+    "traces, newest first": (traces_by(), True),
+    "traces by duration": (traces_by("execution_time_ms ASC"), False),
+    "traces by name": (traces_by("name DESC"), True),
+    "traces with a tag": (traces_by(where="tags.t = 'v'"), True),
+    "models by name": (models_by("name", ascending=True), False),
+}
+
+
+def add_one_of_each(store: DynamoDBTrackingStore, number: int) -> None:
+    name = f"{number:04d}"
+    run_id = store.create_run("0", "u", number, [], name).info.run_id
+    params = [Param(f"x{n}", os.urandom(100).hex()) for n in range(10)]
+    store.log_batch(run_id, [Metric("m", float(number), 1, 1)], [Param("p", name), *params], [])
+    store.update_run_info(run_id, RunStatus.FINISHED, 9, None)
+    where = TraceLocation.from_experiment_id("0")
+    tags = {"t": "v", "mlflow.traceName": name}
+    made = TraceInfo(f"tr-{number:032x}", where, number, TraceState.OK, tags=tags)
+    made.execution_duration = number
+    store.start_trace(made)
+    store.create_logged_model("0", name, run_id)
+
+
+def test_pages_of_every_search_hold_while_volumes_open(limited, time):
+    """What was there is seen once and in order, whatever comes between two pages."""
+    for number in range(1, 31):
+        add_one_of_each(limited, number)
+        time.sleep(40)
+    seen: dict[str, list[int]] = {name: [] for name in WALKS}
+    tokens: dict[str, str | None] = dict.fromkeys(WALKS)
+    volumes = limited.experiment_lookup.volumes
+    before = len(volumes.of(["0"]))
+    for number in range(31, 200):
+        found = {name: WALKS[name][0](limited, token) for name, token in tokens.items()}
+        for name, (numbers, _) in found.items():
+            seen[name] += numbers
+        tokens = {name: token for name, (_, token) in found.items() if token}
+        if not tokens:
+            break
+        if number < 50:
+            add_one_of_each(limited, number)
+            time.sleep(40)
+            volumes.measure("0")
+    assert len(volumes.of(["0"])) > before > 2
+    for name, numbers in seen.items():
+        descending = WALKS[name][1]
+        assert numbers == sorted(set(numbers), reverse=descending), name
+        assert set(range(1, 31)) <= set(numbers), name

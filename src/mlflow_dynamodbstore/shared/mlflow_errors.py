@@ -32,6 +32,7 @@ from mlflow_dynamodbstore.shared.plain_values import WrongTypeError
 from mlflow_dynamodbstore.table import errors as table_errors
 from mlflow_dynamodbstore.table.contract import IncompleteWrite, is_full
 from mlflow_dynamodbstore.table.counters import COUNTERS
+from mlflow_dynamodbstore.table.undo import UndoneIfFull
 
 _logger = logging.getLogger(__name__)
 
@@ -109,7 +110,8 @@ def translated(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
+            with UndoneIfFull():
+                return function(*args, **kwargs)
         except (MlflowException, NotImplementedError):
             raise
         except Exception as error:
@@ -128,7 +130,8 @@ def guarded(method: Callable[..., R]) -> Callable[..., R]:
         with COUNTERS.call(operation):
             try:
                 args, kwargs = settled(checks, args, kwargs)
-                return method(*args, **kwargs)
+                with UndoneIfFull():
+                    return method(*args, **kwargs)
             except (MlflowException, NotImplementedError):
                 raise
             except Exception as error:

@@ -9,6 +9,10 @@ from mlflow_dynamodbstore.table.values import Item
 
 VOLUMES = "volumes"
 """Attribute of META: the volumes of an experiment that has, or had, more than one."""
+WIDTH = "volumes_open"
+"""Attribute of META: how many volumes are to be open, if that was asked for or was needed."""
+RESERVE = "volumes_reserve"
+"""Attribute of META: bytes without a meaning, for the list to grow if META cannot."""
 RUNS, TRACES = "runs", "traces"
 
 

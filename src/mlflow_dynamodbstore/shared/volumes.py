@@ -14,14 +14,17 @@ local file reads META each time.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 from zlib import crc32
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
+from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.keys import experiments as experiment_keys
 from mlflow_dynamodbstore.keys import indexes as index_keys
@@ -34,7 +37,9 @@ from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.volume_states import (
     ALWAYS,
     NOTHING,
+    RESERVE,
     VOLUMES,
+    WIDTH,
     Span,
     Volume,
     VolumeState,
@@ -42,12 +47,15 @@ from mlflow_dynamodbstore.shared.volume_states import (
     widened,
 )
 from mlflow_dynamodbstore.table.contract import Query, is_full
-from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
+from mlflow_dynamodbstore.table.errors import CollectionFull, ConditionFailed, TableError
+from mlflow_dynamodbstore.table.sizes import item_size
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.undo import UndoneIfFull
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import Item, Value
+from mlflow_dynamodbstore.table.values import Item
 
 T = TypeVar("T")
+_logger = logging.getLogger(__name__)
 
 KNOWN_SECONDS = 20.0
 """How long a process relies on the list of volumes that it has read."""
@@ -63,11 +71,23 @@ RELIEF_SECONDS = 2 * ANNOUNCED_SECONDS
 MOST_OPENED = 64
 """Up to how many open volumes throttling alone opens more."""
 REQUESTED = "request_time"
+SURELY_NOT_FULL = 0.3
+"""How full a volume is at least that may have refused to grow."""
 MOST_FULL_VOLUMES = 4
 """Full volumes in a row after which a call gives up: what it writes does not fit into any."""
+RESERVE_BYTES = 2048
+"""Room that META keeps for its list, since the list must grow even if the first volume is full."""
 
 
 VolumesChange: TypeAlias = Callable[[list[VolumeState]], list[VolumeState]]
+
+
+class _Known(NamedTuple):
+    """What META said about the volumes of its experiment when it was read."""
+
+    at: float
+    states: list[VolumeState]
+    width: int = 1
 
 
 class Volumes:
@@ -76,7 +96,7 @@ class Volumes:
     def __init__(self, table: Table) -> None:
         self.table = table
         self._reads_always = table.engine.capabilities.local is not None
-        self._known: BoundedCache[str, tuple[float, list[VolumeState]]] = BoundedCache()
+        self._known: BoundedCache[str, _Known] = BoundedCache()
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -97,11 +117,17 @@ class Volumes:
 
     def note(self, meta: Item) -> None:
         """Take note of META that was read for another reason."""
-        self._known.put(experiment_id_of(meta), (time.monotonic(), states_in(meta)))
+        known = _Known(time.monotonic(), states_in(meta), meta.get(WIDTH, 1))
+        self._known.put(experiment_id_of(meta), known)
 
     def _states(self, experiment_id: str) -> list[VolumeState]:
         known = self._known.get(experiment_id)
-        return [VolumeState(0)] if known is None else known[1]
+        return [VolumeState(0)] if known is None else known.states
+
+    def _width(self, experiment_id: str) -> int:
+        """How many volumes of an experiment are to be open."""
+        known = self._known.get(experiment_id)
+        return 1 if known is None else known.width
 
     def _refresh(self, experiment_ids: Sequence[str]) -> None:
         """Read META of those experiments whose volumes are not known well enough."""
@@ -109,7 +135,7 @@ class Volumes:
         unknown = [
             one
             for one in experiment_ids
-            if self._reads_always or (known := self._known.get(one)) is None or known[0] < oldest
+            if self._reads_always or (known := self._known.get(one)) is None or known.at < oldest
         ]
         if len(unknown) == 1:
             found = self.table.get(experiment_keys.experiment_key(unknown[0]))
@@ -118,7 +144,7 @@ class Volumes:
             metas = list(self.table.get_many(map(experiment_keys.experiment_key, unknown)).values())
         now = time.monotonic()
         for one in unknown:
-            self._known.put(one, (now, [VolumeState(0)]))
+            self._known.put(one, _Known(now, [VolumeState(0)]))
         for meta in metas:
             self.note(meta)
 
@@ -157,37 +183,59 @@ class Volumes:
         while True:
             number = self.choose(experiment_id, name)
             try:
-                result = begin(number)
+                with UndoneIfFull():
+                    result = begin(number)
             except TableError as error:
                 tries += 1
+                self.note_new(experiment_id, number)  # a volume may be too hot for any to begin
                 if not is_full(error) or tries == MOST_FULL_VOLUMES:
                     raise
+                if not self.may_be_full(experiment_id, number):
+                    raise  # what it adds to lies in another volume
                 self.close(experiment_id, number)
             else:
-                self.note_growth(experiment_id, number)
+                self.note_new(experiment_id, number)
                 return result
+
+    def may_be_full(self, experiment_id: str, number: int) -> bool:
+        """Whether it can be this volume that has refused to grow."""
+        share = self.table.collection_share(experiment_keys.volume_pk(experiment_id, number))
+        return share is None or share >= SURELY_NOT_FULL
 
     # --- opening and closing --------------------------------------------------------------------
 
-    def note_growth(self, experiment_id: str, number: int) -> None:
-        """After something was added to a volume: announce the next, or close it, if it is time."""
+    def note_new(self, experiment_id: str, number: int) -> None:
+        """After something began in a volume: open others if this one is too hot, or fills."""
         pk = experiment_keys.volume_pk(experiment_id, number)
         if self.table.throttled_seconds(pk) > HOT_SECONDS:
-            self._relieve(experiment_id)
-        share = self.table.collection_share(pk)
-        if share is None or share < ANNOUNCED_WHEN_FULL:
+            with _kept_from_failing(experiment_id):
+                self._relieve(experiment_id)
+        self.note_growth(experiment_id, number)
+
+    def note_growth(self, experiment_id: str, number: int) -> None:
+        """After something was added to a volume: announce others, or close it, if it is time."""
+        if not self.table.is_limited:
             return
+        share = self.table.collection_share(experiment_keys.volume_pk(experiment_id, number))
+        if share is not None and share >= ANNOUNCED_WHEN_FULL:
+            with _kept_from_failing(experiment_id):
+                self._refresh([experiment_id])
+                self._replace(experiment_id, number, share)
+
+    def _replace(self, experiment_id: str, number: int, share: float) -> None:
+        """Announce a volume that is to follow one, and close that once as many others are open."""
+        width = self._width(experiment_id)
         others = [
             state
             for state in self._states(experiment_id)
             if state.closed is None and state.number != number
         ]
-        if not others:
-            self.spread(experiment_id, 2)
+        if len(others) < width:
+            self._open(experiment_id, width, besides=number)
         elif (
             share >= CLOSED_WHEN_FULL
             and self.takes_more(experiment_id, number)
-            and any(map(self._is_known_to_all, others))
+            and sum(map(self._is_known_to_all, others)) >= width
         ):
             self.close(experiment_id, number)
             self.measure(experiment_id)
@@ -200,16 +248,31 @@ class Volumes:
         open_ones = [s for s in self._states(experiment_id) if s.closed is None]
         newest = max((state.since for state in open_ones), default=0)
         if self.table.clock() - newest > RELIEF_SECONDS:
-            self.spread(experiment_id, min(2 * len(open_ones), MOST_OPENED))
+            doubled = min(2 * len(open_ones), MOST_OPENED)
+            self.spread(experiment_id, max(doubled, self._width(experiment_id)))
 
     def spread(self, experiment_id: str, count: int) -> list[VolumeState]:
-        """Announce volumes so that at least ``count`` are open; returns all volumes."""
+        """Announce volumes so that at least ``count`` are open, from now on; returns all volumes.
+
+        A volume that closes is replaced, so that as many stay open.
+        """
+        return self._open(experiment_id, count, width=count)
+
+    def _open(
+        self,
+        experiment_id: str,
+        count: int,
+        *,
+        besides: int | None = None,
+        width: int | None = None,
+    ) -> list[VolumeState]:
+        """Announce volumes so that ``count`` are open, one of them not counted."""
 
         def more(states: list[VolumeState]) -> list[VolumeState]:
-            missing = count - sum(state.closed is None for state in states)
+            missing = count - sum(s.closed is None and s.number != besides for s in states)
             return [*states, *self._new(states, missing)]
 
-        return self._change(experiment_id, more)
+        return self._change(experiment_id, more, width)
 
     def close(self, experiment_id: str, number: int) -> list[VolumeState]:
         """Let a volume take no new things; another opens if it was the last open one."""
@@ -223,7 +286,7 @@ class Volumes:
                 for state in states
             ]
             if all(state.closed is not None for state in after):
-                after += self._new(after, 1)
+                after += self._new(after, self._width(experiment_id))
             return after
 
         return self._change(experiment_id, closed)
@@ -319,7 +382,9 @@ class Volumes:
         now = int(self.table.clock())
         return [VolumeState(n, now) for n in range(first, min(first + count, MOST_VOLUMES))]
 
-    def _change(self, experiment_id: str, change: VolumesChange) -> list[VolumeState]:
+    def _change(
+        self, experiment_id: str, change: VolumesChange, width: int | None = None
+    ) -> list[VolumeState]:
         key = experiment_keys.experiment_key(experiment_id)
 
         def attempt() -> list[VolumeState]:
@@ -328,16 +393,41 @@ class Volumes:
                 return []
             before = states_in(meta)
             after = change(before)
+            changes: Item = {}
             if after != before:
-                value: Value = [state.to_value() for state in after]
-                try:
-                    self.table.update(key, Update(set={VOLUMES: value}), condition=_unchanged(meta))
-                except ConditionFailed as refused:
-                    raise Outdated from refused
-            self._known.put(experiment_id, (time.monotonic(), after))
+                changes[VOLUMES] = [state.to_value() for state in after]
+            if width not in (None, meta.get(WIDTH, 1)):
+                changes[WIDTH] = width
+            if changes:
+                self._write(meta, changes)
+            self.note({**meta, **changes})
             return after
 
         return optimistically(f"Experiment {experiment_id}", attempt)
+
+    def _write(self, meta: Item, changes: Item) -> None:
+        """Change META, which need not become larger: then it uses what it keeps in reserve."""
+        key, unchanged = self.table.schema.key_of(meta), _unchanged(meta)
+        with_reserve = {**changes, RESERVE: "." * RESERVE_BYTES}
+        try:
+            try:
+                self.table.update(key, Update(set=with_reserve), condition=unchanged)
+            except CollectionFull:
+                left = RESERVE_BYTES + item_size(meta) - item_size({**meta, **with_reserve})
+                kept = {RESERVE: "." * left} if left > 0 else {}
+                smaller = Update(set={**changes, **kept}, remove=() if kept else (RESERVE,))
+                self.table.update(key, smaller, condition=unchanged)
+        except ConditionFailed as refused:
+            raise Outdated from refused
+
+
+@contextmanager
+def _kept_from_failing(experiment_id: str) -> Iterator[None]:
+    """What opens and closes volumes does not fail the call that noticed, which has succeeded."""
+    try:
+        yield
+    except (TableError, MlflowException) as error:
+        _logger.warning("No volume of experiment %s was opened: %s", experiment_id, error)
 
 
 def _unchanged(meta: Item) -> ConditionBase:

@@ -321,7 +321,10 @@ class Capabilities:
     waits_on_network: bool = False  # several reads at once are faster
     spread: int = 1  # how many volumes every experiment has from the start
     collection_share: Callable[[str], float | None] | None = None
-    """How full a partition was by the last write to it, of what it can hold; None if unknown."""
+    """How full a partition was by the last write to it, of what it can hold; None if unknown.
+
+    An engine without it has no limit.
+    """
     local: LocalEngine | None = None
     redate: Redate | None = None
     observable: Observable | None = None

@@ -17,9 +17,9 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar, overload
+from typing import Any, TypeGuard, TypeVar, overload
 
-from boto3.dynamodb.conditions import ConditionBase
+from boto3.dynamodb.conditions import Attr, ConditionBase
 from boto3.dynamodb.conditions import Key as KeyCondition
 
 from mlflow_dynamodbstore.table.contract import (
@@ -42,6 +42,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancel
 from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import Schema
+from mlflow_dynamodbstore.table.undo import NEARLY_FULL, NOTED, Undo
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, is_expired
 from mlflow_dynamodbstore.table.workers import process_workers
@@ -76,6 +77,9 @@ class Table:
         self.clock = clock
         self.retry = retry or Retry()
         self._pk, self._sk = engine.schema.pk, engine.schema.sk
+        self._absent = Attr(self._pk).not_exists()
+        self.is_limited = engine.capabilities.collection_share is not None
+        """Whether a partition can be full."""
         self._read = engine.schema.versions.read
         self._retrying = RetryingEngine(engine, self.retry, clock)
         self._local = engine.capabilities.local
@@ -218,6 +222,15 @@ class Table:
         """
         refuse_oversized(self.schema, writes)
         refuse_oversized(self.schema, then)
+        if not self.is_limited or NOTED.get() is None:
+            return self._write(writes, then)
+        self._note_replaced([*writes, *then])
+        outcomes = self._write(writes, then)
+        both = zip([*writes, *then], outcomes, strict=False)  # ``then`` may not have begun
+        self._note_new([write for write, done in both if done.status == "applied"])
+        return outcomes
+
+    def _write(self, writes: Sequence[Write], then: Sequence[Write]) -> list[Outcome]:
         if self._local is not None and then:
             outcomes = self._local.apply_in_order(writes, then)
             first = self._finished(writes, outcomes[: len(writes)])
@@ -266,6 +279,7 @@ class Table:
 
         Raises ``TransactionCancelled`` with a reason for each operation, in order.
         """
+        self._note_replaced(writes)
         try:
             self._retrying.transact(writes, uuid.uuid4().hex)
         except TransactionCancelled as cancelled:
@@ -273,12 +287,57 @@ class Table:
                 if reason is not None:
                     reason.old = self._clean(reason.old)
             raise
+        self._note_new(writes)
 
     def _apply(self, write: Write) -> Item | None:
+        self._note_replaced((write,))
         try:
-            return self._visible(self._sender.apply(write))
+            image = self._visible(self._sender.apply(write))
         except ConditionFailed as error:
             raise ConditionFailed(str(error), self._clean(error.old)) from error
+        self._note_new((write,))
+        return image
+
+    # --- what undo.py may undo ------------------------------------------------------------------
+
+    def _note_replaced(self, writes: Sequence[TransactWrite]) -> None:
+        """Before puts to partitions that are nearly full: note what they replace."""
+        noted = NOTED.get() if self.is_limited else None
+        if noted is None:
+            return
+        puts = [write for write in writes if self._is_undoable(write)]
+        if puts:
+            keys = [self.schema.key_of(put.item) for put in puts]
+            before = self.get_many(keys)
+            noted += [self._undo_of(put, before.get(k)) for put, k in zip(puts, keys, strict=True)]
+
+    def _is_undoable(self, write: TransactWrite) -> TypeGuard[Put]:
+        if type(write) is not Put:
+            return False
+        share = self.collection_share(write.item[self._pk])
+        # A local engine knows at no cost what is there, and what fits.
+        return share is not None and (self._local is not None or share >= NEARLY_FULL)
+
+    def _note_new(self, writes: Sequence[TransactWrite]) -> None:
+        """After writes were applied: note the items that were absent before."""
+        noted = NOTED.get() if self.is_limited else None
+        if noted is not None:
+            noted += [self._undo_of(write, None) for write in writes if self._is_new(write)]
+
+    def _undo_of(self, put: Put, before: Item | None) -> Undo:
+        def undo() -> None:
+            key = self.schema.key_of(put.item)
+            if self.get(key) != put.item:
+                return
+            if before is None:
+                self.delete(key)
+            else:
+                self.put(before)
+
+        return undo
+
+    def _is_new(self, write: TransactWrite) -> TypeGuard[Put]:
+        return type(write) is Put and write.condition == self._absent
 
     def _finished(self, writes: Sequence[Write], outcomes: Sequence[Outcome]) -> list[Outcome]:
         """The outcomes of writes that were all applied or refused; raises ``IncompleteWrite``."""

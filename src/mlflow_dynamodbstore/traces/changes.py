@@ -171,9 +171,10 @@ class TraceChanges:
             whole = self.table.update(place.key, update, condition=unchanged, returns="new")
             assert whole is not None
             after = self.trace_lookup.note(whole)
+        volumes = self.trace_lookup.experiment_lookup.volumes
         if after["request_time"] != item["request_time"]:
-            volume = Volume(place.experiment_id, place.volume)
-            self.trace_lookup.experiment_lookup.volumes.widen(volume, after["request_time"])
+            volumes.widen(Volume(place.experiment_id, place.volume), after["request_time"])
+        volumes.note_growth(place.experiment_id, place.volume)
         return after
 
     def _discard(self, made: Change | None) -> None:

@@ -7,7 +7,7 @@ of the trace's locator, and the call that begins the trace takes it into the tra
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from boto3.dynamodb.conditions import ConditionBase
@@ -21,10 +21,16 @@ from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
 from mlflow_dynamodbstore.shared.policies import TRACE_RETENTION
 from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.run_lookup import RunLookup
-from mlflow_dynamodbstore.table.contract import Outcome, Patch, is_too_large
+from mlflow_dynamodbstore.table.contract import (
+    IncompleteWrite,
+    Outcome,
+    Patch,
+    is_full,
+    is_too_large,
+)
 from mlflow_dynamodbstore.table.errors import TableError
 from mlflow_dynamodbstore.table.update import Update
-from mlflow_dynamodbstore.table.values import TTL
+from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.traces import items
 from mlflow_dynamodbstore.traces.changes import TraceChanges
 from mlflow_dynamodbstore.traces.creation import LATE_SECONDS
@@ -128,10 +134,16 @@ class TraceLinks:
     def _update_all(self, trace_ids: list[str], update: Update) -> list[str]:
         """Update the traces that are there; returns the ids of the others."""
         linked = items.counted_edit(update)
-        places = self._find_places(trace_ids)
+        before = self.trace_lookup.find_many(trace_ids).values()
+        places = list(map(trace_place_of, before))
         found = {place.trace_id for place in places}
         while places:
-            outcomes = self._write(places, linked)
+            try:
+                outcomes = self._write(places, linked)
+            except IncompleteWrite as error:
+                if is_full(error):
+                    self._take_back(error, update, before)
+                raise
             gone = [p for p, done in zip(places, outcomes, strict=True) if done.status != "applied"]
             for place in places:
                 self.trace_lookup.forget_item(place.trace_id)
@@ -141,6 +153,19 @@ class TraceLinks:
             now = self._find_places([place.trace_id for place in gone])
             places = [place for place in now if place not in gone]
         return [one for one in dict.fromkeys(trace_ids) if one not in found]
+
+    def _take_back(
+        self, incomplete: IncompleteWrite, update: Update, before: Iterable[Item]
+    ) -> None:
+        """Remove new links from some traces when the partition of another one is full."""
+        removal = items.counted_edit(Update(remove=tuple(update.set)))
+        unlinked = {
+            self.table.schema.key_of(item)
+            for item in before
+            if not update.set.keys() <= item.keys()
+        }
+        linked = [write.key for write in incomplete.written if isinstance(write, Patch)]
+        self.table.write([Patch(key, removal, PRESENT) for key in linked if key in unlinked])
 
     def _write(self, places: Sequence[TracePlace], linked: Update) -> list[Outcome]:
         patches = [Patch(place.key, linked, condition=PRESENT) for place in places]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
 from mlflow.entities.lifecycle_stage import LifecycleStage
@@ -22,13 +23,14 @@ from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.refusals import not_found
 from mlflow_dynamodbstore.shared.run_lookup import RunFacts, start_time_of
 from mlflow_dynamodbstore.shared.search.name_index import NameIndex
-from mlflow_dynamodbstore.table.contract import Delete, Patch, Query
+from mlflow_dynamodbstore.shared.volume_states import RESERVE
+from mlflow_dynamodbstore.table.contract import Delete, IncompleteWrite, Patch, Query, is_full
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item
 from mlflow_dynamodbstore.table.versions import upgrade_of
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
-from mlflow_dynamodbstore.tracking.runs import Runs
+from mlflow_dynamodbstore.tracking.runs import PLACES, Runs, missing_places
 
 _logger = logging.getLogger(__name__)
 
@@ -120,13 +122,15 @@ class ExperimentDeletion:
         if ttl is not None:
             changes[TTL] = ttl
         undated = () if ttl is not None else (TTL,)
+        # A deletion has room for what it adds, even if the partition is full.
+        removed = (*undated, RESERVE) if stage == DELETED else undated
         same = Attr("name").eq(meta["name"]) & Attr("lifecycle").eq(meta["lifecycle"])
         own = names_experiment(experiment_id_of(meta))
         self.table.transact(
             [
                 Patch(
                     self.table.schema.key_of(meta),
-                    Update(set={**upgrade_of(meta), **changes, RUNS_TO: stage}, remove=undated),
+                    Update(set={**upgrade_of(meta), **changes, RUNS_TO: stage}, remove=removed),
                     condition=same,
                 ),
                 Patch(entry_key(meta), Update(set=changes, remove=undated), condition=own),
@@ -147,16 +151,23 @@ class ExperimentDeletion:
         an expiry, and stays deleted.
         """
         now = self.context.now_ms()
-        outcomes = self.table.write(
-            [
-                Patch(
-                    self.table.schema.key_of(run),
-                    _stage_update(run, stage, now),
-                    condition=_is_as_read(run),
-                )
-                for run in runs
-            ]
-        )
+        patches = [
+            Patch(
+                self.table.schema.key_of(run),
+                _stage_update(run, stage, now),
+                condition=_is_as_read(run),
+            )
+            for run in runs
+        ]
+        try:
+            outcomes = self.table.write(patches)
+        except IncompleteWrite as error:
+            if stage != DELETED or not is_full(error):
+                raise
+            # The runs give up their places in indexes for it, until they are restored.
+            for patch in patches:
+                patch.update = replace(patch.update, remove=PLACES)
+            outcomes = self.table.write(patches)
         for run in runs:
             self.run_admission.forget(run_id_of(run))
         return [run for run, done in zip(runs, outcomes, strict=True) if done.status == "applied"]
@@ -224,4 +235,4 @@ def _stage_update(run: Item, stage: str, now_ms: int) -> Update:
     changes: Item = {"lifecycle": stage, "lsi1sk": in_stage}
     if stage == DELETED:
         return Update(set={**changes, "deleted_time": now_ms})
-    return Update(set=changes, remove=("deleted_time",))
+    return Update(set={**changes, **missing_places(run)}, remove=("deleted_time",))

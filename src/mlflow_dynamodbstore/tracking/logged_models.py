@@ -27,11 +27,12 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import PRESENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
+from mlflow_dynamodbstore.shared.full_partitions import spare_attributes, suppressed_if_full
 from mlflow_dynamodbstore.shared.places import ARTIFACTS_FOLDER, RunPlace, experiment_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION
 from mlflow_dynamodbstore.shared.refusals import invalid, not_found
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.errors import CollectionFull, ConditionFailed
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
@@ -206,11 +207,20 @@ class LoggedModels:
             "lsi1sk": index_keys.lsi1_logged_model(model_id, deleted, item["created"]),
             **_given(ttl=ttl),
         }
-        self._update(model_id, Update(set=changes))
+        try:
+            self._update(model_id, Update(set=changes))
+        except CollectionFull:
+            place = logged_model_place_of(item)
+            spare = spare_attributes(model_id, place.experiment_id, place.volume)
+            self._update(model_id, Update(set=changes, remove=spare))
         if ttl is not None:
-            expiry = Update(set={TTL: ttl})
-            for chunk in batched(self._child_keys(item), WRITE_PAGE):
-                self.table.write([Patch(k, expiry, condition=PRESENT) for k in chunk])
+            with suppressed_if_full("what belongs to a deleted model is left to cleanup"):
+                self._expire_children(item, ttl)
+
+    def _expire_children(self, item: Item, ttl: int) -> None:
+        expiry = Update(set={TTL: ttl})
+        for chunk in batched(self._child_keys(item), WRITE_PAGE):
+            self.table.write([Patch(k, expiry, condition=PRESENT) for k in chunk])
 
     def hard_delete_logged_model(self, model_id: str) -> None:
         """Remove a logged model and all that belongs to it, for good."""

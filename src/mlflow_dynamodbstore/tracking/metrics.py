@@ -8,6 +8,7 @@ from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
 
 from mlflow_dynamodbstore.shared.context import Context
+from mlflow_dynamodbstore.shared.full_partitions import suppressed_if_full
 from mlflow_dynamodbstore.shared.places import RunPlace
 from mlflow_dynamodbstore.table.contract import (
     Delete,
@@ -87,7 +88,6 @@ class Metrics:
         That is its points and its params, which are put on the condition that they are new. A tag
         has no condition: it may have replaced another value, and stays.
         """
-        self.metric_log.undo(appends)
         logged = [append.put for append in appends]
         new = [
             write
@@ -95,3 +95,6 @@ class Metrics:
             if isinstance(write, Put) and write.condition is not None and write not in logged
         ]
         self.table.write([Delete(self.table.schema.key_of(put.item)) for put in new])
+        # A put that was not made cannot be taken back: it is refused as the first was.
+        with suppressed_if_full():
+            self.metric_log.undo(appends)

@@ -67,6 +67,7 @@ class RunAdmission:
         """
         run_id = run.run_id
         COUNTERS.run_written(run_id)
+        self.experiment_lookup.volumes.note_growth(run.experiment_id, run.volume)
         item = self.table.get(run.key)
         if item is None:
             self.forget(run_id)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from secrets import token_hex
 
@@ -25,6 +23,7 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.conditions import ABSENT, IS_ACTIVE
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentFacts, ExperimentLookup
+from mlflow_dynamodbstore.shared.full_partitions import spare_attributes, suppressed_if_full
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import (
     ARTIFACTS_FOLDER,
@@ -40,6 +39,7 @@ from mlflow_dynamodbstore.shared.run_lookup import (
     RunLookup,
     check_run_is_active,
     run_not_found,
+    start_time_of,
 )
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, is_full
 from mlflow_dynamodbstore.table.counters import COUNTERS
@@ -66,8 +66,6 @@ from mlflow_dynamodbstore.tracking.records import (
 )
 from mlflow_dynamodbstore.tracking.run_admission import RunAdmission
 from mlflow_dynamodbstore.tracking.run_expiry import RESTORING, date_run, redate_run
-
-_logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = MLFLOW_TABLE.versions.current("EXP/R")
 DELETE_PAGE = 500
@@ -212,13 +210,13 @@ class Runs:
         def change() -> Item:
             if run_name:
                 return self._update_with_name(facts.place, update, run_name)
-            return self._update_active(facts.place, update)
+            return self._update_active(facts.place, update, ends=ends)
 
         item = self.policies.beside(change) if ends else change()
         if ends:
             COUNTERS.run_ended(run_id)
             retired = self.metric_log.retire_writer(run_id)
-            with _suppressed_if_full(f"run {run_id} has ended and stays live"):
+            with suppressed_if_full(f"run {run_id} has ended and stays live"):
                 sealing.finish(self.table, dict(item), self.policies.sealing_rules(), retired)
         return run_info(item)
 
@@ -238,10 +236,17 @@ class Runs:
             raise run_not_found(run.run_id)
         return item
 
-    def _update_active(self, run: RunPlace, update: Update) -> Item:
+    def _update_active(self, run: RunPlace, update: Update, *, ends: bool = False) -> Item:
         """Change a run's own item unless it is gone or deleted; returns it as it is now."""
         try:
-            item = self.table.update(run.key, update, condition=IS_ACTIVE, returns="new")
+            try:
+                item = self.table.update(run.key, update, condition=IS_ACTIVE, returns="new")
+            except CollectionFull:
+                if not ends:
+                    raise
+                spare = spare_attributes(run.run_id, run.experiment_id, run.volume)
+                smaller = replace(update, remove=(*update.remove, BEGUN_WITH, *spare))
+                item = self.table.update(run.key, smaller, condition=IS_ACTIVE, returns="new")
         except ConditionFailed as error:
             check_run_is_active(run.run_id, self._item_at_refusal(run, error))
             raise
@@ -263,7 +268,7 @@ class Runs:
         """Give what belongs to a run its expiry; without room for it, that is left to cleanup."""
         if ttl is None:
             return
-        with _suppressed_if_full("what belongs to a deleted run is left to cleanup"):
+        with suppressed_if_full("what belongs to a deleted run is left to cleanup"):
             date_run(self.table, run, ttl, self.policies.sealing_rules())
 
     def restore_run(self, run_id: str) -> None:
@@ -380,15 +385,15 @@ class Runs:
         ]
 
 
-@contextmanager
-def _suppressed_if_full(instead: str) -> Iterator[None]:
-    """Do without what does not fit into a full partition, and say what happens instead."""
-    try:
-        yield
-    except TableError as error:
-        if not is_full(error):
-            raise
-        _logger.warning("%s: %s", instead, error)
+def missing_places(run: Item) -> Item:
+    """The places in indexes that a deleted run has given up because its partition was full."""
+    if "lsi4sk" in run:
+        return {}
+    run_id = run_id_of(run)
+    return {
+        "lsi3sk": index_keys.lsi3_run(run_id, run["status"], start_time_of(run)),
+        "lsi4sk": index_keys.lsi4_run(run_id, run["name"]),
+    }
 
 
 def _update_to_active(facts: RunFacts, run: Item | None) -> Update:
@@ -398,9 +403,8 @@ def _update_to_active(facts: RunFacts, run: Item | None) -> Update:
         "lifecycle": stage,
         "lsi1sk": index_keys.lsi1_run(run_id, stage, facts.start_time),
     }
-    if run is not None and "lsi4sk" not in run:  # it had given up its places in indexes
-        changes["lsi3sk"] = index_keys.lsi3_run(run_id, run["status"], facts.start_time)
-        changes["lsi4sk"] = index_keys.lsi4_run(run_id, run["name"])
+    if run is not None:
+        changes.update(missing_places(run))
     return Update(set=changes, remove=("deleted_time", TTL, RESTORING))
 
 

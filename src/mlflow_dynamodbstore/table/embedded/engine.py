@@ -71,7 +71,7 @@ class EmbeddedEngine:
             redate=None if self._writer.always_reads else self.redate,
             inspectable=Inspector(self.path, self._layout),
             spread=spread,
-            collection_share=self._writer.collection_share,
+            collection_share=None if collection_limit is None else self._writer.collection_share,
         )
 
     @property

@@ -237,10 +237,9 @@ class Writer:
                 f"the partition {key[0]!r} would pass its limit of {self._collection_limit} bytes"
             )
 
-    def collection_share(self, pk: str) -> float | None:
-        """How full a partition is; None where there is no limit."""
-        if self._collection_limit is None:
-            return None
+    def collection_share(self, pk: str) -> float:
+        """How full a partition is, where there is a limit."""
+        assert self._collection_limit is not None
         sql = self._layout.partition_size
         (used,) = self._file.read(lambda connection: connection.execute(sql, (pk,)).fetchone())
         return float(used) / self._collection_limit

@@ -24,7 +24,7 @@ from mlflow_dynamodbstore.shared.experiment_items import (
 )
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.search.name_index import EXPERIMENT_NAME, NameIndex
-from mlflow_dynamodbstore.shared.volume_states import VOLUMES
+from mlflow_dynamodbstore.shared.volume_states import RESERVE, VOLUMES, WIDTH
 from mlflow_dynamodbstore.table.contract import Delete, Patch, Put, Query, TransactWrite
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key
@@ -165,8 +165,8 @@ class ExperimentItems(ItemStore):
         self.transfer_table.put(new.tag_items())
         entry = new.entry(int(self.table.clock() * 1000))
         meta = {**new.meta(), **state}
-        if replaced is not None and VOLUMES in replaced:
-            meta[VOLUMES] = replaced[VOLUMES]
+        if replaced is not None:
+            meta.update((n, replaced[n]) for n in (VOLUMES, WIDTH, RESERVE) if n in replaced)
         self.table.transact(
             [
                 *self._writes(replaced, meta, {**entry, **state}),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import count
 
 from boto3.dynamodb.conditions import Attr
 from mlflow.entities.lifecycle_stage import LifecycleStage
@@ -19,13 +20,14 @@ from mlflow_dynamodbstore.shared.bulk import batched
 from mlflow_dynamodbstore.shared.places import experiment_id_of
 from mlflow_dynamodbstore.shared.policies import SOFT_DELETED_RETENTION, Policies
 from mlflow_dynamodbstore.shared.volume_states import Volume
-from mlflow_dynamodbstore.shared.volumes import Volumes
+from mlflow_dynamodbstore.shared.volumes import MOST_FULL_VOLUMES, Volumes
 from mlflow_dynamodbstore.shared.workspaces import WorkspacesInUse, all_experiments
-from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query
-from mlflow_dynamodbstore.table.errors import ConditionFailed
+from mlflow_dynamodbstore.table.contract import MAX_ITEM_BYTES, Put, Query, is_full
+from mlflow_dynamodbstore.table.errors import ConditionFailed, TableError
 from mlflow_dynamodbstore.table.schema import MLFLOW_TABLE
 from mlflow_dynamodbstore.table.sizes import size_with_copies
 from mlflow_dynamodbstore.table.table import Table
+from mlflow_dynamodbstore.table.undo import UndoneIfFull
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.transfer.sql.entities import Entity, EntityKey, EntityStore
@@ -76,22 +78,44 @@ class TransferTable:
         """When an entity that is deleted now expires."""
         return self.policies.expiry(SOFT_DELETED_RETENTION)
 
-    def choose_volumes(self, entities: Iterable[Entity]) -> None:
-        """Note with runs or logged models in which volume they are to be written.
+    def place(self, entities: Sequence[Entity], write: Callable[[Sequence[Entity]], None]) -> None:
+        """Write runs, traces or logged models to open volumes, and to others if one is full."""
+        for tries in count(1):
+            self._choose_volumes(entities)
+            chosen = {(str(entity.experiment_id), volume_of(entity)) for entity in entities}
+            try:
+                with UndoneIfFull():
+                    write(entities)
+            except TableError as error:
+                if not is_full(error) or tries == MOST_FULL_VOLUMES:
+                    raise
+                full = [one for one in chosen if self.volumes.may_be_full(*one)]
+                for one in full:
+                    self.volumes.close(*one)
+                if full:
+                    continue
+                if len(entities) == 1:
+                    raise
+                half = len(entities) // 2  # all of them do not fit into one volume
+                self.place(entities[:half], write)
+                self.place(entities[half:], write)
+            else:
+                for one in chosen:
+                    self.volumes.note_new(*one)
+            return
 
-        An id of ours names a volume; anything else goes to an open one.
+    def _choose_volumes(self, entities: Iterable[Entity]) -> None:
+        """Note with entities in which volume they are to be written.
+
+        That is the one that an id of ours names, if it is open; otherwise any that is.
         """
         for entity in entities:
             home = Volume(str(entity.experiment_id))
             known = self.volumes.of([home.experiment_id])
             named = [Volume(*one) for one in ids.homes_of(entity.key[0])]
+            is_open = (one for one in named if one in known and self.volumes.takes_more(*one))
             chosen = self.volumes.choose(home.experiment_id, str(entity.key[0]))
-            entity.hints[VOLUME] = next((one.number for one in named if one in known), chosen)
-
-    def note_growth(self, entities: Iterable[Entity]) -> None:
-        """After entities were written: open another volume where one is nearly full."""
-        for one in {(str(entity.experiment_id), volume_of(entity)) for entity in entities}:
-            self.volumes.note_growth(*one)
+            entity.hints[VOLUME] = next((one.number for one in is_open), chosen)
 
     def raise_counter(self, sequence: str, greatest: int) -> None:
         """Make a counter go on after a number, unless it is beyond that already."""

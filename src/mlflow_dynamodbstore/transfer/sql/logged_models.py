@@ -141,7 +141,9 @@ class LoggedModelItems(StagedItemStore):
 
     def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
-        self.transfer_table.choose_volumes(entities)
+        self.transfer_table.place(entities, self._write)
+
+    def _write(self, entities: Sequence[Entity]) -> None:
         self._find_runs(entities)
         deleted = self.transfer_table.deleted_experiments(str(e.experiment_id) for e in entities)
         expiry = self.transfer_table.deletion_expiry()
@@ -156,7 +158,6 @@ class LoggedModelItems(StagedItemStore):
         # The models last: a model that exists is complete.
         self.transfer_table.put(below.values())
         self.transfer_table.put(own)
-        self.transfer_table.note_growth(entities)
 
     def _find_runs(self, entities: Sequence[Entity]) -> None:
         """Note with models in which volumes the runs lie that logged them."""

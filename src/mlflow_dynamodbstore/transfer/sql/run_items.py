@@ -99,7 +99,9 @@ class RunItems(StagedItemStore):
         return too_large(_children(entity))
 
     def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
-        self.transfer_table.choose_volumes(entities)
+        self.transfer_table.place(entities, lambda some: self._write(some, source))
+
+    def _write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         # The runs last: nobody sees the rest until then, and a second try writes all of it again.
         disordered: dict[tuple[str, str], bool] = {}
         self.transfer_table.put(self._history_items(entities, source, disordered))
@@ -120,7 +122,6 @@ class RunItems(StagedItemStore):
         below = chain.from_iterable(run.below() for run in runs)
         self.transfer_table.put({(item["PK"], item["SK"]): item for item in below}.values())
         self.transfer_table.put(run.own for run in runs)
-        self.transfer_table.note_growth(entities)
 
     def _history_items(
         self,

@@ -91,7 +91,9 @@ class TraceItems(ListedItemStore):
 
     def write(self, entities: Sequence[Entity], source: EntitySource) -> None:
         del source
-        self.transfer_table.choose_volumes(entities)
+        self.transfer_table.place(entities, self._write)
+
+    def _write(self, entities: Sequence[Entity]) -> None:
         ttl = self.transfer_table.policies.expiry(TRACE_RETENTION)
         now = int(self.table.clock())
         made = [NewTrace(entity, now, ttl) for entity in entities]
@@ -99,7 +101,6 @@ class TraceItems(ListedItemStore):
         self.transfer_table.put(item for trace in made for item in trace.below)
         self.transfer_table.put(self._gateway_notes(entities))
         self.transfer_table.put(trace.own for trace in made)
-        self.transfer_table.note_growth(entities)
 
     def _gateway_notes(self, entities: Sequence[Entity]) -> list[Item]:
         """The notes that experiments hold traces of gateway calls, whose costs are summed."""
