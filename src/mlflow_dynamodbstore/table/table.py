@@ -13,10 +13,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import islice
+from operator import and_
 from typing import Any, TypeGuard, TypeVar, overload
 
 from boto3.dynamodb.conditions import Attr, ConditionBase
@@ -327,12 +329,12 @@ class Table:
     def _undo_of(self, put: Put, before: Item | None) -> Undo:
         def undo() -> None:
             key = self.schema.key_of(put.item)
-            if self.get(key) != put.item:
-                return
-            if before is None:
-                self.delete(key)
-            else:
-                self.put(before)
+            as_put = reduce(and_, (Attr(name).eq(value) for name, value in put.item.items()))
+            with suppress(ConditionFailed):
+                if before is None:
+                    self.delete(key, condition=as_put)
+                else:
+                    self.put(before, condition=as_put)
 
         return undo
 
