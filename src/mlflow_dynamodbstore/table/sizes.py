@@ -18,7 +18,6 @@ from mlflow_dynamodbstore.table.values import Item
 
 MAX_DIGITS = 38
 MAX_DEPTH = 32
-MAX_NAME_BYTES = 65_535
 
 _DIGITS_LIMIT = 10**MAX_DIGITS
 MOST_NAMES = 1000
@@ -117,8 +116,8 @@ def _name_size(name: object) -> int:
     if type(name) is not str:
         raise TypeError(f"names are strings, not {type(name).__name__}")
     size = text_size(name)
-    if not 0 < size <= MAX_NAME_BYTES:
-        raise ValueError(f"a name has 1 to {MAX_NAME_BYTES} bytes, not {size}")
+    if not size:
+        raise ValueError("a name must not be empty")
     if len(_name_sizes) < MOST_NAMES:
         _name_sizes[name] = size
     return size
