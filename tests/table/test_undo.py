@@ -12,6 +12,7 @@ from mlflow_dynamodbstore.table.contract import Put
 from mlflow_dynamodbstore.table.errors import CollectionFull, TableError, Throttled
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.undo import UndoneIfFull
+from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.values import Item, Key
 
@@ -84,3 +85,20 @@ def test_what_others_have_changed_since_stays(table):
     with pytest.raises(CollectionFull):
         whole()
     assert values(table) == ["by others", None, None]
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_an_item_of_many_attributes_is_undone(table, is_changed):
+    """A condition cannot compare them all."""
+    wide = {"PK": "p", "SK": "wide", **{f"a{n}": n for n in range(200)}}
+
+    def whole() -> None:
+        with UndoneIfFull():
+            table.put(wide)
+            if is_changed:
+                table.update(Key("p", "wide"), Update(set={"a199": "of others"}))
+            table.put(item("large", "x" * 5_000))
+
+    with pytest.raises(CollectionFull):
+        whole()
+    assert (table.get(Key("p", "wide")) is not None) == is_changed

@@ -44,7 +44,7 @@ from mlflow_dynamodbstore.table.errors import ConditionFailed, TransactionCancel
 from mlflow_dynamodbstore.table.request_checks import refuse_oversized
 from mlflow_dynamodbstore.table.retry import Retry
 from mlflow_dynamodbstore.table.schema import Schema
-from mlflow_dynamodbstore.table.undo import NEARLY_FULL, NOTED, Undo
+from mlflow_dynamodbstore.table.undo import MOST_COMPARED, NEARLY_FULL, NOTED, Undo
 from mlflow_dynamodbstore.table.update import Update
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, is_expired
 from mlflow_dynamodbstore.table.workers import process_workers
@@ -328,8 +328,10 @@ class Table:
 
     def _undo_of(self, put: Put, before: Item | None) -> Undo:
         def undo() -> None:
-            key = self.schema.key_of(put.item)
-            as_put = reduce(and_, (Attr(name).eq(value) for name, value in put.item.items()))
+            key, compared = self.schema.key_of(put.item), islice(put.item.items(), MOST_COMPARED)
+            if len(put.item) > MOST_COMPARED and self.get(key) != put.item:
+                return
+            as_put = reduce(and_, (Attr(name).eq(value) for name, value in compared))
             with suppress(ConditionFailed):
                 if before is None:
                     self.delete(key, condition=as_put)

@@ -21,7 +21,8 @@ _logger = logging.getLogger(__name__)
 
 NEARLY_FULL = 0.9
 """How full a partition is when the table reads what a put replaces."""
-
+MOST_COMPARED = 100
+"""How many attributes the condition of an undo compares; an expression has few operators."""
 
 Undo: TypeAlias = Callable[[], None]
 """Puts back what was there before a put, unless others have changed it since."""
