@@ -1,4 +1,4 @@
-"""What every test relies on: no telemetry, and property tests that repeat themselves.
+"""What every test relies on: no telemetry, and chance that is the same in each run.
 
 With ``STORE_SPREAD=3``, every embedded table spreads its experiments over three volumes unless its
 URI says otherwise. With ``STORE_INDEX_LAG=2``, its global indexes show a write two seconds late,
@@ -8,6 +8,7 @@ unless a test looks into one at once, or for a run with the id of another store,
 from __future__ import annotations
 
 import os
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    random.seed(item.nodeid)  # which volumes a test writes to is chosen at random
     lag = 0.0 if item.get_closest_marker("index_at_once") else INDEX_LAG
     (EmbeddedEngine.__init__.__kwdefaults__ or {}).update(index_lag=lag)
 

@@ -308,7 +308,7 @@ def test_an_experiment_with_one_volume_does_not_list_it(tmp_path, time):
 
 
 def test_a_file_that_was_spread_is_read_without_the_option(tmp_path, time, three):
-    runs = {begin_run(three, n) for n in range(12)}
+    runs = {begin_run(three, n) for n in range(30)}
     assert {volume_of(three, run_id) for run_id in runs} == {0, 1, 2}
     again = open_tracking_store(tmp_path, time)
     assert set(all_runs(again)) == runs
