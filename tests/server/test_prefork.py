@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from tests.engines import free_port
 
 APP = "mlflow_dynamodbstore.server.app:create_app"
 WORKERS = 3
+CONNECTIONS = 90
 
 
 def test_our_apps_are_started_by_the_parent_and_others_are_not(monkeypatch: Any):
@@ -40,16 +43,41 @@ def test_a_file_of_variables_is_read_before_anything_is_imported():
     assert not prefork.prepare(["--env-file", "variables", APP])
 
 
-def test_connections_of_workers_send_at_once(monkeypatch: Any):
-    """Else the body of an answer waits until its head is acknowledged, after 40 ms."""
+@pytest.fixture
+def listening(monkeypatch: Any) -> Iterator[socket.socket]:
     monkeypatch.setattr(Config, "bind_socket", Config.bind_socket)  # restored afterwards
-    prefork.send_at_once()
-    listening = Config(APP, host="127.0.0.1", port=0).bind_socket()
-    listening.listen()
-    with listening, socket.create_connection(listening.getsockname()):
-        accepted, _ = listening.accept()
-        with accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    prefork.share_connections()
+    with Config(APP, host="127.0.0.1", port=0).bind_socket() as bound:
+        bound.setblocking(False)
+        bound.listen()
+        yield bound
+
+
+def test_connections_of_workers_send_at_once(listening: socket.socket):
+    """Else the body of an answer waits until its head is acknowledged, after 40 ms."""
+
+    async def connected() -> int:
+        has_begun = asyncio.Event()
+        sent_at_once = 0
+
+        def begin(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal sent_at_once
+            inside = writer.get_extra_info("socket")
+            sent_at_once = inside.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            writer.close()
+            has_begun.set()
+
+        async with await asyncio.start_server(begin, sock=listening):
+            with socket.create_connection(listening.getsockname()):
+                await asyncio.wait_for(has_begun.wait(), 30)
+        return sent_at_once
+
+    assert asyncio.run(connected())
+
+
+def test_another_server_is_refused_the_address(listening: socket.socket):
+    with pytest.raises(SystemExit):
+        Config(APP, host="127.0.0.1", port=listening.getsockname()[1]).bind_socket()
 
 
 @pytest.fixture
@@ -90,6 +118,11 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(log.read_text())
 
 
+def sockets_of(process: int) -> int:
+    found = [str(one.readlink()) for one in Path(f"/proc/{process}/fd").iterdir()]
+    return sum(one.startswith("socket:") for one in found)
+
+
 def children_of(parent: int) -> list[int]:
     found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [int(one) for one in found]
@@ -104,6 +137,7 @@ def test_workers_share_a_parent_write_one_file_and_are_replaced(server: Any):
     # A forked worker has its parent's command line; one that uvicorn starts has multiprocessing's.
     lines = {Path(f"/proc/{one}/cmdline").read_bytes() for one in (parent, *workers)}
     assert len(lines) == 1
+    check_that_connections_are_shared(port, workers)
     runs = [create_run(port) for _ in range(4 * WORKERS)]
     assert len(set(runs)) == len(runs)
     os.kill(workers[0], signal.SIGKILL)
@@ -115,6 +149,22 @@ def test_workers_share_a_parent_write_one_file_and_are_replaced(server: Any):
         time.sleep(0.2)
     assert len(now) == WORKERS
     assert create_run(port) not in runs
+
+
+def check_that_connections_are_shared(port: int, workers: list[int]) -> None:
+    """Each of them gets about as many of the connections that begin at the same moment."""
+    before = [sockets_of(one) for one in workers]
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            opened = socket.create_connection(("127.0.0.1", port), timeout=60)
+            stack.enter_context(opened)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            taken = [sockets_of(one) - had for one, had in zip(workers, before, strict=True)]
+            if sum(taken) >= CONNECTIONS - WORKERS:  # some that waited for more have ended
+                break
+            time.sleep(0.1)
+        assert min(taken) > CONNECTIONS / WORKERS / 3, taken
 
 
 def create_run(port: int) -> str:

@@ -11,6 +11,7 @@ import gc
 import importlib
 import logging
 import multiprocessing
+import os
 import socket
 import sys
 import threading
@@ -50,21 +51,40 @@ def prepare(arguments: list[str]) -> bool:
     return True
 
 
-def send_at_once() -> None:
-    """Let the sockets of workers send each piece of an answer at once.
+class WorkerSocket(socket.socket):
+    """A bound socket that becomes each worker's own when the worker begins to listen.
 
-    A socket that uvicorn opens for several workers does not say that it is TCP, so asyncio leaves
-    Nagle's algorithm on: the body of each answer waits 40 ms until its head is acknowledged.
+    The kernel spreads connections evenly over sockets of one address. Over workers that share one
+    socket it does not: the worker that wakes up first gets nearly all, and the others do nothing.
+    """
+
+    def listen(self, backlog: int = socket.SOMAXCONN, /) -> None:
+        with socket.socket(self.family, self.type, self.proto) as own:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            own.bind(self.getsockname())
+            own.setblocking(self.getblocking())
+            os.dup2(own.fileno(), self.fileno(), inheritable=False)
+        super().listen(backlog)
+
+
+def share_connections() -> None:
+    """Let workers share the connections to the address that uvicorn binds for them.
+
+    The address is bound before it may be shared, so another server that wants it is refused. The
+    socket says that it is TCP, which uvicorn's does not: then asyncio leaves Nagle's algorithm on,
+    and the body of each answer waits 40 ms until its head is acknowledged.
     """
     bind = Config.bind_socket
 
-    def bind_without_delay(config: Config) -> socket.socket:
+    def bind_for_workers(config: Config) -> socket.socket:
         bound = bind(config)
-        if bound.family in (socket.AF_INET, socket.AF_INET6):
-            bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
-        return bound
+        if bound.family not in (socket.AF_INET, socket.AF_INET6):
+            return bound
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        return WorkerSocket(bound.family, bound.type, socket.IPPROTO_TCP, fileno=bound.detach())
 
-    setattr(Config, "bind_socket", bind_without_delay)  # noqa: B010 - mypy refuses an assignment
+    setattr(Config, "bind_socket", bind_for_workers)  # noqa: B010 - mypy refuses an assignment
 
 
 def bound_heads() -> None:
@@ -78,7 +98,7 @@ def bound_heads() -> None:
 
 
 if __name__ == "__main__":
-    send_at_once()
+    share_connections()
     bound_heads()
     prepare(sys.argv[1:])
     uvicorn_main()
