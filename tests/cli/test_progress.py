@@ -16,7 +16,13 @@ from mlflow_dynamodbstore.cli.common import RESUMES, UNCHANGED, Command
 from mlflow_dynamodbstore.keys import runs as run_keys
 from tests.cli.test_docs_cli import COMMANDS
 
-CALL = "from mlflow_dynamodbstore.cli import main; main()"
+# What is started in the background ignores Ctrl-C, and so does what it starts.
+CALL = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from mlflow_dynamodbstore.cli import main
+main()
+"""
 ENVIRONMENT = {
     "PYTHONPATH": str(Path(mlflow_dynamodbstore.__file__).parents[1]),
     "TERM": "xterm",

@@ -144,9 +144,14 @@ class Comparison:
                 self._renew()
 
     def _slots(self, method: str) -> Iterator[tuple[Slot, Slot]]:
-        """Places in the arguments, which have the same structure on both sides."""
+        """Places in the arguments, which have the same structure on both sides.
+
+        Ours may take more arguments: those of a newer release.
+        """
         sides = [world.arguments(self._kind, method, 0) for world in (self._theirs, self._ours)]
-        yield from zip(*(list(slots(given)) for given in sides), strict=True)
+        theirs, ours = ({slot.name: slot for slot in slots(given)} for given in sides)
+        for name, slot in theirs.items():
+            yield slot, ours[name]
 
     def _call(self, method: str, places: tuple[Slot, Slot], name: str, value: Any) -> Call | None:
         self._number += 1

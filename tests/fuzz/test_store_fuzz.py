@@ -42,8 +42,10 @@ def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Theirs, 
         # Where MLflow links prompts, it goes by the URI.
         patched.setenv(MLFLOW_TRACKING_URI.name, f"sqlite:///{folder}/linked.db")
         logging.disable(logging.CRITICAL)  # MLflow logs each error of its database at length
-        yield Theirs(folder), Ours(folder)
-        logging.disable(logging.NOTSET)
+        try:
+            yield Theirs(folder), Ours(folder)
+        finally:
+            logging.disable(logging.NOTSET)
 
 
 def _cheap_hash(password: str) -> str:

@@ -17,6 +17,7 @@ import pytest
 from mlflow.entities import Metric, Param, RunStatus, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+from mlflow.version import VERSION
 
 from mlflow_dynamodbstore.keys import metric_log as log_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
@@ -663,7 +664,12 @@ def test_several_writers_agree_with_mlflows_store(
                 for _ in range(rng.choice([1, 2, 3, 4, 5, 1000 if seed == 7 else 5]))
             ]
             store.log_batch(ours_id, batch, [], [])
-            theirs.log_batch(their_id, batch, [], [])
+            try:
+                theirs.log_batch(their_id, batch, [], [])
+            except MlflowException as error:
+                if "UNIQUE constraint" not in error.message:
+                    raise
+                pytest.skip(f"MLflow {VERSION} refuses a call with equal points itself")
         elif kind < 0.9:
             status = rng.choice([RunStatus.FINISHED, RunStatus.RUNNING])
             store.update_run_info(ours_id, status, 5, None)

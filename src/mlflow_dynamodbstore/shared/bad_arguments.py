@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
+from mlflow_dynamodbstore.mlflow_compat.entities import UNDECLARED_FIELDS
 from mlflow_dynamodbstore.shared.plain_values import LARGEST, SMALLEST, is_unicode, shown
 
 DEEPEST = 6
@@ -53,7 +54,10 @@ def fault_of(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 def _fault_of_entity(entity: Any) -> str:
     """A sentence about a field that has another type than its entity declares."""
     kind = type(entity)
-    declared = _declared(kind if dataclasses.is_dataclass(kind) else kind.__init__)
+    declared = {
+        **UNDECLARED_FIELDS.get(kind.__name__, {}),
+        **_declared(kind if dataclasses.is_dataclass(kind) else kind.__init__),
+    }
     for name, value in _fields(entity).items():
         expected = declared.get(name.lstrip("_"), Any)
         if not _fits(value, expected):
