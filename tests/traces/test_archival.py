@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from mlflow.entities import ExperimentTag
@@ -11,6 +12,9 @@ from mlflow.entities.trace_state import TraceState
 from mlflow.tracing.constant import TraceExperimentTagKey
 from mlflow.utils.time import get_current_time_millis
 
+from mlflow_dynamodbstore.traces import archival
+from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
+from tests.faults import SimulatedCrash
 from tests.stores import everything_in, refused
 from tests.traces.making import client_metadata, make_info, make_spans, trace_id
 
@@ -77,6 +81,38 @@ def test_an_archived_trace_takes_no_more_spans(store, other, traced, archive):
             one.log_spans(traced, make_spans(trace_id(3)))
     with refused("INVALID_STATE", "no longer DB-backed"):
         store.start_trace(make_info(trace_id(3), traced))
+
+
+def test_spans_that_a_killed_process_left_behind_are_cleaned_up(
+    store, other, traced, archive, monkeypatch
+):
+    """It is killed between the mark of the trace and the removal of its spans."""
+    monkeypatch.setattr(archival, "Delete", lambda _key: killed())
+    with pytest.raises(SimulatedCrash):
+        archive_older(store, archive, "2h", max_traces_per_pass=1)
+    assert archived(other, traced) == [5]
+    # Somebody says of a trace that its spans are in an archive, which is not true.
+    other.set_trace_tag(trace_id(2), "mlflow.trace.spansLocation", "ARCHIVE_REPO")
+    before = spans_in(other)
+    Cleanup(other.table, grace=0, sleep=lambda _: None).run()
+    assert before - spans_in(other) == {5}
+    assert spans_in(other) == {1, 2, 3, 4}
+    assert len(other.get_trace(trace_id(5)).data.spans) == len(make_spans(trace_id(5)))
+    # Somebody takes the spans back to the table: those that come then stay.
+    other.set_trace_tag(trace_id(5), "mlflow.trace.spansLocation", "TRACKING_STORE")
+    other.log_spans(traced, make_spans(trace_id(5)))
+    Cleanup(other.table, grace=0, sleep=lambda _: None).run()
+    assert spans_in(other) == {1, 2, 3, 4, 5}
+
+
+def killed() -> NoReturn:
+    raise SimulatedCrash
+
+
+def spans_in(store) -> set[int]:
+    """The numbers of the traces whose spans are in the table."""
+    found = [str(item["SK"]) for item in everything_in(store.table)]
+    return {int(sk.split("#")[1][3:], 16) for sk in found if "#SPANS" in sk}
 
 
 def test_deleting_an_archived_trace_deletes_its_archive(store, traced, archive, tmp_path):

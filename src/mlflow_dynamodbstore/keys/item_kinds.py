@@ -78,10 +78,11 @@ _LOGGED_MODEL_KINDS: Mapping[str, str] = {
     "PARAM": "Logged model parameter",
     "METRIC": "Logged model metric",
 }
+SPANS = "Spans"
 _TRACE_KINDS: Mapping[str, str] = {
     "TAG": "Trace tag",
     "CLIENT": "Client's request",
-    "SPANS": "Spans",
+    "SPANS": SPANS,
     "ASSESS": "Assessment",
     "ISSUE": "Reference to an issue",
 }

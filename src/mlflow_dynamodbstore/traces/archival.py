@@ -47,7 +47,13 @@ from mlflow_dynamodbstore.traces.changes import Change, TraceChanges
 from mlflow_dynamodbstore.traces.experiments import TRACES_FOLDER
 from mlflow_dynamodbstore.traces.facts import FACTS
 from mlflow_dynamodbstore.traces.filters import TraceFilter
-from mlflow_dynamodbstore.traces.items import SPANS_LOCATION, TAG, keeps_spans_here, keys_in
+from mlflow_dynamodbstore.traces.items import (
+    ARCHIVED,
+    SPANS_LOCATION,
+    TAG,
+    keeps_spans_here,
+    keys_in,
+)
 from mlflow_dynamodbstore.traces.lookup import TraceNotFound
 from mlflow_dynamodbstore.traces.paths import TIME
 from mlflow_dynamodbstore.traces.records import TraceRecord
@@ -186,7 +192,12 @@ class TraceArchival:
         return self._finish(trace.item, uri)
 
     def _finish(self, item: Item, uri: str) -> bool:
-        archived = {SPANS_LOCATION: SpansLocation.ARCHIVE_REPO.value, _ARCHIVE: uri}
+        # Cleanup knows by the mark that spans which are still here have been archived.
+        archived: Item = {
+            SPANS_LOCATION: SpansLocation.ARCHIVE_REPO.value,
+            _ARCHIVE: uri,
+            ARCHIVED: True,
+        }
         if not self._mark(item, archived):
             get_artifact_repository(uri).delete_artifacts(TRACE_ARCHIVAL_FILENAME)
             return False
@@ -195,7 +206,7 @@ class TraceArchival:
         self.table.write([Delete(key) for key in spans])
         return True
 
-    def _mark(self, item: Item, attributes: dict[str, str]) -> bool:
+    def _mark(self, item: Item, attributes: Item) -> bool:
         """Set attributes of a trace; False when it has changed since its spans were read."""
         done: list[bool] = []
 

@@ -36,6 +36,9 @@ TAG, METADATA, ASSESSMENT, RUN_LINK, PROMPT_LINK = "t:", "m:", "a:", "r:", "p:"
 SPANS_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
 """Attribute that says where the spans are: here, in an archive, or in artifacts."""
 
+ARCHIVED = "archived"
+"""Attribute that says that archiving moved the spans; anybody can set the tag of their location."""
+
 INLINE_TEXT = 1024
 """Bytes of a tag's value up to which it stays in the trace's own item."""
 
@@ -185,6 +188,11 @@ def keeps_spans_here(item: Item) -> bool:
 def is_archived(item: Item) -> bool:
     """Whether the spans of a trace are in an archive."""
     return bool(item.get(SPANS_LOCATION) == SpansLocation.ARCHIVE_REPO.value)
+
+
+def has_archived_spans(item: Item) -> bool:
+    """Whether archiving has moved the spans of a trace, and they still are in the archive."""
+    return ARCHIVED in item and is_archived(item)
 
 
 def is_finalized(item: Item) -> bool:

@@ -11,6 +11,9 @@ So an item without an owner is an orphan if the id in its key was made long ago.
 age, it is a suspect: an orphan only if a second check, after every writer must have finished, finds
 it unchanged.
 
+Spans that are still here although archiving has moved them are suspects, too: a process was killed
+before it removed them.
+
 The RANK and FTS items of a sealed run are compared with its summary. A run that is being sealed has
 them before its summary, so they are left alone.
 """
@@ -24,7 +27,7 @@ from enum import Enum
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.keys import ids
 from mlflow_dynamodbstore.keys import runs as run_keys
-from mlflow_dynamodbstore.keys.item_kinds import describe_item
+from mlflow_dynamodbstore.keys.item_kinds import SPANS, describe_item
 from mlflow_dynamodbstore.keys.metric_log import METRIC_LOG
 from mlflow_dynamodbstore.keys.section_types import ItemDescription
 from mlflow_dynamodbstore.shared import large_values
@@ -37,6 +40,7 @@ from mlflow_dynamodbstore.shared.search import name_index
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import TTL, Item, Key, Value
+from mlflow_dynamodbstore.traces.items import has_archived_spans
 from mlflow_dynamodbstore.tracking import sealing, summaries
 from mlflow_dynamodbstore.tracking.log_entries import AT
 from mlflow_dynamodbstore.tracking.records import (
@@ -91,6 +95,7 @@ class _Owner:
     generation: int | None
     named_parts: frozenset[str]
     name: tuple[Value, Value]
+    has_archived_spans: bool
     true_entries: set[str] | None = None
 
 
@@ -145,6 +150,7 @@ class OrphanFinder:
                 if isinstance(value, dict) and "generation" in value
             ),
             name=(item.get("name"), item.get("workspace")),
+            has_archived_spans=has_archived_spans(item),
         )
         if entries and owner.state == SEALED:
             owner.true_entries = self._true_entries(item, entries, rules)
@@ -185,6 +191,8 @@ class OrphanFinder:
             is_old = self._table.clock() - one.item[AT] > YOUNG_SECONDS
             is_left = is_old and owners[what.owners[-1]].state == SEALED and TTL not in one.item
             return PossibleOrphan(key, what, Verdict.SUSPECT if is_left else Verdict.KEPT)
+        if what.kind == SPANS and owners[what.owners[-1]].has_archived_spans:
+            return PossibleOrphan(key, what, Verdict.SUSPECT)
         if what.kind == GUARD_OF_EXPERIMENT:
             return self._check_guard(one, owners[what.owners[0]])
         if what.is_name_entry:
