@@ -39,7 +39,15 @@ from mlflow_dynamodbstore.upkeep.fill_state import FillProgress
 from mlflow_dynamodbstore.upkeep.hot_volumes import NOTHING_COUNTED
 from mlflow_dynamodbstore.upkeep.import_state import ImportState
 from mlflow_dynamodbstore.upkeep.operator_page import operator_page, page_data
-from mlflow_dynamodbstore.upkeep.surveys import Survey, Surveys
+from mlflow_dynamodbstore.upkeep.surveys import (
+    CONTENTS,
+    GROWTH,
+    HEALTH,
+    PACKED,
+    Survey,
+    Surveys,
+)
+from tests.stores import everything_in
 from tests.traces.making import NOON
 from tests.transfer.sql.mlflow_database import filled
 
@@ -98,6 +106,27 @@ def test_what_stats_and_doctor_found_is_shown(table: Table, tmp_path: Path):
     assert sum(items for _, items, _ in shown["survey"]["expiring"]) > 50  # histories of metrics
     assert [job["what"] for job in shown["jobs"]] == ["optimize_prompts"]
     assert [one["days"] for one in shown["retention"]] == [30, 365, 90]
+
+
+def test_damaged_items_of_its_own_do_not_hide_the_rest(
+    table: Table, caplog: pytest.LogCaptureFixture
+):
+    run(table, "stats")
+    run(table, "doctor")
+    for part, packed in ((CONTENTS, b"\x01nonsense"), (GROWTH, None), (HEALTH, b"")):
+        key = access_keys.survey_key(part)
+        broken = {} if packed is None else {PACKED: packed}
+        table.put({"PK": key.pk, "SK": key.sk, **broken})
+    (job,) = (item for item in everything_in(table) if item.get("name") == "optimize_prompts")
+    table.put({**job, "created": "yesterday"})
+    shown = page_data(table)
+    assert (shown["survey"], shown["growth"], shown["health"]) == (None, [], None)
+    assert [job["SK"] in one["detail"] for one in shown["jobs"]] == [True]
+    assert len(shown["retention"]) == 3
+    assert len(caplog.messages) == 3
+    assert operator_page(table)
+    run(table, "stats")  # counts anew
+    assert page_data(table)["survey"] is not None
 
 
 def test_growth_is_told_from_half_a_day_before(table: Table):

@@ -27,6 +27,7 @@ from mlflow_dynamodbstore.shared.policies import (
 from mlflow_dynamodbstore.shared.workspaces import all_workspaces
 from mlflow_dynamodbstore.table import counters as counted
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.errors import Damaged
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.upkeep import backfill, cleanup
@@ -199,15 +200,17 @@ def _jobs(table: Table) -> Iterator[dict[str, Any]]:
         for status in (JobStatus.RUNNING, JobStatus.PENDING):
             items = _some_jobs(table, workspace, status)
             for item in items[:MOST_JOBS]:
-                yield {
-                    "workspace": workspace,
-                    "status": status.value,
-                    "created": item["created"] / 1000,
-                    **_progress(item),
-                }
+                yield {"workspace": workspace, "status": status.value, **_shown_job(item)}
             if len(items) > MOST_JOBS:
                 more = f"more jobs of workspace {workspace}"
                 yield _work(more, None, None, f"are {status.value.lower()}")
+
+
+def _shown_job(job: Item) -> dict[str, Any]:
+    try:
+        return {"created": job["created"] / 1000, **_progress(job)}
+    except (Damaged, *large_values.UNREADABLE):
+        return _work("a job", None, None, f"whose item {job['SK']} is damaged: see `doctor --deep`")
 
 
 def _progress(job: Item) -> dict[str, Any]:

@@ -6,6 +6,7 @@ counted anyway. The notes are small: reading all of them takes one query.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,9 +14,12 @@ from typing import Any
 from mlflow_dynamodbstore.keys import access as access_keys
 from mlflow_dynamodbstore.shared import large_values
 from mlflow_dynamodbstore.table.contract import Query
+from mlflow_dynamodbstore.table.errors import Damaged
 from mlflow_dynamodbstore.table.table import Table
-from mlflow_dynamodbstore.table.values import Value
+from mlflow_dynamodbstore.table.values import Item, Value
 from mlflow_dynamodbstore.upkeep.table_stats import Amount, TableStats
+
+_logger = logging.getLogger(__name__)
 
 CONTENTS, GROWTH, HEALTH = "contents", "growth", "health"
 """The parts of a survey."""
@@ -108,20 +112,18 @@ class Surveys:
         self._table = table
 
     def read(self) -> Notes:
-        """All notes, by one query that may be a moment late."""
+        """All notes, by one query that may be a moment late.
+
+        One that cannot be read is left out, and replaced when it is next counted.
+        """
         query = Query(access_keys.CONFIG_PK, where=access_keys.SURVEYS.on(), consistent=False)
-        found = {
-            access_keys.survey_part_of(str(item["SK"])): large_values.unpack(
-                item[PACKED], item, PACKED
-            )
-            for item in self._table.items(query)
-        }
-        survey = found.get(CONTENTS)
-        return Notes(
-            None if survey is None else Survey.from_value(survey),
-            found.get(GROWTH) or [],
-            found.get(HEALTH),
-        )
+        notes = Notes()
+        for item in self._table.items(query):
+            try:
+                _add(notes, item)
+            except (Damaged, *large_values.UNREADABLE) as error:
+                _logger.warning("The note %s cannot be read (%s)", item["SK"], error)
+        return notes
 
     def note(self, survey: Survey) -> None:
         """Keep a survey, and add it to the growth of the table."""
@@ -153,3 +155,15 @@ class Surveys:
     def _put(self, part: str, value: Value) -> None:
         key = access_keys.survey_key(part)
         self._table.put({"PK": key.pk, "SK": key.sk, PACKED: large_values.pack(value)})
+
+
+def _add(notes: Notes, item: Item) -> None:
+    """Add what an item notes."""
+    part = access_keys.survey_part_of(str(item["SK"]))
+    value = large_values.unpack(item[PACKED], item, PACKED)
+    if part == CONTENTS:
+        notes.survey = Survey.from_value(value)
+    elif part == GROWTH:
+        notes.growth = value
+    else:
+        notes.health = value
