@@ -8,7 +8,8 @@ import sqlite3
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -158,46 +159,51 @@ def test_a_fork_waits_for_writes_under_way(embedded):
         assert embedded.get(Key("t", str(number))) == item("t", str(number), n=count)
 
 
-def held_lock(path: Path, seconds: float) -> threading.Thread:
-    """Hold the write lock of a file for some time, as another program might."""
-    taken = threading.Event()
+@contextmanager
+def held_lock(path: Path) -> Iterator[threading.Event]:
+    """Hold the write lock of a file until the event is set, as another program might."""
+    taken, let_go = threading.Event(), threading.Event()
 
     def hold() -> None:
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("BEGIN IMMEDIATE")
         taken.set()
-        time.sleep(seconds)
+        let_go.wait()
         connection.execute("ROLLBACK")
         connection.close()
 
     thread = threading.Thread(target=hold)
     thread.start()
     taken.wait()
-    return thread
+    try:
+        yield let_go
+    finally:
+        let_go.set()
+        thread.join()
 
 
 def test_a_writer_waits_for_a_lock_and_readers_do_not(embedded, path):
     """While another program holds the file, reads go on and a write is done when it lets go."""
     embedded.apply(COUNT)
-    holder = held_lock(path, 0.5)
-    began = time.monotonic()
-    assert embedded.get(KEY) == item(n=1)
-    assert time.monotonic() - began < 0.4
-    embedded.apply(COUNT)
-    embedded.apply(Put(item("other", "s")))
-    assert time.monotonic() - began > 0.4
-    holder.join()
+    with held_lock(path) as let_go:
+        assert embedded.get(KEY) == item(n=1)
+        writer = threading.Thread(target=lambda: embedded.apply(COUNT))
+        writer.start()
+        writer.join(0.3)
+        assert writer.is_alive()
+        let_go.set()
+        writer.join()
+        embedded.apply(Put(item("other", "s")))
     assert embedded.get(KEY) == item(n=2)
 
 
 def test_patience_ends_in_an_error_that_says_why(embedded, path, monkeypatch):
     """A file that stays locked is reported as unavailable, and nothing was written."""
     monkeypatch.setattr(embedded_file, "BUSY_SECONDS", 0.1)
-    holder = held_lock(path, 1.0)
-    with pytest.raises(Unavailable, match=r"keeps .* locked") as refused:
-        embedded.apply(COUNT)
-    assert not refused.value.maybe_applied
-    holder.join()
+    with held_lock(path):
+        with pytest.raises(Unavailable, match=r"keeps .* locked") as refused:
+            embedded.apply(COUNT)
+        assert not refused.value.maybe_applied
     assert embedded.get(KEY) is None
 
 
