@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
@@ -27,6 +28,7 @@ from mlflow_dynamodbstore.table.errors import Throttled, Unavailable
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.base import WrappedEngine
+from mlflow_dynamodbstore.tracking.sealing import REST_BEFORE_SEALING
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
 from mlflow_dynamodbstore.upkeep.cleanup import Cleanup
 from tests.stores import everything_in, open_tracking_store, refused, uri_on
@@ -369,6 +371,19 @@ def test_a_closed_volume_is_asked_when_its_time_comes(tmp_path, time, size, aske
     engine.partitions.clear()
     store.search_traces(locations=["0"], max_results=size)
     assert engine.volumes() == asked
+
+
+def test_the_logs_of_many_live_runs_take_a_request_a_volume(tmp_path, time):
+    engine = Asked(open_engine(f"dynamodb:///{tmp_path / 'mlflow.ddb'}?{THREE}"))
+    store = DynamoDBTrackingStore("dynamodb:///x", "/a", table=Table(engine, clock=time))
+    runs = [begin_run(store, n, params=1) for n in range(20)]
+    time.sleep(REST_BEFORE_SEALING + 1)
+    assert all_runs(store, size=30) == runs[::-1]  # a reader summarises them
+    time.sleep(REST_BEFORE_SEALING + 1)
+    engine.partitions.clear()
+    assert all_runs(store, size=30) == runs[::-1]
+    of_volumes = Counter(one for one in engine.partitions if one.startswith("EXP#"))
+    assert set(of_volumes.values()) == {2}  # by time, and the logs
 
 
 def test_what_has_passed_is_not_asked_again(tmp_path, time):

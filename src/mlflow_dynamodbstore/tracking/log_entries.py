@@ -305,11 +305,16 @@ def read_log(table: Table, run: RunPlace) -> RunLog:
     return RunLog(list(table.items(Query(run.pk, log_keys.run_log(run.run_id).on()))))
 
 
-def log_queries(pk: str, run_ids: Sequence[str]) -> list[Query]:
-    """The queries that bring the logs of some runs of an experiment, and perhaps of others."""
-    if len(run_ids) <= LOGS_AT_ONCE:
-        return [Query(pk, log_keys.run_log(run_id).on()) for run_id in run_ids]
-    return [Query(pk, log_keys.run_logs(run_ids).on())]
+def log_query(pk: str, run_id: str) -> Query:
+    """The query that brings the log of a run."""
+    return Query(pk, log_keys.run_log(run_id).on())
+
+
+def log_queries(runs: Mapping[str, Sequence[str]]) -> list[Query]:
+    """The queries that bring the logs of some runs, and perhaps of others; the ids by partition."""
+    if sum(map(len, runs.values())) <= LOGS_AT_ONCE:
+        return [log_query(pk, run_id) for pk, run_ids in runs.items() for run_id in run_ids]
+    return [Query(pk, log_keys.run_logs(run_ids).on()) for pk, run_ids in runs.items()]
 
 
 def logs_of(items: Iterable[Item]) -> dict[str, RunLog]:

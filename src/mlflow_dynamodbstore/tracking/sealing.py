@@ -55,6 +55,7 @@ from mlflow_dynamodbstore.tracking.log_entries import (
     VERSION,
     RunLog,
     log_queries,
+    log_query,
     logs_of,
     pack_extents,
 )
@@ -202,7 +203,7 @@ def _read_further(table: Table, items: Sequence[Item], rules: Rules | None) -> l
     for item in items:
         if item["state"] != SEALED:
             open_runs.setdefault(str(item["PK"]), []).append(run_id_of(item))
-    of_logs = [query for pk, run_ids in open_runs.items() for query in log_queries(pk, run_ids)]
+    of_logs = log_queries(open_runs)
     of_children = [query for item in items for query in _queries_of_children(item)]
     found = table.map(lambda query: list(table.items(query)), [*of_logs, *of_children])
     logs = logs_of(entry for some in found[: len(of_logs)] for entry in some)
@@ -220,7 +221,7 @@ def _read_further(table: Table, items: Sequence[Item], rules: Rules | None) -> l
 
 def read_from(table: Table, item: Item, below: Iterable[Item]) -> RunRecord:
     """A run that is not sealed, some or all of whose items have been read."""
-    log = RunLog(list(table.items(log_queries(item["PK"], [run_id_of(item)])[0])))
+    log = RunLog(list(table.items(log_query(item["PK"], run_id_of(item)))))
     return RunRecord(item, _contents(item, published(table, item), below, log))
 
 
@@ -326,7 +327,7 @@ def finish(table: Table, marked: Item, rules: Rules, retired: str | None = None)
     seals = marked["state"] == SEALING
     queries = _queries_of_children(marked)
     if seals:
-        queries += log_queries(key.pk, [run.run_id])
+        queries.append(log_query(key.pk, run.run_id))
     head, tail, *log_items = table.map(lambda query: list(table.items(query)), queries)
     log = RunLog(log_items[0] if log_items else ())
     before = published(table, marked)

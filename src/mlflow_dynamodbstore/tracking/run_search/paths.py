@@ -16,6 +16,7 @@ from typing import Any
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
+from mlflow_dynamodbstore.shared.places import run_id_of
 from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import sealing
@@ -86,12 +87,16 @@ class ById(Path):
 
 @dataclass(frozen=True)
 class ByTime(Path):
-    """Runs by start time: LSI1 within a lifecycle stage, LSI2 over all."""
+    """Runs by start time: LSI1 within a lifecycle stage, LSI2 over all.
+
+    ``without`` are the ids of runs that are known, and left out.
+    """
 
     ascending: bool = False
     since: int | None = None
     until: int | None = None
     one_stage: bool = True
+    without: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         index = "LSI1" if self.one_stage else "LSI2"
@@ -105,7 +110,9 @@ class ByTime(Path):
         if after is not None and self.ordered:
             since, until = self._from(time_in(ordering, after), since, until)
         for items in self._pages(runs, since, until):
-            for record in runs.records(items):
+            for record in runs.records(
+                item for item in items if run_id_of(item) not in self.without
+            ):
                 yield record.item[START_TIME], record
 
     def _from(

@@ -100,13 +100,13 @@ class Ranked(SealedRunsPath):
         has: Callable[[RunRecord], bool],
     ) -> Entries:
         """Runs without the metric or param, which come last in either direction."""
-        live = {record.run_id for record in runs.live()}
+        live = frozenset(record.run_id for record in runs.live())
         then = ordering.keys[1]
         by_time = then.name == START_TIME
-        path = ByTime(ordered=by_time, ascending=then.ascending)
+        path = ByTime(ordered=by_time, ascending=then.ascending, without=live)
         resumed = after if after is not None and after[0][0] == MISSING else None
         for time, record in path.entries(runs, ordering, resumed):
-            if record.run_id not in live and not has(record):
+            if not has(record):
                 yield (MISSING, time if by_time else None), record
 
 
