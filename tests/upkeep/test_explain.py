@@ -6,10 +6,11 @@ import pytest
 from mlflow.entities import ViewType
 from mlflow.exceptions import MlflowException
 
+from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.upkeep.explain import explain
-from tests.places import partitions
+from tests.places import SPREAD, partitions
 from tests.upkeep.helpers import make_run
 
 
@@ -45,6 +46,18 @@ def test_the_best_by_a_metric_are_read_from_their_ranks(plan, store):
     assert found.comparisons == ("metric.loss < 2.0",)
     assert found.runs == 10
     assert sum(found.requests.values()) <= 5 * len(partitions(store.table, "0"))
+
+
+def test_each_volume_is_read_by_itself(plan, store):
+    before = plan("", ["metrics.loss DESC"]).chosen
+    Volumes(store.table).spread("0", 4)
+    after = plan("", ["metrics.loss DESC"])
+    volumes = len(partitions(store.table, "0"))
+    assert before.requests is not None
+    # Ranks and live runs of each volume; runs are fetched from all at once.
+    more = 2 * (volumes - SPREAD)
+    assert after.chosen.requests == before.requests + more
+    assert abs(sum(after.requests.values()) - after.chosen.requests) <= 1
 
 
 def test_a_path_can_be_forced(plan):

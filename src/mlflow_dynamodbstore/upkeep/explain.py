@@ -12,6 +12,7 @@ from mlflow_dynamodbstore.shared.search.pages import page
 from mlflow_dynamodbstore.shared.volumes import Volumes
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
+from mlflow_dynamodbstore.tracking.run_search.experiment_runs import ExperimentRuns
 from mlflow_dynamodbstore.tracking.run_search.path_choice import Choice, expected
 from mlflow_dynamodbstore.tracking.run_search.paths import ByName, Path
 from mlflow_dynamodbstore.tracking.run_search.rank_paths import Ranked
@@ -99,9 +100,7 @@ def explain(
     given_up = choice.path if choice.fallback is not None and runs.give_up_after is None else None
     used = choice.fallback if given_up else choice.path
     return Explanation(
-        ways=tuple(
-            _option(one, one == used, choice, query, runs.batch) for one in dict.fromkeys(able)
-        ),
+        ways=tuple(_option(one, one == used, choice, query, runs) for one in dict.fromkeys(able)),
         comparisons=tuple(map(str, query.comparisons)),
         order=tuple(map(str, query.ordering.keys)),
         runs=len(found),
@@ -119,10 +118,14 @@ def _check_path(path: str | None, able: Sequence[Path]) -> None:
         raise ValueError(f"{path} cannot answer this search; {', '.join(names)} can")
 
 
-def _option(path: Path, chosen: bool, choice: Choice, query: RunQuery, batch: int) -> PathOption:
+def _option(
+    path: Path, chosen: bool, choice: Choice, query: RunQuery, runs: ExperimentRuns
+) -> PathOption:
     within = path.within if isinstance(path, ByName | Ranked) else None
     brings = choice.counts.get(path)
-    reads = expected(path, brings, batch, len(query.comparisons))
+    reads = expected(path, brings, runs.batch, len(query.comparisons))
+    if reads is not None:
+        reads = reads.in_volumes(len(runs.volumes), path.ranges)
     return PathOption(
         name=path.name,
         description=str(path),

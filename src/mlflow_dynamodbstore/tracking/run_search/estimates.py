@@ -43,3 +43,8 @@ class Estimate:
     def plus(self, requests: int, units: float) -> Estimate:
         """The same with more requests and units."""
         return Estimate(self.runs, self.requests + requests, self.units + units)
+
+    def in_volumes(self, volumes: int, ranges: int) -> Estimate:
+        """The same where each of several volumes is read, in so many ranges."""
+        further = (volumes - 1) * ranges
+        return self.plus(further, further)

@@ -45,6 +45,11 @@ class Path(ABC):
     def name(self) -> str:
         return type(self).__name__
 
+    @property
+    def ranges(self) -> int:
+        """How many ranges of each volume it reads."""
+        return 2 if self.sealed_only else 1
+
     @abstractmethod
     def __str__(self) -> str:
         """The path in words, for ``explain``."""

@@ -159,6 +159,10 @@ class ByPrimaryMetric(ByMetric):
     def __str__(self) -> str:
         return f"LSI5 {self.key} {'ascending' if self.ascending else 'descending'}, live merged"
 
+    @property
+    def ranges(self) -> int:
+        return 3  # the live runs before and after
+
     def count(self, runs: ExperimentRuns) -> int | None:
         return runs.count(self.within, "LSI5", self.most)
 
