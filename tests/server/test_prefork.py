@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
 import signal
 import socket
@@ -44,16 +45,15 @@ def test_a_file_of_variables_is_read_before_anything_is_imported():
 
 
 @pytest.fixture
-def listening(monkeypatch: Any) -> Iterator[socket.socket]:
+def bound(monkeypatch: Any) -> Iterator[socket.socket]:
     monkeypatch.setattr(Config, "bind_socket", Config.bind_socket)  # restored afterwards
     prefork.share_connections()
-    with Config(APP, host="127.0.0.1", port=0).bind_socket() as bound:
-        bound.setblocking(False)
-        bound.listen()
-        yield bound
+    with Config(APP, host="127.0.0.1", port=0).bind_socket() as made:
+        made.setblocking(False)
+        yield made
 
 
-def test_connections_of_workers_send_at_once(listening: socket.socket):
+def test_connections_of_workers_send_at_once(bound: socket.socket):
     """Else the body of an answer waits until its head is acknowledged, after 40 ms."""
 
     async def connected() -> int:
@@ -67,17 +67,31 @@ def test_connections_of_workers_send_at_once(listening: socket.socket):
             writer.close()
             has_begun.set()
 
-        async with await asyncio.start_server(begin, sock=listening):
-            with socket.create_connection(listening.getsockname()):
+        async with await asyncio.start_server(begin, sock=bound):
+            with socket.create_connection(bound.getsockname()):
                 await asyncio.wait_for(has_begun.wait(), 30)
         return sent_at_once
 
     assert asyncio.run(connected())
 
 
-def test_another_server_is_refused_the_address(listening: socket.socket):
+def test_workers_that_are_not_forked_share_connections_too(bound: socket.socket):
+    """As where uvicorn reads a file of variables, or another thread runs."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    worker = context.Process(target=accept_one, args=(bound, theirs))
+    worker.start()
+    assert ours.recv() == "listening"
+    bound.close()  # it does not listen; only the worker does
+    with socket.create_connection(ours.recv()):
+        assert ours.recv() == "accepted"
+    worker.join()
+
+
+def test_another_server_is_refused_the_address(bound: socket.socket):
+    bound.listen()
     with pytest.raises(SystemExit):
-        Config(APP, host="127.0.0.1", port=listening.getsockname()[1]).bind_socket()
+        Config(APP, host="127.0.0.1", port=bound.getsockname()[1]).bind_socket()
 
 
 @pytest.fixture
@@ -116,6 +130,15 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
         else:
             return
     raise AssertionError(log.read_text())
+
+
+def accept_one(shared: socket.socket, told: Any) -> None:
+    shared.listen()
+    told.send("listening")
+    told.send(shared.getsockname())
+    shared.setblocking(True)
+    shared.accept()[0].close()
+    told.send("accepted")
 
 
 def sockets_of(process: int) -> int:

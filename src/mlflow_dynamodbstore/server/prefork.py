@@ -15,6 +15,8 @@ import os
 import socket
 import sys
 import threading
+from multiprocessing import reduction
+from typing import Any
 
 from uvicorn.config import HTTP_PROTOCOLS, Config
 from uvicorn.importer import import_from_string
@@ -66,6 +68,15 @@ class WorkerSocket(socket.socket):
             own.setblocking(self.getblocking())
             os.dup2(own.fileno(), self.fileno(), inheritable=False)
         super().listen(backlog)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it gets to a worker that is not forked, as other sockets do."""
+        file = reduction.DupFd(self.fileno())
+        return _worker_socket, (file, self.family, self.type, self.proto)
+
+
+def _worker_socket(file: Any, family: int, kind: int, protocol: int) -> WorkerSocket:
+    return WorkerSocket(family, kind, protocol, fileno=file.detach())
 
 
 def share_connections() -> None:
