@@ -67,8 +67,8 @@ RULES = (
         "SQLite takes NaN as NULL, which is no id; here it is the text 'nan', which nobody has.",
     ),
     Rule(
-        lambda call: call.method == "update_status_details" and "finalized" in call.ours.message,
-        "MLflow 3.15 changes jobs that have ended; newer releases refuse it, and so does ours.",
+        lambda call: call.kind == "jobs" and "already finalized" in call.ours.message,
+        "Before MLflow 3.17 some methods change jobs that have ended; newer releases refuse it.",
     ),
     Rule(
         lambda call: call.ours.code == INVALID and "half a pair" in call.value,
