@@ -147,9 +147,15 @@ def _judge_of(shape: Shape) -> Judge:
 @lru_cache(maxsize=4096)
 def _parts(shape: Shape) -> int:
     """How many attributes, constants and negations a shape has; each step of a path counts."""
-    if isinstance(shape, tuple):
-        return (shape[0] is boto.Not) + sum(_parts(part) for part in shape[1:])
-    return len(_path(shape)) if isinstance(shape, str) else 1
+    count, left = 0, [shape]
+    while left:  # not by recursion, of which Python 3.12 allows less
+        part = left.pop()
+        if isinstance(part, tuple):
+            count += part[0] is boto.Not
+            left += part[1:]
+        else:
+            count += len(_path(part)) if isinstance(part, str) else 1
+    return count
 
 
 def _choices(constants: Sequence[Any]) -> int:
