@@ -58,16 +58,13 @@ def _replace_auth_app(auth: ModuleType) -> None:
     theirs = vars(auth)["create_app"]
 
     def create_app(*arguments: Any) -> Any:
-        app = importlib.import_module("mlflow_dynamodbstore.auth.app")
-        config = vars(auth)["auth_config"]
-        uri = _stores().table_of(config.database_uri)
-        replaced = {
-            "auth_config": config._replace(database_uri=uri),
-            "_DEFAULT_ADMIN_PASSWORD": None,
-            "create_app": theirs,
-        }
-        vars(auth).update(replaced)
+        vars(auth)["create_app"] = theirs  # our app looks at it when it is imported
         try:
+            app = importlib.import_module("mlflow_dynamodbstore.auth.app")
+            config = vars(auth)["auth_config"]
+            uri = _stores().table_of(config.database_uri)
+            vars(auth)["auth_config"] = config._replace(database_uri=uri)
+            vars(auth)["_DEFAULT_ADMIN_PASSWORD"] = None
             return app.create_app(*arguments)
         finally:
             vars(auth)["create_app"] = create_app
