@@ -37,7 +37,7 @@ SPANS_LOCATION = TAG + TraceTagKey.SPANS_LOCATION
 """Attribute that says where the spans are: here, in an archive, or in artifacts."""
 
 ARCHIVED = "archived"
-"""Attribute that says that archiving moved the spans; anybody can set the tag of their location."""
+"""Attribute of a trace whose spans archiving has moved. Unlike that tag, no user can set it."""
 
 INLINE_TEXT = 1024
 """Bytes of a tag's value up to which it stays in the trace's own item."""
@@ -191,7 +191,7 @@ def is_archived(item: Item) -> bool:
 
 
 def has_archived_spans(item: Item) -> bool:
-    """Whether archiving has moved the spans of a trace, and they still are in the archive."""
+    """Whether archiving has moved the spans of a trace, and their tag still says so."""
     return ARCHIVED in item and is_archived(item)
 
 

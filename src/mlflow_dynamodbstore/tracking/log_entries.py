@@ -302,7 +302,7 @@ def _keep_greater(best: dict[str, Point], key: str, point: Point) -> None:
 
 def read_log(table: Table, run: RunPlace) -> RunLog:
     """The log of one run."""
-    return RunLog(list(table.items(Query(run.pk, log_keys.run_log(run.run_id).on()))))
+    return RunLog(list(table.items(log_query(run.pk, run.run_id))))
 
 
 def log_query(pk: str, run_id: str) -> Query:

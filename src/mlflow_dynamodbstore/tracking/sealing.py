@@ -58,6 +58,7 @@ from mlflow_dynamodbstore.tracking.log_entries import (
     log_query,
     logs_of,
     pack_extents,
+    read_log,
 )
 from mlflow_dynamodbstore.tracking.points import (
     NOTHING_BEFORE,
@@ -221,7 +222,7 @@ def _read_further(table: Table, items: Sequence[Item], rules: Rules | None) -> l
 
 def read_from(table: Table, item: Item, below: Iterable[Item]) -> RunRecord:
     """A run that is not sealed, some or all of whose items have been read."""
-    log = RunLog(list(table.items(log_query(item["PK"], run_id_of(item)))))
+    log = read_log(table, run_place_of(item))
     return RunRecord(item, _contents(item, published(table, item), below, log))
 
 
