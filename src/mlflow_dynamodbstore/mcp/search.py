@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from mlflow.entities.mcp_access_endpoint import MCPAccessEndpoint
@@ -121,10 +122,11 @@ class ServerSearch:
         rows = self._list_versions(server.place, ordering, max_results, after)
         matching = filter(all_hold(wanted.terms), rows)
         if ordering.keys[0].name == PRECEDENCE:
-            ordered = sort_groups(((precedence(row.version), row) for row in matching), ordering)
+            entries = ([(precedence(row.version), row)] for row in matching)
+            pages = sort_groups(entries, ordering)
         else:
-            ordered = iter(in_order(list(matching), ordering))
-        found, token = page(ordered, ordering, after, max_results)
+            pages = iter([in_order(list(matching), ordering)])
+        found, token = page(chain.from_iterable(pages), ordering, after, max_results)
         entities = [
             v.entity(server.aliases_of(v.version)) for v in self.server_reader.with_content(found)
         ]

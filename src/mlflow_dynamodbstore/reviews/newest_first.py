@@ -19,9 +19,9 @@ from mlflow_dynamodbstore.shared.search.pages import (
     in_order,
     merged,
     page,
-    read_first_row,
     validate_max_results,
 )
+from mlflow_dynamodbstore.shared.search.streams import side_by_side
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.values import Item
@@ -98,13 +98,13 @@ def page_of_ranges(
     if where is not None:
         limit = max(limit, FEWEST_IF_FILTERED)
 
-    def started_rows(range_after: RangeAfter) -> Iterator[Row]:
+    def rows(range_after: RangeAfter) -> Iterator[list[Row]]:
         within = range_after(after).on("lsi1sk")
         query = Query(pk, within, index="LSI1", limit=limit, filter=where)
-        return read_first_row(_row(item, id_of) for item in table.items(query))
+        return ([_row(item, id_of) for item in items] for items in table.pages(query))
 
-    rows = merged(table.map(started_rows, list(ranges)), NEWEST_FIRST)
-    return _page(rows, wanted)
+    streams = side_by_side(table, map(rows, ranges), wanted.size // 2)
+    return _page(merged(streams, NEWEST_FIRST), wanted)
 
 
 def page_of_items(

@@ -17,7 +17,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import islice
+from itertools import chain, islice
 from operator import and_
 from typing import Any, TypeGuard, TypeVar, overload
 
@@ -123,9 +123,13 @@ class Table:
 
     def items(self, query: Query) -> Iterator[Item]:
         """All items of a query, page after page; ``limit`` is the size of a page."""
+        return chain.from_iterable(self.pages(query))
+
+    def pages(self, query: Query) -> Iterator[list[Item]]:
+        """All items of a query in pages, a request each; ``limit`` is the size of a page."""
         while True:
             page = self.query(query)
-            yield from page.items
+            yield page.items
             if page.cursor is None:
                 return
             query = replace(query, cursor=page.cursor)

@@ -164,7 +164,7 @@ class TraceArchival:
         """The traces that a plan archives, a stream for each volume."""
         wanted, searched = TraceFilter.in_period(until=plan.until), [plan.experiment_id]
         for found in self.trace_search.matching_by_volume(searched, wanted, _OLDEST_FIRST):
-            yield (trace for trace in found if _is_archivable(trace.item))
+            yield (trace for some in found for trace in some if _is_archivable(trace.item))
 
     def _archive(self, trace: TraceRecord, root: str) -> bool:
         """Write the spans of a trace to the archive, then remove them here."""

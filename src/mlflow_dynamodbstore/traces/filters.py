@@ -96,6 +96,12 @@ class TraceFilter:
         comparisons = (Comparison(ATTRIBUTE, TIME, c, t) for c, t in bounds if t is not None)
         return cls(tuple(comparisons), tests)
 
+    @property
+    def is_period(self) -> bool:
+        """Whether it asks for nothing but a period of time, or for nothing at all."""
+        others = any((c.kind, c.name) != (ATTRIBUTE, TIME) for c in self.comparisons)
+        return not (others or self.tests or self.spans or self.assessments)
+
     def cheap_test(self, sessions: Mapping[AssessmentTerm, frozenset[str]]) -> TraceTest:
         """Tests all that the trace's own item can decide.
 

@@ -6,7 +6,7 @@ The whole filter is applied to the traces of a path, so a path may read too many
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
@@ -50,9 +50,10 @@ class PathTooExpensive(Exception):
 class ExperimentTraces:
     """The traces in one volume of an experiment, read for one answer.
 
-    ``needed`` is how many traces the answer needs, None for all. ``read`` and ``matched`` count the
-    traces so far; the size of the next page follows from them. ``time_index`` is the index that
-    lists all traces by time. ``has_lookups``: all have lookup entries.
+    ``needed`` is how many traces the answer needs of this volume, None for all. ``read`` and
+    ``matched`` count the traces so far; from those of all volumes read for the answer, ``answer``,
+    follows the size of the next page. ``time_index`` is the index that lists all traces by time.
+    ``has_lookups``: all have lookup entries.
     """
 
     table: Table
@@ -62,6 +63,10 @@ class ExperimentTraces:
     has_lookups: bool = False
     read: int = 0
     matched: int = 0
+    answer: list[ExperimentTraces] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.answer.append(self)
 
     @property
     def pk(self) -> str:
@@ -85,10 +90,12 @@ class ExperimentTraces:
         """How many traces complete the answer if they match as often as those read so far."""
         if self.needed is None:
             return LARGEST_PAGE
-        if not self.read:
+        read = sum(volume.read for volume in self.answer)
+        matched = sum(volume.matched for volume in self.answer)
+        if not read:
             return min(LARGEST_PAGE, self.needed)
         left = max(1, self.needed - self.matched)
-        expected = left * self.read / max(self.matched, 0.5)
+        expected = left * read / max(matched, 0.5)
         return max(SMALLEST_PAGE, min(LARGEST_PAGE, int(expected * 1.1) + 1))
 
     def all_if_at_most(self, most: int) -> list[Item] | None:
@@ -121,12 +128,10 @@ class ExperimentTraces:
         self.read += len(found)
         return found
 
-    def has_few(self, within: Range, index: str) -> bool:
-        """Whether a range holds at most ``FEW`` traces; reads their keys."""
-        where = within.on(self.table.schema.by_name[index].sk)
-        query = Query(self.pk, where, index=index, keys_only=True, limit=FEW + 1)
-        page = self.table.query(query)
-        return page.cursor is None and len(page.items) <= FEW
+    def count(self, within: Range, index: str, most: int) -> int:
+        """How many traces a range holds, or more than ``most``; reads their keys."""
+        items, is_all = self.keys(within, index, most + 1, descending=False)
+        return len(items) if is_all else most + 1
 
 
 @dataclass(frozen=True)
@@ -139,9 +144,9 @@ class Path(ABC):
     def name(self) -> str:
         return type(self).__name__
 
-    def is_cheap(self, traces: ExperimentTraces) -> bool:
-        """Whether it reads few enough traces to be chosen; may itself cost a read."""
-        del traces
+    def is_cheap(self, volumes: Sequence[ExperimentTraces]) -> bool:
+        """Whether it reads few enough traces to be chosen; may itself cost reads."""
+        del volumes
         return True
 
     def group(self, item: Item) -> object:
@@ -172,8 +177,8 @@ class ByClientRequest(Path):
 
     client_request_id: str = ""
 
-    def is_cheap(self, traces: ExperimentTraces) -> bool:
-        return traces.has_lookups
+    def is_cheap(self, volumes: Sequence[ExperimentTraces]) -> bool:
+        return volumes[0].has_lookups
 
     def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
         del after
@@ -185,12 +190,17 @@ class ByClientRequest(Path):
 
 @dataclass(frozen=True)
 class ByName(Path):
-    """Traces of a name, when there are few (LSI4)."""
+    """Traces of a name, when there are few (LSI4).
+
+    Those of two volumes are counted, and the others taken to have as many.
+    """
 
     within: Range = field(default_factory=index_keys.traces_by_name)
 
-    def is_cheap(self, traces: ExperimentTraces) -> bool:
-        return traces.has_few(self.within, "LSI4")
+    def is_cheap(self, volumes: Sequence[ExperimentTraces]) -> bool:
+        asked = [*volumes[:1], *volumes[1:][-1:]]
+        counts = volumes[0].table.map(lambda one: one.count(self.within, "LSI4", FEW), asked)
+        return sum(counts) * len(volumes) // len(asked) <= FEW
 
     def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
         del after

@@ -27,24 +27,27 @@ from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
-    VolumeStreams,
     page,
     sort_groups,
     validate_max_results,
 )
+from mlflow_dynamodbstore.shared.search.streams import VolumeStreams, all_pages, likely_share
+from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.filters import AssessmentTerm, TraceFilter, parse_filter
 from mlflow_dynamodbstore.traces.paths import (
     CLIENT_REQUEST,
+    SMALLEST_PAGE,
     TIME,
+    ByTime,
     ExperimentTraces,
     Path,
     PathTooExpensive,
 )
 from mlflow_dynamodbstore.traces.plans import usable_paths
 from mlflow_dynamodbstore.traces.records import METADATA, TraceRecord, records, with_spans
-from mlflow_dynamodbstore.traces.time_indexes import TimeIndexes
+from mlflow_dynamodbstore.traces.time_indexes import TIME_INDEX, TimeIndexes
 
 SPANS_AT_ONCE = 50
 NEWEST_FIRST = Ordering(
@@ -107,44 +110,72 @@ class TraceSearch:
         size: int,
     ) -> tuple[list[TraceRecord], str | None]:
         sessions = self.assessed_sessions(experiment_ids, wanted)
-        volumes = self.experiment_lookup.volumes.of(experiment_ids)
-        count = len(volumes)
-        # One more shows whether there is another page, one more whether the last shares its time.
-        needed = size + 2 if count == 1 else max(16, 2 * size // max(1, count))
-        with_lookups = self._with_lookups(experiment_ids, wanted)
-        indexes = self.trace_time_indexes.of(experiment_ids)
+        state = self.experiment_lookup.volumes.state
         streams: VolumeStreams[TraceRecord] = VolumeStreams(ordering, TIME, after)
-        for volume in volumes:
-            traces = ExperimentTraces(
-                self.table,
-                volume,
-                needed,
-                indexes[volume.experiment_id],
-                volume.experiment_id in with_lookups,
-            )
-            stream = _stream(traces, wanted, sessions, ordering, after, size)
-            streams.add(stream, self.experiment_lookup.volumes.state(volume).traces)
-        return page(streams.merged(self.table), ordering, after, size)
+        volumes = [
+            volume
+            for volume in self.experiment_lookup.volumes.of(experiment_ids)
+            if not streams.has_passed(state(volume).traces)
+        ]
+        count = sum(not streams.can_wait(state(volume).traces) for volume in volumes)
+        # One more shows whether there is another page, one more whether the last shares its time.
+        needed = max(SMALLEST_PAGE, likely_share(size + 2, count)) if count > 1 else size + 2
+        chosen = self._paths(volumes, experiment_ids, wanted, ordering, needed)
+        for traces, path in chosen:
+            stream = _stream(traces, path, wanted, sessions, ordering, after, size)
+            streams.add(stream, state(traces.volume).traces)
+        sample = count > 1 and all(_may_refuse_most(path, wanted) for _, path in chosen)
+        rows = streams.merged(self.table, size // max(1, count), sample=sample)
+        return page(rows, ordering, after, size)
 
     def matching_traces(
         self, experiment_ids: Sequence[str], wanted: TraceFilter, ordering: Ordering = NEWEST_FIRST
     ) -> Iterator[TraceRecord]:
-        """All traces that match, volume by volume, page by page."""
-        return chain.from_iterable(self.matching_by_volume(experiment_ids, wanted, ordering))
+        """All traces that match, in any order, the volumes read side by side."""
+        streams = self.matching_by_volume(experiment_ids, wanted, ordering)
+        return chain.from_iterable(all_pages(self.table, streams))
 
     def matching_by_volume(
         self, experiment_ids: Sequence[str], wanted: TraceFilter, ordering: Ordering
-    ) -> Iterator[Iterator[TraceRecord]]:
+    ) -> Iterator[Iterator[list[TraceRecord]]]:
         """For each volume, all its traces that match, page by page."""
         sessions = self.assessed_sessions(experiment_ids, wanted)
+        volumes = self.experiment_lookup.volumes.of(experiment_ids)
+        for traces, path in self._paths(volumes, experiment_ids, wanted, ordering):
+            yield filtered(traces, path.pages(traces, None), wanted, sessions)
+
+    def _paths(
+        self,
+        volumes: Sequence[Volume],
+        experiment_ids: Sequence[str],
+        wanted: TraceFilter,
+        ordering: Ordering,
+        needed: int | None = None,
+    ) -> list[tuple[ExperimentTraces, Path]]:
+        """The traces of each volume, the newest first, with the path that reads least of them.
+
+        The path is chosen once for each experiment.
+        """
         with_lookups = self._with_lookups(experiment_ids, wanted)
         indexes = self.trace_time_indexes.of(experiment_ids)
-        for volume in self.experiment_lookup.volumes.of(experiment_ids):
-            complete = volume.experiment_id in with_lookups
-            index = indexes[volume.experiment_id]
-            traces = ExperimentTraces(self.table, volume, None, index, complete)
-            path = _best_path(traces, wanted, ordering)
-            yield filtered(traces, path.pages(traces, None), wanted, sessions)
+        answer: list[ExperimentTraces] = []
+        of_experiments: dict[str, list[ExperimentTraces]] = {}
+        for volume in reversed(volumes):
+            one = volume.experiment_id
+            traces = ExperimentTraces(
+                self.table, volume, needed, indexes[one], one in with_lookups, answer=answer
+            )
+            of_experiments.setdefault(one, []).append(traces)
+        able = usable_paths(wanted.comparisons, ordering)
+        found = self.table.map(
+            lambda some: next(path for path in able if path.is_cheap(some)),
+            [*of_experiments.values()],
+        )
+        return [
+            (traces, path)
+            for some, path in zip(of_experiments.values(), found, strict=True)
+            for traces in some
+        ]
 
     def _with_lookups(self, experiment_ids: Sequence[str], wanted: TraceFilter) -> set[str]:
         """The experiments with complete lookup entries, where the filter asks for an entry."""
@@ -187,26 +218,27 @@ def _is_about_session(trace: TraceRecord, term: AssessmentTerm) -> bool:
 
 def _stream(
     traces: ExperimentTraces,
+    path: Path,
     wanted: TraceFilter,
     sessions: AssessedSessions,
     ordering: Ordering,
     after: Position | None,
     size: int,
-) -> Iterator[TraceRecord]:
-    """The matching traces of one experiment in order, at least as many as a page shows."""
+) -> Iterator[list[TraceRecord]]:
+    """The matching traces of one volume in order, at least as many as a page shows."""
 
     def position(trace: TraceRecord) -> tuple[object, ...]:
         return ordering.comparable(ordering.position(trace))
 
-    path = _best_path(traces, wanted, ordering)
     bound = None if after is None else ordering.comparable(after)
     if path.ordered:
         found = filtered(traces, path.pages(traces, after), wanted, sessions)
+        grouped = ([(path.group(one.item), one) for one in some] for some in found)
         yielded: list[TraceRecord] = []
         try:
-            for trace in sort_groups(((path.group(t.item), t) for t in found), ordering):
-                yielded.append(trace)
-                yield trace
+            for some in sort_groups(grouped, ordering):
+                yielded += some
+                yield some
         except PathTooExpensive:
             path = _everything(wanted, ordering)
             reached = [*map(position, yielded), *([] if bound is None else [bound])]
@@ -214,15 +246,16 @@ def _stream(
         else:
             return
     traces.needed = None
-    found = filtered(traces, path.pages(traces, None), wanted, sessions)
-    if bound is not None:
-        found = (trace for trace in found if position(trace) > bound)
+    pages = filtered(traces, path.pages(traces, None), wanted, sessions)
+    rows = (one for some in pages for one in some if bound is None or position(one) > bound)
     # Keeps only as many in memory as the page shows.
-    yield from heapq.nsmallest(size + 1, found, key=position)
+    yield heapq.nsmallest(size + 1, rows, key=position)
 
 
-def _best_path(traces: ExperimentTraces, wanted: TraceFilter, ordering: Ordering) -> Path:
-    return next(p for p in usable_paths(wanted.comparisons, ordering) if p.is_cheap(traces))
+def _may_refuse_most(path: Path, wanted: TraceFilter) -> bool:
+    """Whether the filter may refuse most of what a path brings in the order asked for."""
+    is_by_time = isinstance(path, ByTime) and path.index == TIME_INDEX
+    return is_by_time and path.ordered and not wanted.is_period
 
 
 def _everything(wanted: TraceFilter, ordering: Ordering) -> Path:
@@ -235,7 +268,7 @@ def filtered(
     pages: Iterable[list[Item]],
     wanted: TraceFilter,
     sessions: AssessedSessions,
-) -> Iterator[TraceRecord]:
+) -> Iterator[list[TraceRecord]]:
     """The traces that match a filter; spans are read only of those that match all else."""
     cheap = wanted.cheap_test(sessions)
     with_content = wanted.span_test() if wanted.needs_content else None
@@ -243,13 +276,13 @@ def filtered(
         found = [trace for trace in records(traces.table, some) if cheap(trace)]
         if with_content is None:
             traces.matched += len(found)
-            yield from found
+            yield found
             continue
         for chunk in batched(found, SPANS_AT_ONCE):
             with_spans(traces.table, chunk)
             matching = [trace for trace in chunk if with_content(trace)]
             traces.matched += len(matching)
-            yield from matching
+            yield matching
 
 
 def parse_order(order_by: Sequence[str] | None) -> Ordering:

@@ -90,4 +90,4 @@ class Sessions:
         sessions = self.trace_search.assessed_sessions([experiment_id], wanted)
         own = ExperimentTraces(self.table, Volume(experiment_id))
         found = filtered(own, [[trace.item for trace in traces]], wanted, sessions)
-        return next(found, None) is not None
+        return any(found)

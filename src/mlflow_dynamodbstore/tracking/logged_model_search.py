@@ -12,6 +12,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
 from mlflow.entities import LoggedModel, LoggedModelStatus, Metric
@@ -39,9 +40,9 @@ from mlflow_dynamodbstore.shared.search.pages import (
     in_order,
     merged,
     page,
-    read_first_row,
     sort_groups,
 )
+from mlflow_dynamodbstore.shared.search.streams import side_by_side
 from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.values import Item
@@ -228,7 +229,8 @@ class LoggedModelSearch:
         if models is None:
             volumes = self.experiment_lookup.volumes.of(own_ids)
             streams = [self._stream(one, query, after, size) for one in volumes]
-            rows = merged(self.table.map(read_first_row, streams), query.ordering)
+            low = size // max(1, len(volumes))
+            rows = merged(side_by_side(self.table, streams, low), query.ordering)
         else:
             rows = iter(self._of_run(models, own_ids, query))
         found, token = page(rows, query.ordering, after, size)
@@ -251,19 +253,18 @@ class LoggedModelSearch:
 
     def _stream(
         self, volume: Volume, query: ModelQuery, after: Position | None, size: int
-    ) -> Iterator[Candidate]:
-        """The matching models of one volume in order, read as far as they are asked for."""
+    ) -> Iterator[list[Candidate]]:
+        """The matching models of one volume in order, page by page."""
         matches = query.matching()
-        entries = (
-            (candidate.record.item["created"], candidate)
+        found = (
+            [candidate for candidate in self._candidates(items, query) if matches(candidate)]
             for items in self._pages(volume, query, after, size + 2)
-            for candidate in self._candidates(items, query)
-            if matches(candidate)
         )
         if query.by_time:
+            entries = ([(one.record.item["created"], one) for one in some] for some in found)
             yield from sort_groups(entries, query.ordering)
         else:
-            yield from in_order([candidate for _, candidate in entries], query.ordering)
+            yield in_order([*chain.from_iterable(found)], query.ordering)
 
     def _pages(
         self, volume: Volume, query: ModelQuery, after: Position | None, size: int

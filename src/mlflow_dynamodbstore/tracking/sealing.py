@@ -175,7 +175,7 @@ def read_all(
     A sealed run whose packed summary does not pass all ``prefilters`` is left out, unread. With
     ``rules``, runs that have rested are summarised or sealed for later searches.
     """
-    inline = [_has_inline_summary(item) for item in items]
+    inline = [has_inline_summary(item) for item in items]
     rest = [item for item, known in zip(items, inline, strict=True) if not known]
     further = iter(_read_further(table, rest, rules) if rest else ())
     records: list[RunRecord] = []
@@ -193,7 +193,7 @@ def read_all(
     return records
 
 
-def _has_inline_summary(item: Item) -> bool:
+def has_inline_summary(item: Item) -> bool:
     """Whether a run's contents stand whole on its own item."""
     return item["state"] == SEALED and isinstance(item.get(SUMMARY), bytes)
 

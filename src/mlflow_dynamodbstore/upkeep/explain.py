@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.lookup_entries import LookupEntries
@@ -93,8 +94,8 @@ def explain(
         with engine.meter.measure() as usage:
             with engine.meter.measure() as planning:
                 choice = query.choice(runs)
-            stream = run_stream(runs, query, None, choice)
-            found, more = page(stream, query.ordering, None, max_results)
+            rows = chain.from_iterable(run_stream(runs, query, None, choice))
+            found, more = page(rows, query.ordering, None, max_results)
     finally:
         forced_path.reset(token)
     given_up = choice.path if choice.fallback is not None and runs.give_up_after is None else None

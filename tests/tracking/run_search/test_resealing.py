@@ -67,8 +67,7 @@ def found(store: Any, path: str, order: str) -> list[str]:
         search = store.run_search
         query = search._with_indexes(parse_run_query("", [order], ViewType.ALL))
         volumes = search.experiment_lookup.volumes.of(["0"])
-        streams = search._streams(query, volumes, None, 1)
-        return [record.run_id for record in streams.merged(store.table)]
+        return [record.run_id for record in search._rows(query, volumes, None, 1)]
     finally:
         forced_path.reset(token)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from operator import itemgetter
@@ -14,7 +14,7 @@ from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.policies import Rules
-from mlflow_dynamodbstore.shared.search.pages import read_first_row
+from mlflow_dynamodbstore.shared.search.streams import likely_share, side_by_side
 from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Page, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -54,7 +54,8 @@ class ExperimentRuns:
 
     Volumes are read side by side, and their keys are put in order before runs are fetched by them.
     ``batch`` is how many matches are likely wanted, and the size of the first page; ``prefilters``
-    judge a run's packed summary. While ``give_up_after`` is set, a path is given up when it is
+    judge a run's packed summary, and ``matches`` a run, where the filter is about more than its
+    start time. While ``give_up_after`` is set, a path is given up when it is
     likely to read more runs than that before so many match.
     """
 
@@ -64,6 +65,7 @@ class ExperimentRuns:
     batch: int
     rules: Rules = field(default_factory=Rules)
     prefilters: tuple[Prefilter, ...] = ()
+    matches: Callable[[RunRecord], bool] | None = None
     give_up_after: float | None = None
     runs_read: int = 0
     runs_matched: int = 0
@@ -118,10 +120,14 @@ class ExperimentRuns:
         descending: bool = False,
         keys_only: bool = False,
         first: Page | None = None,
+        whole: bool = False,
+        sample: bool = False,
     ) -> Iterator[list[Item]]:
         """A range page by page, the first as small as the answer may be, later ones larger.
 
-        ``first`` is the first page, if it has been read. Raises ``PathTooExpensive`` instead of
+        ``first`` is the first page, if it has been read. ``whole``: all of it will be read.
+        ``sample``: the filter may refuse most runs, so the first of several volumes is asked what
+        part of them matches, before the others are read. Raises ``PathTooExpensive`` instead of
         reading a page when the fallback is cheaper.
         """
         if within.is_empty:
@@ -133,25 +139,58 @@ class ExperimentRuns:
             Query(pk, self._on(within, index), index, descending=descending, keys_only=keys_only)
             for pk in self.partitions
         ]
+        batch = LARGEST_BATCH if whole else self.batch
         if len(queries) == 1:
-            yield from self._pages(queries[0], self.batch, first)
+            yield from self._pages(queries[0], _growing(lambda: batch), first)
             return
-        size = max(SMALLEST_BATCH, 2 * self.batch // len(queries))
-        streams = (chain.from_iterable(self._pages(query, size)) for query in queries)
-        begun = self.table.map(read_first_row, [*map(iter, streams)])
+        sample = sample and self.matches is not None and not whole
+        queries.reverse()  # the newest volume is the sample
+        streams = self._streams(queries, whole=whole, sample=sample)
+        low = batch // len(queries)
+        begun = side_by_side(self.table, streams, low, sample=sample)
         by_key = itemgetter(self._sort_key(index))
-        yield from _batches(heapq.merge(*begun, key=by_key, reverse=descending), self.batch)
+        yield from _batches(heapq.merge(*begun, key=by_key, reverse=descending), batch)
 
-    def _pages(self, query: Query, size: int, first: Page | None = None) -> Iterator[list[Item]]:
+    def _streams(
+        self, queries: Sequence[Query], *, whole: bool, sample: bool
+    ) -> list[Iterator[list[Item]]]:
+        """A range in several volumes; the size of pages follows from the first of the first."""
+        expected = float(self.batch)
+
+        def size() -> int:
+            if whole:
+                return LARGEST_BATCH
+            return max(SMALLEST_BATCH, likely_share(expected, len(queries)))
+
+        def judged(pages: Iterator[list[Item]]) -> Iterator[list[Item]]:
+            nonlocal expected
+            first = next(pages, [])
+            expected /= self._part_that_matches(first)
+            yield first
+            yield from pages
+
+        streams = [self._pages(query, _growing(size)) for query in queries]
+        return [judged(streams[0]), *streams[1:]] if sample else streams
+
+    def _part_that_matches(self, items: Sequence[Item]) -> float:
+        """About which part of the runs the filter lets through, judged by some of them."""
+        whole = [item for item in items if sealing.has_inline_summary(item)]
+        records = sealing.read_all(self.table, whole, self.prefilters)
+        matching = sum(map(self.matches, records)) if self.matches is not None else len(whole)
+        return (matching + 0.5) / (len(whole) + 0.5)
+
+    def _pages(
+        self, query: Query, sizes: Iterator[int], first: Page | None = None
+    ) -> Iterator[list[Item]]:
         """A range of one partition page by page."""
         while True:
-            page, first = first or self.table.query(replace(query, limit=size)), None
+            limit = next(sizes)
+            page, first = first or self.table.query(replace(query, limit=limit)), None
             yield page.items
             if page.cursor is None:
                 return
             if self._is_too_expensive():
                 raise PathTooExpensive
-            size = min(LARGEST_BATCH, size * 2)
             query = replace(query, cursor=page.cursor)
 
     def entries(
@@ -302,6 +341,14 @@ class ExperimentRuns:
             return False
         to_come = (self.batch - self.runs_matched) * self.runs_read / (self.runs_matched + 1)
         return max(self.runs_read, to_come) > self.give_up_after
+
+
+def _growing(size: Callable[[], int]) -> Iterator[int]:
+    """Sizes of pages, each at least twice as large as the one before."""
+    grown = 0
+    while True:
+        grown = min(LARGEST_BATCH, max(2 * grown, size()))
+        yield grown
 
 
 def _is_mark(live: Item) -> bool:

@@ -1,16 +1,17 @@
 """The ways into an experiment's runs: by id, by an index, or through the whole partition.
 
-A path yields entries ``(group, run)``: runs that share a group come in any order, groups come in
-the order of the path. Paths over RANK items (in ``rank_paths.py``) bring sealed runs only, and live
-runs are merged in. The whole filter judges what a path brings, so a path may bring too many runs,
-and never too few.
+A path yields entries ``(group, run)``, page by page: runs that share a group come in any order,
+groups come in the order of the path. Paths over RANK items (in ``rank_paths.py``) bring sealed runs
+only, and live runs are merged in. The whole filter judges what a path brings, so a path may bring
+too many runs, and never too few.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from mlflow_dynamodbstore.keys import indexes as index_keys
@@ -29,7 +30,7 @@ from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
 )
 
 Entry = tuple[Any, RunRecord]
-Entries = Iterator[Entry]
+Entries = Iterator[list[Entry]]
 
 START_TIME = "start_time"
 
@@ -65,7 +66,7 @@ class Path(ABC):
 
     @abstractmethod
     def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
-        """The runs it brings, from those that may follow ``after`` on."""
+        """The runs it brings, from those that may follow ``after`` on, page by page."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,7 @@ class ById(Path):
 
     def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         del ordering, after
-        for record in runs.named(dict.fromkeys(self.run_ids)):
-            yield None, record
+        yield _ungrouped(runs.named(dict.fromkeys(self.run_ids)))
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,8 @@ class ByTime(Path):
         if after is not None and self.ordered:
             since, until = self._from(time_in(ordering, after), since, until)
         for items in self._pages(runs, since, until):
-            for record in runs.records(
-                item for item in items if run_id_of(item) not in self.without
-            ):
-                yield record.item[START_TIME], record
+            wanted = (item for item in items if run_id_of(item) not in self.without)
+            yield _grouped_by_time(runs.records(wanted))
 
     def _from(
         self, time: int | None, since: int | None, until: int | None
@@ -134,10 +132,12 @@ class ByTime(Path):
     ) -> Iterator[list[Item]]:
         if len(runs.stages) == 1:
             (stage,) = runs.stages
-            within = index_keys.runs_by_lifecycle(stage, since, until)
-            return runs.items(within, "LSI1", descending=not self.ascending)
-        within = index_keys.runs_by_time(since, until)
-        return runs.items(within, "LSI2", descending=not self.ascending)
+            index, within = "LSI1", index_keys.runs_by_lifecycle(stage, since, until)
+        else:
+            index, within = "LSI2", index_keys.runs_by_time(since, until)
+        return runs.items(
+            within, index, descending=not self.ascending, whole=not self.ordered, sample=True
+        )
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,7 @@ class ByStatus(Path):
         since, until = (time, None) if self.ascending else (None, time)
         within = index_keys.by_status(self.status, since, until)
         for items in runs.items(within, "LSI3", descending=not self.ascending):
-            for record in runs.records(items):
-                yield record.item[START_TIME], record
+            yield _grouped_by_time(runs.records(items))
 
 
 @dataclass(frozen=True)
@@ -184,9 +183,10 @@ class ByName(Path):
         within = self.within
         if after is not None and self.ordered and after[0][0] == PRESENT:
             within = from_text(within, index_keys.runs_by_name(str(after[0][1])), self.ascending)
-        for items in runs.items(within, "LSI4", descending=not self.ascending):
-            for record in runs.records(items):
-                yield index_keys.run_name_group(str(record.item["lsi4sk"])), record
+        pages = runs.items(within, "LSI4", descending=not self.ascending, whole=not self.ordered)
+        for items in pages:
+            records = runs.records(items)
+            yield [(index_keys.run_name_group(str(one.item["lsi4sk"])), one) for one in records]
 
 
 @dataclass(frozen=True)
@@ -211,12 +211,11 @@ class ByDataset(Path):
         links = (
             link
             for within in self._ranges()
-            for links in runs.items(within, "LSI5", keys_only=True)
+            for links in runs.items(within, "LSI5", keys_only=True, whole=True)
             for link in links
         )
         keys = dict.fromkeys(NamedRun.by(link, "lsi5sk").key for link in links)
-        for record in runs.at(keys):
-            yield None, record
+        yield _ungrouped(runs.at(keys))
 
     def _ranges(self) -> list[Range]:
         return [index_keys.runs_using_dataset(digest) for digest in self.digests]
@@ -239,26 +238,30 @@ class ByPartition(Path):
         del ordering, after
         own: Item | None = None
         below: list[Item] = []
-        for item in self._items(runs):
+        for item in chain.from_iterable(runs.items(run_keys.RUNS, whole=True)):
             if run_keys.run_item_of(str(item["SK"])).kind == "":
-                yield from self._entry(runs, own, below)
+                yield _ungrouped(self._records(runs, own, below))
                 own, below = item, []
             else:
                 below.append(item)
-        yield from self._entry(runs, own, below)
+        yield _ungrouped(self._records(runs, own, below))
 
-    def _items(self, runs: ExperimentRuns) -> Iterator[Item]:
-        wide = replace(runs, batch=LARGEST_BATCH)
-        for items in wide.items(run_keys.RUNS):
-            yield from items
-
-    def _entry(self, runs: ExperimentRuns, own: Item | None, below: list[Item]) -> Entries:
+    def _records(
+        self, runs: ExperimentRuns, own: Item | None, below: list[Item]
+    ) -> list[RunRecord]:
         if own is None or own["lifecycle"] not in runs.stages:
-            return
+            return []
         if own["state"] == SEALED:
-            yield from ((None, record) for record in runs.records([own]))
-        else:
-            yield None, sealing.read_from(runs.table, own, below)
+            return runs.records([own])
+        return [sealing.read_from(runs.table, own, below)]
+
+
+def _ungrouped(records: Sequence[RunRecord]) -> list[Entry]:
+    return [(None, record) for record in records]
+
+
+def _grouped_by_time(records: Sequence[RunRecord]) -> list[Entry]:
+    return [(record.item[START_TIME], record) for record in records]
 
 
 def time_in(ordering: Ordering, after: Position) -> int | None:

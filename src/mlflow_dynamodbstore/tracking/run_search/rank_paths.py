@@ -74,6 +74,7 @@ class Ranked(SealedRunsPath):
         seen: set[str] = set()
         for items, records in runs.entries(within, descending=descending):
             found = {record.run_id: record for record in records}
+            current: list[Entry] = []
             for item in items:
                 rank, run_id = str(item["SK"]), NamedRun.by(item).run_id
                 record = found.get(run_id)
@@ -82,7 +83,8 @@ class Ranked(SealedRunsPath):
                 # A run reopened since is not among the live ones: it counts as it is.
                 if record.item["state"] != SEALED or rank == self._rank_sk(record):
                     seen.add(run_id)
-                    yield self._group(rank), record
+                    current.append((self._group(rank), record))
+            yield current
 
     @abstractmethod
     def _rank_sk(self, record: RunRecord) -> str | None:
@@ -105,9 +107,9 @@ class Ranked(SealedRunsPath):
         by_time = then.name == START_TIME
         path = ByTime(ordered=by_time, ascending=then.ascending, without=live)
         resumed = after if after is not None and after[0][0] == MISSING else None
-        for time, record in path.entries(runs, ordering, resumed):
-            if not has(record):
-                yield (MISSING, time if by_time else None), record
+        for page in path.entries(runs, ordering, resumed):
+            without = [(time if by_time else None, one) for time, one in page if not has(one)]
+            yield [((MISSING, time), record) for time, record in without]
 
 
 @dataclass(frozen=True)
@@ -196,9 +198,9 @@ class ByPrimaryMetric(ByMetric):
                 if reached is not None:
                     # A run that moved into the part already read is left out.
                     due = [entry for entry in due if not self._is_behind(reached, entry)]
-                yield from self._sorted(page + due) if due else page
+                yield self._sorted(page + due) if due else page
                 reached = page[-1]
-        yield from self._sorted(late)
+        yield self._sorted(late)
 
     def _reopened(self, runs: ExperimentRuns, seen: set[str], within: Range) -> list[Entry]:
         found = []
@@ -271,8 +273,7 @@ class ByText(SealedRunsPath):
             having = sorted(set.intersection(*found))
             wanted = [run.key for run in having if run.run_id not in live]
             records = runs.named_in(self._with(self.tokens[0]), wanted)
-        for record in records:
-            yield None, record
+        yield [(None, record) for record in records]
 
     def _with(self, token: str) -> Range:
         """The entries of a token; those of other fields stand among them."""

@@ -30,14 +30,14 @@ from mlflow_dynamodbstore.shared.search.filters import (
 )
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
-    VolumeStreams,
     in_order,
-    merged,
     page,
     rows_after,
     sort_groups,
     validate_max_results,
+    with_others,
 )
+from mlflow_dynamodbstore.shared.search.streams import VolumeStreams, likely_share
 from mlflow_dynamodbstore.shared.volume_states import Span, Volume
 from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
@@ -81,8 +81,15 @@ class RunQuery:
         self, table: Table, volumes: Sequence[Volume], batch: int, rules: Rules
     ) -> ExperimentRuns:
         """The runs in volumes of an experiment; those that cannot match are not unpacked."""
+        is_period = all((c.kind, c.name) == (ATTRIBUTE, START_TIME) for c in self.comparisons)
         return ExperimentRuns(
-            table, tuple(volumes), self.stages, batch, rules, prefilters(self.comparisons)
+            table,
+            tuple(volumes),
+            self.stages,
+            batch,
+            rules,
+            prefilters(self.comparisons),
+            None if is_period else all_hold(self.comparisons),
         )
 
     def choice(self, runs: ExperimentRuns) -> Choice:
@@ -122,7 +129,7 @@ class RunSearch:
         if not volumes:
             return [], None
         query = self._with_indexes(query)
-        rows = self._streams(query, volumes, after, max_results).merged(self.table)
+        rows = self._rows(query, volumes, after, max_results)
         records, token = page(rows, query.ordering, after, max_results)
         datasets = datasets_of(self.table, records)
         return [record.to_entity(datasets) for record in records], token
@@ -135,18 +142,18 @@ class RunSearch:
     def _with_indexes(self, query: RunQuery) -> RunQuery:
         return replace(query, indexes=optional_indexes(self.policies))
 
-    def _streams(
+    def _rows(
         self,
         query: RunQuery,
         volumes: Sequence[Volume],
         after: Position | None,
         max_results: int | None,
-    ) -> VolumeStreams[RunRecord]:
-        """The matching runs of each experiment, in order, and those of volumes that can wait."""
+    ) -> Iterator[RunRecord]:
+        """The matching runs in order, read as far as they are asked for."""
         streams: VolumeStreams[RunRecord] = VolumeStreams(query.ordering, START_TIME, after)
         groups = self._read_together(volumes, streams)
         want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
-        batch = want if len(groups) == 1 else max(SMALLEST_BATCH, 2 * want // len(groups))
+        batch = want if len(groups) == 1 else max(SMALLEST_BATCH, likely_share(want, len(groups)))
         rules = self.policies.sealing_rules()
         queries = self._with_datasets(query, volumes)
         searched = [query.runs(self.table, some, batch, rules) for some, _ in groups]
@@ -154,7 +161,7 @@ class RunSearch:
         for runs, (some, span) in zip(searched, groups, strict=True):
             stream = run_stream(runs, queries.get(some[0].experiment_id, query), after)
             streams.add(stream, span)
-        return streams
+        return streams.merged(self.table, want // max(1, len(groups)))
 
     def _read_together(
         self, volumes: Sequence[Volume], streams: VolumeStreams[RunRecord]
@@ -165,6 +172,8 @@ class RunSearch:
         waiting: list[tuple[list[Volume], Span | None]] = []
         for volume in volumes:
             span = known.state(volume).runs
+            if streams.has_passed(span):
+                continue
             if streams.can_wait(span):
                 waiting.append(([volume], span))
             else:
@@ -187,20 +196,19 @@ def optional_indexes(policies: Policies) -> OptionalIndexes:
 
 def run_stream(
     runs: ExperimentRuns, query: RunQuery, after: Position | None, choice: Choice | None = None
-) -> Iterator[RunRecord]:
-    """The matching runs of one experiment in order, read as far as they are asked for."""
+) -> Iterator[list[RunRecord]]:
+    """The matching runs of one experiment in order, page by page."""
     chosen = choice or query.choice(runs)
     runs.give_up_after = chosen.give_up_after
     path: Path | None = chosen.path
     last: RunRecord | None = None
     while path is not None:
-        rows = _matching(runs, query, path, after)
-        if last is not None:
-            rows = rows_after(rows, query.ordering, query.ordering.position(last))
+        reached = None if last is None else query.ordering.position(last)
         try:
-            for record in rows:
-                last = record
-                yield record
+            for found in _matching(runs, query, path, after):
+                rows = found if reached is None else [*rows_after(found, query.ordering, reached)]
+                last = rows[-1] if rows else last
+                yield rows
         except PathTooExpensive:
             runs.give_up_after, path = None, chosen.fallback
         except ResealedDuringRead:
@@ -212,26 +220,25 @@ def run_stream(
 
 def _matching(
     runs: ExperimentRuns, query: RunQuery, path: Path, after: Position | None
-) -> Iterator[RunRecord]:
-    """The matching runs that a path brings, in order."""
+) -> Iterator[list[RunRecord]]:
+    """The matching runs that a path brings, in order, page by page."""
     matches = all_hold(query.comparisons)
 
     def judged() -> Entries:
-        for entry in path.entries(runs, query.ordering, after):
-            if matches(entry[1]):
-                runs.runs_matched += 1
-                yield entry
+        for entries in path.entries(runs, query.ordering, after):
+            found = [entry for entry in entries if matches(entry[1])]
+            runs.runs_matched += len(found)
+            yield found
 
-    def live() -> Iterator[RunRecord]:
-        yield from in_order([r for r in runs.live() if matches(r)], query.ordering)
+    def live() -> list[RunRecord]:
+        return [one for one in runs.live() if matches(one)] if path.sealed_only else []
 
+    # The path comes first: it decides how the live runs are read.
     if path.ordered:
-        streams: list[Iterator[RunRecord]] = [sort_groups(judged(), query.ordering)]
-        # The path comes first: it decides how the live runs are read.
-        yield from merged([*streams, live()] if path.sealed_only else streams, query.ordering)
+        yield from with_others(sort_groups(judged(), query.ordering), live, query.ordering)
     else:
-        found = [record for _, record in judged()]
-        yield from in_order([*found, *live()] if path.sealed_only else found, query.ordering)
+        found = [record for entries in judged() for _, record in entries]
+        yield in_order([*found, *live()], query.ordering)
 
 
 def parse_run_query(
