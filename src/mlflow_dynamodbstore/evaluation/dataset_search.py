@@ -31,6 +31,7 @@ from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG, Comparison, all_hold
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import in_order, page, validate_max_results
+from mlflow_dynamodbstore.shared.search.streams import side_by_side
 from mlflow_dynamodbstore.table.contract import MAX_BATCH_GET, Query
 
 _NEWEST_FIRST = Ordering(
@@ -78,20 +79,21 @@ class DatasetSearch:
         entries = dataset_keys.DATASETS
         if after is not None:
             entries = dataset_keys.dataset_entries_before(str(after[-1][1]))
-        if not experiment_ids:
-            return self._listed_in(workspace_pk(self.context.workspace()), entries)
-        numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
-        streams = [
-            self._listed_in(experiment_pk(str(number)), entries)
-            for number in numbers
-            if self.experiment_lookup.is_in_workspace(str(number))
-        ]
+        if experiment_ids:
+            numbers = dict.fromkeys(parse_experiment_ids(list(experiment_ids)))
+            own = filter(self.experiment_lookup.is_in_workspace, map(str, numbers))
+            partitions = list(map(experiment_pk, own))
+        else:
+            partitions = [workspace_pk(self.context.workspace())]
+        listed = [self._listed_in(pk, entries) for pk in partitions]
+        streams = side_by_side(self.table, listed, MAX_BATCH_GET // max(1, len(listed)))
         return (one for one, _ in groupby(heapq.merge(*streams, reverse=True)))
 
-    def _listed_in(self, pk: str, entries: Range) -> Iterator[str]:
+    def _listed_in(self, pk: str, entries: Range) -> Iterator[list[str]]:
         query = Query(pk, where=entries.on(), descending=True, limit=MAX_BATCH_GET, keys_only=True)
         return (
-            str(dataset_keys.dataset_entry_of(str(item["SK"]))) for item in self.table.items(query)
+            [str(dataset_keys.dataset_entry_of(str(item["SK"]))) for item in items]
+            for items in self.table.pages(query)
         )
 
     def _read(self, dataset_ids: Iterator[str]) -> Iterator[TaggedDataset]:

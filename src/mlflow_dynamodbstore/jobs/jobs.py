@@ -40,6 +40,7 @@ from mlflow_dynamodbstore.shared.conditions import ABSENT
 from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.mlflow_errors import translated
 from mlflow_dynamodbstore.shared.optimistic import optimistically
+from mlflow_dynamodbstore.shared.search.streams import side_by_side
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.update import Update
@@ -152,17 +153,16 @@ class Jobs:
     ) -> Iterator[Item]:
         """Jobs in the order they were created."""
         pk = job_keys.jobs_pk(self.context.workspace())
-        streams = [
-            self.table.items(
-                Query(
-                    pk,
-                    where=job_keys.jobs_of_status(status, since, until).on("lsi1sk"),
-                    index="LSI1",
-                    limit=PAGE,
-                )
+        queries = [
+            Query(
+                pk,
+                where=job_keys.jobs_of_status(status, since, until).on("lsi1sk"),
+                index="LSI1",
+                limit=PAGE,
             )
             for status in stored_statuses(statuses or JobStatus)
         ]
+        streams = side_by_side(self.table, map(self.table.pages, queries), PAGE // len(queries))
         merged = heapq.merge(*streams, key=_order)
         # A job whose status changes between the queries may be found twice.
         return (next(same) for _, same in groupby(merged, key=_order))

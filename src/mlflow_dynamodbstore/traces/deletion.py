@@ -21,6 +21,7 @@ from mlflow_dynamodbstore.shared.context import Context
 from mlflow_dynamodbstore.shared.experiment_lookup import ExperimentLookup
 from mlflow_dynamodbstore.shared.optimistic import optimistically
 from mlflow_dynamodbstore.shared.places import TracePlace, trace_place_of
+from mlflow_dynamodbstore.shared.search.streams import side_by_side
 from mlflow_dynamodbstore.table.contract import Delete, Query
 from mlflow_dynamodbstore.table.errors import ConditionFailed
 from mlflow_dynamodbstore.table.values import Item, Key
@@ -80,14 +81,14 @@ class TraceDeletion:
     def _oldest(self, experiment_id: str, until: int | None) -> Iterator[Item]:
         """Traces up to a time, the oldest first."""
         index = self.trace_time_indexes.of([experiment_id])[experiment_id]
-        where = index_keys.traces_by_time(None, until).on(self.table.schema.by_name[index].sk)
-        return heapq.merge(
-            *(
-                self.table.items(Query(volume.pk, where, index=index, limit=AT_ONCE * 5))
-                for volume in self.experiment_lookup.volumes.of([experiment_id])
-            ),
-            key=lambda item: str(item[self.table.schema.by_name[index].sk]),
+        sort_key = self.table.schema.by_name[index].sk
+        where = index_keys.traces_by_time(None, until).on(sort_key)
+        pages = (
+            self.table.pages(Query(volume.pk, where, index=index, limit=AT_ONCE * 5))
+            for volume in self.experiment_lookup.volumes.of([experiment_id])
         )
+        streams = side_by_side(self.table, pages, AT_ONCE)
+        return heapq.merge(*streams, key=lambda item: str(item[sort_key]))
 
     def _remove(self, traces: list[Item]) -> None:
         """Remove traces: own items first, so that no half trace is found, and locators last."""

@@ -203,10 +203,14 @@ class TraceSearch:
 
     def _traces_with_session_assessments(self, experiment_ids: Sequence[str]) -> list[Item]:
         """The traces with an assessment about their whole session."""
+        notes = (
+            self.table.pages(Query(volume.pk, where=trace_keys.SESSION_ASSESSED.on()))
+            for volume in self.experiment_lookup.volumes.of(experiment_ids)
+        )
         keys = [
-            Key(pk, trace_keys.trace(str(note["trace_id"])))
-            for pk in (volume.pk for volume in self.experiment_lookup.volumes.of(experiment_ids))
-            for note in self.table.items(Query(pk, where=trace_keys.SESSION_ASSESSED.on()))
+            Key(note["PK"], trace_keys.trace(str(note["trace_id"])))
+            for page in all_pages(self.table, notes)
+            for note in page
         ]
         return list(self.table.get_many(keys).values())
 

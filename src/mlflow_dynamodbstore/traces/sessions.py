@@ -66,11 +66,9 @@ class Sessions:
 
     def _first_traces(self, experiment_id: str, session: str) -> list[TraceRecord]:
         """The first trace of a session, or all traces that began at that time."""
-        found = [
-            trace
-            for volume in self.experiment_lookup.volumes.of([experiment_id])
-            for trace in self._first_in(volume, session)
-        ]
+        volumes = self.experiment_lookup.volumes.of([experiment_id])
+        first_in = self.table.map(lambda volume: self._first_in(volume, session), volumes)
+        found = [trace for traces in first_in for trace in traces]
         first = min((trace.request_time for trace in found), default=0)
         return [trace for trace in found if trace.request_time == first]
 
