@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -173,11 +174,13 @@ class ExperimentRuns:
         return [judged(streams[0]), *streams[1:]] if sample else streams
 
     def _part_that_matches(self, items: Sequence[Item]) -> float:
-        """About which part of the runs the filter lets through, judged by some of them."""
+        """Which part of the runs the filter lets through at least, judged by some of them."""
         whole = [item for item in items if sealing.has_inline_summary(item)]
         records = sealing.read_all(self.table, whole, self.prefilters)
         matching = sum(map(self.matches, records)) if self.matches is not None else len(whole)
-        return (matching + 0.5) / (len(whole) + 0.5)
+        if matching == len(whole):
+            return 1.0
+        return max(0.5, matching - math.sqrt(matching)) / len(whole)
 
     def _pages(
         self, query: Query, sizes: Iterator[int], first: Page | None = None
