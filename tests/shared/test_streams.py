@@ -99,13 +99,15 @@ def test_streams_that_run_low_are_read_together(table):
     assert [*rows] == [6, 7, 8, 9, 10, 12, 15]
 
 
-def test_the_sample_is_read_first_and_once(table):
+def test_the_sample_is_read_first_and_then_on_with_the_others(table):
     read: list[str] = []
-    a, b = Pages("a", [[1, 4, 5]], read), Pages("b", [[2, 3]], read)
+    a, b = Pages("a", [[1, 4, 5], [6], [7]], read), Pages("b", [[2, 3], [8]], read)
     begun = side_by_side(table, [a, b], low=0, sample=True)
     assert read == ["a"]
-    assert [*heapq.merge(*begun)] == [1, 2, 3, 4, 5]
-    assert read == ["a", "b"]
+    rows = heapq.merge(*begun)
+    assert [next(rows) for _ in range(3)] == [1, 2, 3]
+    assert read == ["a", "a", "b"]
+    assert [*rows] == [4, 5, 6, 7, 8]
 
 
 def test_empty_pages_do_not_end_a_stream(table):

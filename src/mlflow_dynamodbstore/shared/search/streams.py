@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from mlflow_dynamodbstore.shared.search.filters import Searchable
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position
-from mlflow_dynamodbstore.shared.search.pages import key_of, merged
+from mlflow_dynamodbstore.shared.search.pages import key_of
 from mlflow_dynamodbstore.shared.volume_states import Span
 from mlflow_dynamodbstore.table.table import Table
 
@@ -42,24 +42,28 @@ def likely_share(rows: float, streams: int) -> int:
 
 def side_by_side(
     table: Table, streams: Iterable[Iterable[Sequence[T]]], low: int, *, sample: bool = False
-) -> list[Iterator[T]]:
+) -> list[Stream[T]]:
     """The rows of each stream, such that whoever needs a row reads on in other streams too.
 
     These are the streams of which no more than ``low`` rows are left. With ``sample``, the first
-    page of the first stream is read before all others, which may learn from it how much to read.
+    page of the first stream is read before all others, which may learn from it how much to read;
+    then it is read on with them.
     """
-    own: list[_Stream[T]] = []
+    own: list[Stream[T]] = []
+    begun = False
 
     def read_on() -> None:
-        table.map(_Stream.read_page, [one for one in own if one.has_at_most(low)])
+        nonlocal begun
+        table.map(Stream.read_page, [one for one in own if not begun or one.has_at_most(low)])
+        begun = True
 
-    own += [_Stream(iter(pages), read_on) for pages in streams]
+    own += [Stream(iter(pages), read_on) for pages in streams]
     if sample:
         own[0].read_page()
-    return [*own]
+    return own
 
 
-class _Stream(Iterator[T]):
+class Stream(Iterator[T]):
     """The rows of one stream."""
 
     def __init__(self, pages: Iterator[Sequence[T]], read_on: Callable[[], None]) -> None:
@@ -155,8 +159,11 @@ class VolumeStreams(Generic[Row]):
         """All rows in order, the streams read as :func:`side_by_side` says."""
         key = key_of(self._ordering)
         waiting = sorted(self._late, key=lambda stream: stream.begins, reverse=True)
-        begun = side_by_side(table, self._now, low, sample=sample) if self._now else []
-        rows = merged(begun, self._ordering)
+        if len(self._now) == 1:
+            rows: Iterator[Row] = chain.from_iterable(self._now[0])
+        else:
+            sample = sample and bool(self._now)
+            rows = heapq.merge(*side_by_side(table, self._now, low, sample=sample), key=key)
         while waiting:
             row = next(rows, None)
             if row is not None and key(row) < waiting[-1].begins:

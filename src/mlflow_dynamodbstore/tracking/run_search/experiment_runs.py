@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -150,7 +150,8 @@ class ExperimentRuns:
         low = batch // len(queries)
         begun = side_by_side(self.table, streams, low, sample=sample)
         by_key = itemgetter(self._sort_key(index))
-        yield from _batches(heapq.merge(*begun, key=by_key, reverse=descending), batch)
+        merged = heapq.merge(*begun, key=by_key, reverse=descending)
+        yield from _batches(merged, batch, lambda: any(one.has_at_most(0) for one in begun))
 
     def _streams(
         self, queries: Sequence[Query], *, whole: bool, sample: bool
@@ -364,8 +365,18 @@ def _mark_in(live: Iterable[Item]) -> str | None:
     return next((str(item["lsi5sk"]) for item in live if _is_mark(item)), None)
 
 
-def _batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
-    """Items in lists, the first as long as ``size``, later ones longer."""
-    while batch := list(islice(items, size)):
+def _batches(
+    items: Iterator[Item], size: int, must_read: Callable[[], bool]
+) -> Iterator[list[Item]]:
+    """Items in lists, the first at most as long as ``size``, later ones longer.
+
+    A list ends where the next item must be read.
+    """
+    batch: list[Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) >= size or must_read():
+            yield batch
+            batch, size = [], min(LARGEST_BATCH, size * 2)
+    if batch:
         yield batch
-        size = min(LARGEST_BATCH, size * 2)
