@@ -21,7 +21,6 @@ import subprocess
 import sys
 import venv
 from collections import Counter
-from collections.abc import Collection
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -43,10 +42,8 @@ GROUPS = (
     "cli",
 )
 """Folders of MLflow's tests; a group that lies in another one is not part of that."""
-LEFT_OUT = {
-    "tests/server/auth/test_auth.py": "it starts a server for each of its 200 tests: an hour",
-}
-"""Files that run only with ``--all``, and why."""
+TEST_BY_TEST = ("tests/server/auth/test_auth.py",)
+"""Long files, here with a server for each test, whose tests are given out one by one."""
 SIDES = ("sqlite", "ours")
 TIMEOUT = 180  # seconds of a test; what waits longer waits for the network or for Docker
 SERIAL_PATHS = "_XDIST_SERIAL_PATHS"  # in MLflow's tests/conftest.py
@@ -103,10 +100,8 @@ def library_folder(python: Path) -> Path:
 class Tests:
     """MLflow's tests, and how they are run."""
 
-    def __init__(
-        self, python: Path, folder: Path, out: Path, jobs: str, left_out: Collection[str] = ()
-    ) -> None:
-        self.folder, self.out, self.jobs, self.left_out = folder, out, jobs, left_out
+    def __init__(self, python: Path, folder: Path, out: Path, jobs: str) -> None:
+        self.folder, self.out, self.jobs = folder, out, jobs
         out.mkdir(parents=True, exist_ok=True)
         environment = out / f"environment-{python.parents[1].name}"
         self.pythons = dict(zip(SIDES, (python, redirected(python, environment)), strict=True))
@@ -165,7 +160,7 @@ class Tests:
         return dict(json.loads(written.read_text("utf-8")).items())
 
     def group(self, side: str, group: str) -> None:
-        """Run a group on one side: what may run in parallel, then what MLflow runs one by one.
+        """Run a group on one side: what may run in parallel, long files, then what may not.
 
         On ours only the files run that open a database or start a process in their control on
         SQLite. Others have nothing to do with a store.
@@ -176,9 +171,12 @@ class Tests:
             serial = [test for test in tests if test.startswith(tuple(serial))]
         print(f"tests/{group} on {side}", flush=True)
         tests += [f"--ignore=tests/{other}" for other in groups_within(group)]
-        tests += [f"--ignore={file}" for file in self.left_out]
-        parallel = ["--serial=exclude", "-n", self.jobs, "--dist=loadfile"]
-        outcomes = self.run(side, f"{name}-parallel", tests, *parallel)
+        long = [one for one in TEST_BY_TEST if Path(one).parent == Path("tests", group)]
+        tests += [f"--ignore={file}" for file in long]
+        parallel = ["--serial=exclude", "-n", self.jobs]
+        outcomes = self.run(side, f"{name}-parallel", tests, *parallel, "--dist=loadfile")
+        if long:
+            outcomes |= self.run(side, f"{name}-long", long, *parallel, "--dist=load")
         if serial:
             outcomes |= self.run(side, f"{name}-serial", serial, "--serial=only")
         self.keep(side, group, outcomes)
@@ -273,14 +271,12 @@ def main() -> int:
     parser.add_argument("--sides", nargs="*", default=list(SIDES), choices=SIDES)
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--out", type=Path, default=FOLDER / "higher")
-    parser.add_argument("--all", action="store_true", help="also the files that are left out")
     parser.add_argument("--write", action="store_true", help="write the table to docs/releases.md")
     given = parser.parse_args()
     if given.groups:
         python = given.python or environment(given.release)
-        left_out = () if given.all else LEFT_OUT
         folders = given.tests.resolve(), given.out.resolve()
-        tests = Tests(python.absolute(), *folders, given.jobs, left_out)
+        tests = Tests(python.absolute(), *folders, given.jobs)
         tests.check_redirection()
         for group in given.groups:
             for side in given.sides:
