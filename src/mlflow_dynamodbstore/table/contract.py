@@ -289,8 +289,9 @@ class Inspectable(Protocol):
         """All items that can be read and pass their checks; ``on_damage`` gets the others."""
 
 
-Redate: TypeAlias = Callable[[str, Sequence[tuple[str, str]], int | None], None]
-"""Sets or removes the ``ttl`` of a partition's items in some ranges, without reading the items."""
+Redate: TypeAlias = Callable[[str, Sequence[tuple[str, str]], Sequence[str], int | None], None]
+"""Sets or removes the ``ttl`` of a partition's items in some ranges, and of those with some sort
+keys, without reading the items."""
 
 Observer: TypeAlias = Callable[[str, Mapping[str, Any], Mapping[str, Any]], None]
 """Called with the name of an operation, the answer to it and the request."""

@@ -256,13 +256,12 @@ class Table:
     ) -> None:
         """Set or remove the ``ttl`` of all items in some ranges of sort keys, ends included.
 
-        ``others`` are whole items without a ``ttl``, written with the same one. Nobody else may
+        ``others`` are further items of the partition, whole and without a ``ttl``. Nobody else may
         change these items meanwhile. Raises as :meth:`write` does.
         """
         redate = self.engine.capabilities.redate
         if redate is not None:
-            redate(partition, ranges, ttl)
-            self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in others])
+            redate(partition, ranges, [item[self._sk] for item in others], ttl)
             return
         bare = self.read_for_redating(partition, ranges) or []
         self.write([Put(item if ttl is None else {**item, TTL: ttl}) for item in (*bare, *others)])

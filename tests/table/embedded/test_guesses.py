@@ -75,7 +75,7 @@ def test_what_another_process_removed_comes_anew(embedded, other):
 def test_what_was_given_an_expiry_is_seen_to_have_one(embedded, other):
     """Only the expiry changed, which is no part of what is compared."""
     embedded.apply_many([rising(1)])
-    other.redate("p", [("s", "s")], 1)
+    other.redate("p", [("s", "s")], [], 1)
     embedded.expiry_clock = lambda: 100.0
     assert only(embedded.apply_many([rising(2)])) == ("applied", None)
     assert embedded.get(KEY) == item(n=2)
@@ -169,7 +169,7 @@ def test_two_processes_agree_with_one_that_remembers_nothing(tmp_path_factory, c
 def done(engine, kind, sk, n):
     engine.expiry_clock = lambda: 2.0
     if kind == "date":
-        engine.redate("p", [(sk, sk)], n or None)
+        engine.redate("p", [(sk, sk)], [], n or None)
         return None
     write = {
         "rise": Put(at(sk, n=n), ABSENT | Attr("n").lt(n), "old"),

@@ -26,7 +26,7 @@ def test_redating_keeps_the_size_true(embedded, path, before, after):
     """Pages are cut by the sizes in the rows, so a change of expiry changes them too."""
     whole = item(text="x" * 50)
     embedded.apply(Put(whole if before is None else {**whole, "ttl": before}))
-    embedded.redate("p", [("s", "s")], after)
+    embedded.redate("p", [("s", "s")], [], after)
     expected = whole if after is None else {**whole, "ttl": after}
     assert embedded.get(KEY) == expected
     assert stored_size(path) == item_size(expected)
@@ -34,7 +34,7 @@ def test_redating_keeps_the_size_true(embedded, path, before, after):
 
 def test_redating_what_is_not_there_makes_nothing(embedded):
     """An item that was removed meanwhile does not come back."""
-    embedded.redate("p", [("s", "s")], 7)
+    embedded.redate("p", [("s", "s")], [], 7)
     assert embedded.get(KEY) is None
 
 
@@ -45,7 +45,7 @@ def test_a_body_that_repeats_key_and_expiry_is_read(embedded, path):
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE items SET body = ?", (body,))
     assert embedded.get(KEY) == item(n=1, ttl=7)
-    embedded.redate("p", [("s", "s")], None)
+    embedded.redate("p", [("s", "s")], [], None)
     assert embedded.get(KEY) == item(n=1)
 
 

@@ -207,8 +207,8 @@ def test_notes_go_when_their_hour_is_over(embedded):
 def test_redated_items_are_noted(embedded):
     """Items that get an expiry later are found too, and lose it without being removed."""
     embedded.apply_many([Put(item(sk="R#1")), Put(item(sk="R#2"))])
-    embedded.redate("p", [("R#1", "R#2")], NOW)
-    embedded.redate("p", [("R#2", "R#2")], None)
+    embedded.redate("p", [("R#1", "R#2")], [], NOW)
+    embedded.redate("p", [("R#2", "R#2")], [], None)
     assert embedded.sweep(NOW) == 1
     assert [i["SK"] for i in embedded.query(Query("p")).items] == ["R#2"]
 

@@ -122,8 +122,14 @@ class EmbeddedEngine:
         """Do many writes, then others if all were applied; all become durable together."""
         return self._batch_writer.apply_in_order(writes, then)
 
-    def redate(self, partition: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
-        self._writer.redate(partition, ranges, ttl)
+    def redate(
+        self,
+        partition: str,
+        ranges: Sequence[tuple[str, str]],
+        sort_keys: Sequence[str],
+        ttl: int | None,
+    ) -> None:
+        self._writer.redate(partition, ranges, sort_keys, ttl)
 
     def transact(self, writes: Sequence[TransactWrite], token: str) -> None:
         self._writer.transact(writes, token)

@@ -89,6 +89,13 @@ class ExpiryNotes:
         }:
             self._write(connection, note)
 
+    def write_all(
+        self, connection: sqlite3.Connection, pk: str, sort_keys: Iterable[str], ttl: int
+    ) -> None:
+        """Write notes for items whose expiry the same transaction changes."""
+        for note in {ExpiryNote.of(pk, sk, ttl) for sk in sort_keys}:
+            self._write(connection, note)
+
     def _write(self, connection: sqlite3.Connection, note: ExpiryNote) -> None:
         # When its hour has begun, the note may have been removed already.
         if note not in self._known or note.hour <= self._clock() // HOUR:

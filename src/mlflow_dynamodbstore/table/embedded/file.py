@@ -18,7 +18,6 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 from mlflow_dynamodbstore.table.embedded.file_systems import network_file_system
-from mlflow_dynamodbstore.table.embedded.layout import expiry_size
 from mlflow_dynamodbstore.table.embedded.pool import ConnectionPool
 from mlflow_dynamodbstore.table.embedded.sqlite_errors import is_busy, translate
 
@@ -97,7 +96,6 @@ class File:
             raise translate(error, self.path) from error
         # Divides a scan into segments.
         connection.create_function("crc32", 1, _crc32, deterministic=True)
-        connection.create_function("expiry_size", 1, expiry_size, deterministic=True)
         self._on_open()
         return connection
 

@@ -70,14 +70,26 @@ def expiry_size(ttl: int | None) -> int:
     return 0 if ttl is None else text_size(TTL) + number_size(ttl)
 
 
+_SIZE_OF_EXPIRY = (
+    f"{text_size(TTL)} + (length(trim(ttl, '-0')) + 1) / 2 + CASE WHEN ttl < 0 THEN 2 ELSE 1 END"
+)
+_REDATE = (
+    "UPDATE items SET ttl = ?, "
+    f"size = size + ? - CASE WHEN ttl IS NULL THEN 0 ELSE {_SIZE_OF_EXPIRY} END"  # noqa: S608
+)
+"""Changes the expiry of rows, and with it their size, from which that of the old one is taken."""
+
+
+MOST_AT_ONCE = 50
+"""Rows of one statement: bounds their number, and is far below SQLite's limit of variables."""
+
+
 class InsertStatement:
     """A statement that inserts any number of rows at once.
 
     SQLite prepares every index of the table for each statement that it runs, so rows in one
     statement take half the time of single rows.
     """
-
-    MOST = 50  # bounds the number of statements; far below SQLite's limit of variables
 
     def __init__(self, verb: str, columns: Sequence[str], ending: str = "") -> None:
         self._beginning = f"{verb} INTO items ({', '.join(columns)}) VALUES "
@@ -87,8 +99,8 @@ class InsertStatement:
 
     def run(self, connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
         """Insert some rows."""
-        for start in range(0, len(rows), self.MOST):
-            some = rows[start : start + self.MOST]
+        for start in range(0, len(rows), MOST_AT_ONCE):
+            some = rows[start : start + MOST_AT_ONCE]
             connection.execute(self.of(len(some)), list(chain.from_iterable(some)))
 
     def of(self, count: int) -> str:
@@ -129,10 +141,7 @@ class Layout:
         self.rewrite = "UPDATE items SET size = ?, checksum = ?, body = ? WHERE pk = ? AND sk = ?"
         self.swap = f"{self.rewrite} AND body = ? AND ttl IS NULL"
         self.get = "SELECT ttl, body FROM items WHERE pk = ? AND sk = ?"
-        self.redate = (
-            "UPDATE items SET ttl = ?, size = size + ? - expiry_size(ttl) "
-            "WHERE pk = ? AND sk BETWEEN ? AND ?"
-        )
+        self.redate_range = f"{_REDATE} WHERE pk = ? AND sk BETWEEN ? AND ?"
         self.delete = "DELETE FROM items WHERE pk = ? AND sk = ?"
         # What a partition holds of what it can hold: its items and their entries in local indexes.
         self.partition_size = (
@@ -157,6 +166,11 @@ class Layout:
         """The statement that reads so many items of one partition."""
         marks = ", ".join("?" * count)
         return f"SELECT sk, ttl, body FROM items WHERE pk = ? AND sk IN ({marks})"  # noqa: S608
+
+    @staticmethod
+    def redate_some(count: int) -> str:
+        """The statement that changes the expiry of so many items of one partition."""
+        return f"{_REDATE} WHERE pk = ? AND sk IN ({', '.join('?' * count)})"
 
     def row(self, item: Item, old: Item | None = None) -> Row:
         """The row of an item, without the keys of indexes when it is in none.

@@ -26,6 +26,7 @@ from mlflow_dynamodbstore.table.embedded.expiry import TOKEN_SECONDS, ExpiryNote
 from mlflow_dynamodbstore.table.embedded.file import File
 from mlflow_dynamodbstore.table.embedded.index_lag import IndexLag
 from mlflow_dynamodbstore.table.embedded.layout import (
+    MOST_AT_ONCE,
     SIZE_COLUMN,
     Layout,
     Row,
@@ -115,15 +116,27 @@ class Writer:
 
         self._file.write(work)
 
-    def redate(self, pk: str, ranges: Sequence[tuple[str, str]], ttl: int | None) -> None:
-        """Change the expiry of all items in some ranges of a partition."""
+    def redate(
+        self,
+        pk: str,
+        ranges: Sequence[tuple[str, str]],
+        sort_keys: Sequence[str],
+        ttl: int | None,
+    ) -> None:
+        """Change the expiry of all items in some ranges of a partition, and of some others."""
         size = expiry_size(ttl)
 
         def work(connection: sqlite3.Connection) -> None:
             for low, high in ranges:
                 if ttl is not None:
                     self.notes.write_range(connection, pk, low, high, ttl)
-                connection.execute(self._layout.redate, (ttl, size, pk, low, high))
+                connection.execute(self._layout.redate_range, (ttl, size, pk, low, high))
+            if ttl is not None:
+                self.notes.write_all(connection, pk, sort_keys, ttl)
+            for start in range(0, len(sort_keys), MOST_AT_ONCE):
+                some = sort_keys[start : start + MOST_AT_ONCE]
+                statement = self._layout.redate_some(len(some))
+                connection.execute(statement, (ttl, size, pk, *some))
 
         self._file.write(work)
 
