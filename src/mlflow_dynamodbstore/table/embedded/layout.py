@@ -74,8 +74,8 @@ _SIZE_OF_EXPIRY = (
     f"{text_size(TTL)} + (length(trim(ttl, '-0')) + 1) / 2 + CASE WHEN ttl < 0 THEN 2 ELSE 1 END"
 )
 _REDATE = (
-    "UPDATE items SET ttl = ?, "
-    f"size = size + ? - CASE WHEN ttl IS NULL THEN 0 ELSE {_SIZE_OF_EXPIRY} END"  # noqa: S608
+    "UPDATE items SET ttl = ?, "  # noqa: S608 - constants
+    f"size = size + ? - CASE WHEN ttl IS NULL THEN 0 ELSE {_SIZE_OF_EXPIRY} END"
 )
 """Changes the expiry of rows, and with it their size, from which that of the old one is taken."""
 
