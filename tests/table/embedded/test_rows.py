@@ -20,13 +20,17 @@ def stored_size(path):
         return connection.execute("SELECT size FROM items").fetchone()[0]
 
 
-@pytest.mark.parametrize("before", [None, 7, 1_700_000_000])
-@pytest.mark.parametrize("after", [None, 1_700_000_001])
-def test_redating_keeps_the_size_true(embedded, path, before, after):
+EXPIRIES = [None, 0, 7, -7, 100, 1_700_000_000, -1_203_000, 2**63 - 1, -(2**63)]
+
+
+@pytest.mark.parametrize("before", EXPIRIES)
+@pytest.mark.parametrize("after", [None, 1_700_000_001, -50])
+@pytest.mark.parametrize("which", [([("s", "s")], []), ([], ["s", "t"])], ids=["range", "keys"])
+def test_redating_keeps_the_size_true(embedded, path, before, after, which):
     """Pages are cut by the sizes in the rows, so a change of expiry changes them too."""
     whole = item(text="x" * 50)
     embedded.apply(Put(whole if before is None else {**whole, "ttl": before}))
-    embedded.redate("p", [("s", "s")], [], after)
+    embedded.redate("p", *which, after)
     expected = whole if after is None else {**whole, "ttl": after}
     assert embedded.get(KEY) == expected
     assert stored_size(path) == item_size(expected)

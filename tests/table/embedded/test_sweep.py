@@ -213,6 +213,16 @@ def test_redated_items_are_noted(embedded):
     assert [i["SK"] for i in embedded.query(Query("p")).items] == ["R#2"]
 
 
+def test_items_that_are_redated_by_their_keys_are_noted(embedded):
+    names = [f"RANK#m#{n:03}" for n in range(120)]  # more than one statement changes
+    embedded.apply_many([Put(item(sk=sk)) for sk in names])
+    embedded.redate("p", [], names[:110], NOW)
+    embedded.redate("p", [], names[:5], None)
+    assert embedded.sweep(NOW) == 105
+    left = [i["SK"] for i in embedded.query(Query("p")).items]
+    assert left == names[:5] + names[110:]
+
+
 def test_a_write_that_came_to_nothing_left_no_note(embedded):
     """What a transaction noted is forgotten with it, and noted again by the next."""
     refused = Put(item(sk="x"), condition=Attr("PK").exists())
