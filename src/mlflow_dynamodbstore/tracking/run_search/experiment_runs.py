@@ -37,16 +37,18 @@ class ResealedDuringRead(Exception):
 
 
 class NamedRun(NamedTuple):
-    """A run that an item of its volume names."""
+    """A run that an item of its volume names, and the sort key that does."""
 
     run_id: str
     key: Key
+    named_by: str
 
     @classmethod
     def by(cls, item: Item, attribute: str = "SK") -> NamedRun:
         """The run that the end of a sort key names."""
-        run_id = rank_keys.ranked_run_of(str(item[attribute]))
-        return cls(run_id, Key(str(item["PK"]), run_keys.run(run_id)))
+        sk = str(item[attribute])
+        run_id = rank_keys.ranked_run_of(sk)
+        return cls(run_id, Key(str(item["PK"]), run_keys.run(run_id)), sk)
 
 
 @dataclass
@@ -199,7 +201,7 @@ class ExperimentRuns:
 
     def entries(
         self, within: Range, *, descending: bool = False
-    ) -> Iterator[tuple[list[Item], list[RunRecord]]]:
+    ) -> Iterator[tuple[list[NamedRun], list[RunRecord]]]:
         """A range of RANK page by page, each page with the runs that it names.
 
         Live runs are left out. Read to the end, it brings every sealed run in the range, also those
@@ -217,12 +219,12 @@ class ExperimentRuns:
             first = self._after_live(within, query)
         live = {record.run_id for record in self.live()}
         for items in self.items(within, descending=descending, keys_only=True, first=first):
-            named = map(NamedRun.by, items)
+            named = list(map(NamedRun.by, items))
             found = self.named_in(within, [run.key for run in named if run.run_id not in live])
             if found is None:
                 yield from self.entries(within, descending=descending)
                 return
-            yield items, found
+            yield named, found
 
     def named_in(self, within: Range, keys: Iterable[Key]) -> list[RunRecord] | None:
         """Runs that entries in a range name; None if the entries are to be read again."""

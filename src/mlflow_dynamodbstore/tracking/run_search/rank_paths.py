@@ -32,7 +32,6 @@ from mlflow_dynamodbstore.tracking.run_search.estimates import ENTRY, Estimate
 from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
     LARGEST_BATCH,
     ExperimentRuns,
-    NamedRun,
 )
 from mlflow_dynamodbstore.tracking.run_search.paths import (
     START_TIME,
@@ -72,11 +71,10 @@ class Ranked(SealedRunsPath):
     def _ranked(self, runs: ExperimentRuns, within: Range, *, descending: bool) -> Entries:
         """Sealed runs in the order of their RANK items, without stale items."""
         seen: set[str] = set()
-        for items, records in runs.entries(within, descending=descending):
+        for named, records in runs.entries(within, descending=descending):
             found = {record.run_id: record for record in records}
             current: list[Entry] = []
-            for item in items:
-                rank, run_id = str(item["SK"]), NamedRun.by(item).run_id
+            for run_id, _, rank in named:
                 record = found.get(run_id)
                 if record is None or run_id in seen:
                     continue
@@ -270,8 +268,8 @@ class ByText(SealedRunsPath):
         records: list[RunRecord] | None = None
         while records is None:
             found = runs.table.map(lambda token: self._having(runs, token), self.tokens)
-            having = sorted(set.intersection(*found))
-            wanted = [run.key for run in having if run.run_id not in live]
+            having = sorted(set.intersection(*map(set, found)) - live)
+            wanted = [found[0][run_id] for run_id in having]
             records = runs.named_in(self._with(self.tokens[0]), wanted)
         yield [(None, record) for record in records]
 
@@ -279,14 +277,14 @@ class ByText(SealedRunsPath):
         """The entries of a token; those of other fields stand among them."""
         return rank_keys.fts_entries(self.level, token)
 
-    def _having(self, runs: ExperimentRuns, token: str) -> set[NamedRun]:
-        """The runs whose text has a token."""
-        found = set()
+    def _having(self, runs: ExperimentRuns, token: str) -> dict[str, Key]:
+        """The runs whose text has a token, by their ids."""
+        found: dict[str, Key] = {}
         for item in runs.keys(self._with(token)):
             entry = rank_keys.fts_of(str(item["SK"]))
             if entry.entity_type == self.field.name:
                 run_id = str(entry.entity_id)
-                found.add(NamedRun(run_id, Key(str(item["PK"]), run_keys.run(run_id))))
+                found[run_id] = Key(str(item["PK"]), run_keys.run(run_id))
         return found
 
 
