@@ -29,6 +29,10 @@ MOST_AT_ONCE = 16
 """Streams of which all pages are wanted that are read at once; the pages are held in memory."""
 
 
+class LastPage(list[T]):
+    """The last page of a stream, where that is known when it is read."""
+
+
 def likely_share(rows: float, streams: int) -> int:
     """How many of the first rows of a merge come from one of its streams, with some to spare.
 
@@ -84,12 +88,10 @@ class Stream(Iterator[T]):
         return not self._is_ended and len(self._rows) <= rows
 
     def read_page(self) -> None:
-        """Read the next page."""
+        """Read the next page, if there is one."""
         page = next(self._pages, None)
-        if page is None:
-            self._is_ended = True
-        else:
-            self._rows.extend(page)
+        self._is_ended = page is None or isinstance(page, LastPage)
+        self._rows.extend(page or ())
 
 
 def all_pages(table: Table, streams: Iterable[Iterable[T]]) -> Iterator[T]:

@@ -15,7 +15,7 @@ from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.policies import Rules
-from mlflow_dynamodbstore.shared.search.streams import likely_share, side_by_side
+from mlflow_dynamodbstore.shared.search.streams import LastPage, likely_share, side_by_side
 from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Page, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -192,9 +192,10 @@ class ExperimentRuns:
         while True:
             limit = next(sizes)
             page, first = first or self.table.query(replace(query, limit=limit)), None
-            yield page.items
             if page.cursor is None:
+                yield LastPage(page.items)
                 return
+            yield page.items
             if self._is_too_expensive():
                 raise PathTooExpensive
             query = replace(query, cursor=page.cursor)
