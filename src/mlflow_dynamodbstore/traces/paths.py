@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import Range
-from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Position
+from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Position, number_in
 from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -223,7 +223,7 @@ class ByTime(Path):
     def pages(self, traces: ExperimentTraces, after: Position | None) -> Iterator[list[Item]]:
         period = self.period
         if after is not None and self.ordered and after[0][0] == PRESENT:
-            time = int(after[0][1])
+            time = int(number_in(after))
             period = period.from_(time) if self.ascending else period.to(time)
         within = self.within(period.since, period.until)
         index = traces.time_index if self.index == TIME_INDEX else self.index

@@ -27,6 +27,7 @@ from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import ATTRIBUTE, TAG
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey
 from mlflow_dynamodbstore.shared.search.pages import (
+    is_after,
     page,
     sort_groups,
     validate_max_results,
@@ -251,7 +252,9 @@ def _stream(
             return
     traces.needed = None
     pages = filtered(traces, path.pages(traces, None), wanted, sessions)
-    rows = (one for some in pages for one in some if bound is None or position(one) > bound)
+    rows = (
+        one for some in pages for one in some if bound is None or is_after(position(one), bound)
+    )
     # Keeps only as many in memory as the page shows.
     yield heapq.nsmallest(size + 1, rows, key=position)
 

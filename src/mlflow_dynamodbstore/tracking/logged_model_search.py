@@ -35,7 +35,13 @@ from mlflow_dynamodbstore.shared.search.filters import (
     Comparison,
     all_hold,
 )
-from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, SortKey, bad_token
+from mlflow_dynamodbstore.shared.search.ordering import (
+    Ordering,
+    Position,
+    SortKey,
+    bad_token,
+    number_in,
+)
 from mlflow_dynamodbstore.shared.search.pages import (
     in_order,
     merged,
@@ -270,7 +276,7 @@ class LoggedModelSearch:
         self, volume: Volume, query: ModelQuery, after: Position | None, size: int
     ) -> Iterator[list[Item]]:
         """The active models of a volume by creation time, from where a page begins."""
-        reached = after[0][1] if after is not None and query.by_time else None
+        reached = int(number_in(after)) if after is not None and query.by_time else None
         since, until = (reached, None) if query.ascending else (None, reached)
         within = index_keys.logged_models_by_lifecycle(LifecycleStage.ACTIVE, since, until)
         request = Query(

@@ -33,8 +33,9 @@ class Descending:
     def __init__(self, value: Any):
         self.value = value
 
-    def __lt__(self, other: Descending) -> bool:
-        return bool(other.value < self.value)
+    def __lt__(self, other: object) -> bool:
+        # With anything else it does not compare, as a text does not compare with a number.
+        return bool(other.value < self.value) if isinstance(other, Descending) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Descending) and self.value == other.value
@@ -100,7 +101,7 @@ class Ordering:
         """Whether a position lies behind all whose first value lies from first to last."""
         if after is None or after[0][0] != PRESENT:
             return False
-        time = after[0][1]
+        time = number_in(after)
         return bool(time > last) if self.keys[0].ascending else bool(time < first)
 
     def _name(self) -> str:
@@ -117,12 +118,30 @@ class Ordering:
             return None
         try:
             parsed = json.loads(base64.b64decode(page_token, validate=True))
-            position = tuple((int(presence), value) for presence, value in parsed["after"])
+            position = tuple(_place(presence, value) for presence, value in parsed["after"])
         except (binascii.Error, ValueError, TypeError, KeyError) as error:
             raise bad_token("could not be decoded") from error
         if parsed.get("order") != self._name() or len(position) != len(self.keys):
             raise bad_token("belongs to another order_by")
         return position
+
+
+def _place(presence: Any, value: Any) -> tuple[int, Any]:
+    """One part of a position in a token. Raises ``ValueError`` for what no token of ours holds."""
+    if presence not in (PRESENT, NOT_A_NUMBER, MISSING):
+        raise ValueError("no class of values")
+    if presence == PRESENT and (value is None or isinstance(value, dict)):
+        raise ValueError("no value")
+    return int(presence), value
+
+
+def number_in(position: Position, place: int = 0) -> int | float:
+    """The number that a position has at a place. Raises for a token that holds anything else."""
+    value = position[place][1]
+    if type(value) not in (int, float):
+        raise bad_token("holds values of the wrong type")
+    number: int | float = value
+    return number
 
 
 def position_after(ordering: Ordering, page_token: str | None) -> Position | None:

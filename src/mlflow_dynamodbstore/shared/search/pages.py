@@ -95,13 +95,15 @@ def rows_after(rows: Iterable[Row], ordering: Ordering, after: Position) -> Iter
     """The rows that follow a position."""
     bound = ordering.comparable(after)
     key = key_of(ordering)
-    for row in rows:
-        try:
-            follows = key(row) > bound
-        except TypeError as error:
-            raise bad_token("holds values of the wrong type") from error
-        if follows:
-            yield row
+    return (row for row in rows if is_after(key(row), bound))
+
+
+def is_after(position: tuple[Any, ...], bound: tuple[Any, ...]) -> bool:
+    """Whether a row follows a position. Raises for a token whose values do not compare."""
+    try:
+        return position > bound
+    except TypeError as error:
+        raise bad_token("holds values of the wrong type") from error
 
 
 def key_of(ordering: Ordering) -> Callable[[Row], tuple[Any, ...]]:

@@ -18,7 +18,7 @@ from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.places import run_id_of
-from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position
+from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Ordering, Position, number_in
 from mlflow_dynamodbstore.table.values import Item
 from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
@@ -266,9 +266,9 @@ def _grouped_by_time(records: Sequence[RunRecord]) -> list[Entry]:
 
 def time_in(ordering: Ordering, after: Position) -> int | None:
     """The start time at a position, where the order has one."""
-    for key, (presence, value) in zip(ordering.keys, after, strict=True):
-        if key.name == START_TIME and presence == PRESENT:
-            return int(value)
+    for place, key in enumerate(ordering.keys):
+        if key.name == START_TIME and after[place][0] == PRESENT:
+            return int(number_in(after, place))
     return None
 
 

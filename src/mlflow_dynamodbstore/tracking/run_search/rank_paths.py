@@ -25,6 +25,7 @@ from mlflow_dynamodbstore.shared.search.ordering import (
     PRESENT,
     Ordering,
     Position,
+    number_in,
 )
 from mlflow_dynamodbstore.table.values import Key
 from mlflow_dynamodbstore.tracking.records import SEALED, RunRecord
@@ -121,14 +122,15 @@ class ByMetric(Ranked):
         return f"RANK#m {self.key} {'ascending' if self.ascending else 'descending'}, live merged"
 
     def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
-        reached = after[0] if after is not None and self.ordered else (PRESENT, None)
-        if reached[0] == PRESENT:
+        reached = PRESENT if after is None or not self.ordered else after[0][0]
+        if reached == PRESENT:
             within = self.within
-            if reached[1] is not None:
-                bound = self.where(self.key, ">=" if self.ascending else "<=", float(reached[1]))
+            if after is not None and self.ordered:
+                comparison: Comparison = ">=" if self.ascending else "<="
+                bound = self.where(self.key, comparison, float(number_in(after)))
                 within = within.overlap(bound)
             yield from self._by_value(runs, within)
-        if self.nan and reached[0] <= NOT_A_NUMBER:
+        if self.nan and reached <= NOT_A_NUMBER:
             yield from self._by_value(runs, self.where(self.key, "=", math.nan))
         if self.missing:
             yield from self._missing(
