@@ -15,6 +15,7 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
+from tests.places import SPREAD
 from tests.stores import uri_on
 
 # requests, read units, write units
@@ -64,7 +65,7 @@ def test_an_operation_costs_at_most(bench: Bench, operation: Operation) -> None:
 
 
 def test_the_best_by_a_metric_cost_the_same_however_many_runs_there_are(bench: Bench) -> None:
-    """Twice the runs, the same pages read."""
+    """Twice the runs, the same pages read, but for chance where there are several volumes."""
     costs = []
     for size in (SIZE // 2, SIZE):
         operation = search_operations(size)[1]
@@ -72,7 +73,7 @@ def test_the_best_by_a_metric_cost_the_same_however_many_runs_there_are(bench: B
             [bench], Operation("top", operation.given, operation.do, repeat=1)
         ).values()
         costs.append(paid.requests)
-    assert costs[0] == costs[1]
+    assert abs(costs[0] - costs[1]) < SPREAD
 
 
 def test_a_whole_small_run_costs_less_than_half_of_the_other_store(bench: Bench) -> None:
