@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -114,3 +115,19 @@ def test_a_plan_tells_what_it_expects_and_what_it_took(planned: Any) -> None:
     assert ways["ByTime"].requests == 1
     assert sum(plan.planning.values()) < sum(plan.requests.values())
     assert plan.given_up is None
+
+
+def test_a_full_page_reads_few_more_runs_to_complete_a_group(tmp_path: Path) -> None:
+    """The runs of one name are sorted by time, so all of them are read, but not twice as many."""
+    uri = f"dynamodb:///{tmp_path / 'x.ddb'}?synchronous=NORMAL"
+    engine = MeteredEngine(open_engine(uri))
+    store = DynamoDBTrackingStore(uri, "/tmp", table=Table(engine))
+    for n in range(140):
+        run_id = store.create_run("0", "u", n, [], f"run {n // 7:02}").info.run_id
+        store.update_run_info(run_id, RunStatus.FINISHED, n, None)
+    order = ["attributes.run_name ASC", "start_time ASC"]
+    engine.meter.reset()
+    page = store.search_runs(["0"], "", ViewType.ACTIVE_ONLY, 44, order)
+    assert [run.info.start_time for run in page] == [*range(44)]
+    # 46 runs, one read each, and 16 more for the rest of the seven runs of the last name
+    assert engine.meter.total().read_units <= 46 + 16 + 3

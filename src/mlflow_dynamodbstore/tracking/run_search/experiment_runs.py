@@ -189,7 +189,11 @@ class ExperimentRuns:
         self, query: Query, sizes: Iterator[int], first: Page | None = None
     ) -> Iterator[list[Item]]:
         """A range of one partition page by page."""
+        may_be_enough = False
         while True:
+            if not may_be_enough and self.runs_matched >= self.batch:
+                # What is missing is likely only what stands beside the last run.
+                may_be_enough, sizes = True, _growing(lambda: SMALLEST_BATCH)
             limit = next(sizes)
             page, first = first or self.table.query(replace(query, limit=limit)), None
             if page.cursor is None:
