@@ -130,6 +130,18 @@ def test_a_search_of_many_experiments_waits_about_as_often(store):
     assert many.length <= one.length + 1, f"{one}\n{many}"
 
 
+def test_the_traces_of_one_of_many_experiments_are_read_in_growing_pages(store):
+    others = [str(store.create_experiment(f"without traces {n}")) for n in range(6)]
+
+    def search(store: DynamoDBTrackingStore, experiment_id: str) -> int:
+        found, _ = store.search_traces(None, None, 100, locations=[experiment_id, *others])
+        return len(found)
+
+    found, chain = measured(store, search, "1")
+    assert found == 100
+    assert chain.length <= 4, chain
+
+
 def test_metrics_of_traces_are_read_from_all_volumes_at_once(store):
     from mlflow.entities.trace_metrics import (
         AggregationType,

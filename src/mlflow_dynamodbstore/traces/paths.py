@@ -94,7 +94,10 @@ class ExperimentTraces:
         matched = sum(volume.matched for volume in self.answer)
         if not read:
             return min(LARGEST_PAGE, self.needed)
-        left = max(1, self.needed - self.matched)
+        left = self.needed - self.matched
+        if left < 1:
+            # Of several volumes this one has more of the answer than others; of one, all is there.
+            left = self.matched if len(self.answer) > 1 else 1
         expected = left * read / max(matched, 0.5)
         return max(SMALLEST_PAGE, min(LARGEST_PAGE, int(expected * 1.1) + 1))
 
