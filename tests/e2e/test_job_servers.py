@@ -204,9 +204,12 @@ def test_another_server_finishes_the_jobs_of_one_that_was_killed(jobs, tmp_path)
     with running_server(tmp_path / "other", 1, jobs.table, **jobs.settings) as server:
         other = JobServer(server, jobs.table, jobs.engine, jobs.archive, jobs.settings)
         submitted = {}
-        for n in range(10):  # until one runs there: before its runner does, jobs are taken over
+        for n in range(30):  # until one runs there: before its runner does, jobs are taken over
             folder = tmp_path / f"job {n}"
             folder.mkdir()
+            # Each runner looks for jobs once a second. At the same moment of a second, the same
+            # one is always first.
+            time.sleep(n % 10 / 10)
             submitted[folder] = other.submit("count", folder=str(folder), steps=1)
             (pid,) = wait_until(functools.partial(started, folder), server)
             if pid in processes(f"{server.data}/"):
