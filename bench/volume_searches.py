@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import click
@@ -28,7 +27,7 @@ from mlflow_dynamodbstore.table.uri import open_engine
 from mlflow_dynamodbstore.table.wrappers.metering import MeteredEngine
 from mlflow_dynamodbstore.tracking.sealing import REST_BEFORE_SEALING
 from mlflow_dynamodbstore.tracking.store import DynamoDBTrackingStore
-from tests.chains import counted_chain
+from tests.chains import Chain, counted_chain
 from tests.engines import dynoxide_server
 
 RUNS, TRACES, LIVE = 800, 400, 50
@@ -43,8 +42,7 @@ class Measured:
     """What a search takes."""
 
     found: int
-    requests: int
-    chain: int
+    chain: Chain
     read_units: float
 
 
@@ -70,20 +68,27 @@ def traces(size: int, where: str | None = None, *order: str) -> Search:
     )
 
 
-SEARCHES = {
+ONE_RANGE = {
     "100 runs by start time": runs(100),
     "100 runs by name": runs(100, "", "attributes.run_name ASC"),
     "runs of one name": runs(100, "attributes.run_name = 'name 7'"),
     "runs of one status": runs(100, "attributes.status = 'FAILED'"),
-    "runs with a rare tag": runs(100, "tags.t = 'v3'"),
+    "runs with a rare tag": runs(100, "tags.few = 'v3'"),
+    "100 runs with a common tag": runs(100, "tags.half = 'v1'"),
     "100 runs by end": runs(100, "", "attributes.end_time DESC"),
     "100 traces by time": traces(100),
     "traces with a rare tag": traces(100, "tag.few = 'v3'"),
     "100 traces with a common tag": traces(100, "tag.half = 'v1'"),
     "traces of one name": traces(100, "trace.name = 'name 3'"),
-    "the best 50 by a metric": runs(50, "", "metrics.m DESC"),
-    "a param and a tag": runs(100, "params.p = 'value 3' and tags.t = 'v3'"),
+    "100 traces by name": traces(100, None, "tags.`mlflow.traceName` ASC"),
 }
+"""Searches that read one range of each volume."""
+TWO_RANGES = {
+    "the best 50 by a metric": runs(50, "", "metrics.m DESC"),
+    "runs with a metric above a value": runs(100, "metrics.m > 0.95"),
+    "a param and a tag": runs(100, "params.p = 'value 3' and tags.few = 'v3'"),
+}
+"""Searches that read two: the live runs, and what is derived from sealed ones."""
 WITH_LIVE_RUNS = {
     "100 runs by start time": runs(100),
     "the best 50 by a metric": runs(50, "", "metrics.m DESC"),
@@ -104,35 +109,41 @@ class Experiments:
         self.store.experiment_lookup.get(EIGHT)
         self._clock.ahead += ANNOUNCED_SECONDS + 1
 
-    def fill(self) -> None:
-        for n in track(range(RUNS), "runs and traces", transient=True):
+    def fill(self, runs: int, traces: int) -> None:
+        """So many ended runs, and traces, in each of both."""
+        for n in track(range(runs), "runs and traces", transient=True):
             for experiment_id in (ONE, EIGHT):
-                self._end(self._begin(experiment_id, n), n)
-                if n < TRACES:
-                    self._trace(experiment_id, n)
+                self.add_run(experiment_id, n)
+                if n < traces:
+                    self._add_trace(experiment_id, n)
+
+    def add_run(self, experiment_id: str, n: int) -> None:
+        """One more run that has ended."""
+        self._end(self._begin(experiment_id, n), n)
 
     def add_live_runs(self) -> None:
         """More runs, every other one of which stays live, as readers find them after a while."""
         for n in range(RUNS, RUNS + 2 * LIVE):
             for experiment_id in (ONE, EIGHT):
-                run_id = self._begin(experiment_id, n)
                 if n % 2:
-                    self._end(run_id, n)
+                    self.add_run(experiment_id, n)
+                else:
+                    self._begin(experiment_id, n)
         for _ in range(3):
             self._clock.ahead += REST_BEFORE_SEALING + 1
             for experiment_id in (ONE, EIGHT):
                 runs(1000)(self.store, experiment_id)
 
     def measured(self, search: Search, experiment_id: str) -> Measured:
-        search(self.store, experiment_id)  # what a process remembers is not counted
+        """What a search takes of a process that has made it before."""
+        search(self.store, experiment_id)
         self._engine.meter.reset()
         with counted_chain(self._engine) as chain:
             found = search(self.store, experiment_id)
-        units = self._engine.meter.total().read_units
-        return Measured(found, len(chain.requests), chain.length, units)
+        return Measured(found, chain, self._engine.meter.total().read_units)
 
     def _begin(self, experiment_id: str, n: int) -> str:
-        tags = [RunTag("t", f"v{n % 40}")]
+        tags = [RunTag("few", f"v{n % 40}"), RunTag("half", f"v{n % 2}")]
         run = self.store.create_run(experiment_id, "u", n, tags, f"name {n % 60}")
         metrics = [Metric("m", random.Random(n).random(), 1, 1)]
         self.store.log_batch(run.info.run_id, metrics, [Param("p", f"value {n % 40}")], [])
@@ -142,7 +153,7 @@ class Experiments:
         status = RunStatus.FAILED if n % 20 == 0 else RunStatus.FINISHED
         self.store.update_run_info(run_id, status, n + 1, None)
 
-    def _trace(self, experiment_id: str, n: int) -> None:
+    def _add_trace(self, experiment_id: str, n: int) -> None:
         name = {"mlflow.traceName": f"name {n % 25}"}
         self.store.start_trace(
             TraceInfo(
@@ -156,15 +167,6 @@ class Experiments:
         )
 
 
-@contextmanager
-def experiments() -> Iterator[Experiments]:
-    """Both experiments, filled."""
-    with dynoxide_server() as host:
-        made = Experiments(f"dynamodb://{host}/volumes")
-        made.fill()
-        yield made
-
-
 @click.command()
 def main() -> None:
     """Measure each search in one volume and in eight."""
@@ -173,12 +175,15 @@ def main() -> None:
     def add(name: str, search: Search) -> None:
         one, eight = (made.measured(search, experiment_id) for experiment_id in (ONE, EIGHT))
         assert one.found == eight.found > 0, name
-        pairs = ((one.requests, eight.requests), (one.chain, eight.chain))
-        figures = [str(figure) for pair in pairs for figure in pair]
-        grid.add_row(name, *figures, f"{one.read_units:g}", f"{eight.read_units:g}")
+        requests = [str(len(each.chain.requests)) for each in (one, eight)]
+        chains = [str(each.chain.length) for each in (one, eight)]
+        units = [f"{each.read_units:g}" for each in (one, eight)]
+        grid.add_row(name, *requests, *chains, *units)
 
-    with experiments() as made:
-        for name, search in SEARCHES.items():
+    with dynoxide_server() as host:
+        made = Experiments(f"dynamodb://{host}/volumes")
+        made.fill(RUNS, TRACES)
+        for name, search in {**ONE_RANGE, **TWO_RANGES}.items():
             add(name, search)
         made.add_live_runs()
         for name, search in WITH_LIVE_RUNS.items():

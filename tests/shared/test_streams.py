@@ -77,9 +77,9 @@ def streams_of_pages(draw: st.DrawFn) -> list[list[list[int]]]:
     return streams
 
 
-@given(streams=streams_of_pages(), low=st.integers(0, 10), sample=st.booleans())
-def test_every_row_comes_once_and_in_order(table, streams, low, sample):
-    begun = side_by_side(table, streams, low, sample=sample and bool(streams))
+@given(streams=streams_of_pages(), wanted=st.integers(0, 30), sample=st.booleans())
+def test_every_row_comes_once_and_in_order(table, streams, wanted, sample):
+    begun = side_by_side(table, streams, wanted, sample=sample and bool(streams))
     expected = sorted(number for pages in streams for page in pages for number in page)
     assert [*heapq.merge(*begun)] == expected
 
@@ -89,7 +89,7 @@ def test_streams_that_run_low_are_read_together(table):
     a = Pages("a", [[1, 4], [7, 10]], read)
     b = Pages("b", [[2, 5], [8]], read)
     c = Pages("c", [[3, 6, 9, 12], [15]], read)
-    rows = heapq.merge(*side_by_side(table, [a, b, c], low=1))
+    rows = heapq.merge(*side_by_side(table, [a, b, c], wanted=3))
     assert read == []
     assert [next(rows) for _ in range(3)] == [1, 2, 3]
     assert read == ["a", "b", "c"]
@@ -102,7 +102,7 @@ def test_streams_that_run_low_are_read_together(table):
 def test_the_sample_is_read_first_and_then_on_with_the_others(table):
     read: list[str] = []
     a, b = Pages("a", [[1, 4, 5], [6], [7]], read), Pages("b", [[2, 3], [8]], read)
-    begun = side_by_side(table, [a, b], low=0, sample=True)
+    begun = side_by_side(table, [a, b], wanted=0, sample=True)
     assert read == ["a"]
     rows = heapq.merge(*begun)
     assert [next(rows) for _ in range(3)] == [1, 2, 3]
@@ -111,7 +111,7 @@ def test_the_sample_is_read_first_and_then_on_with_the_others(table):
 
 
 def test_empty_pages_do_not_end_a_stream(table):
-    begun = side_by_side(table, [[[], [], [1]], [[], [0]]], low=0)
+    begun = side_by_side(table, [[[], [], [1]], [[], [0]]], wanted=0)
     assert [*heapq.merge(*begun)] == [0, 1]
 
 
@@ -153,7 +153,7 @@ CLOSED = {"open": [90, 80], "b": [70, 42], "c": [60, 40], "d": [10, 5]}
 
 def test_volumes_that_wait_begin_with_those_they_overlap(table):
     read: list[str] = []
-    rows = volumes(read, CLOSED, ascending=False).merged(table, low=0)
+    rows = volumes(read, CLOSED, ascending=False).merged(table, wanted=0)
     assert [next(rows).time for _ in range(2)] == [90, 80]
     assert read == ["open", "open"]
     assert next(rows).time == 70
@@ -166,7 +166,7 @@ def test_volumes_that_wait_begin_with_those_they_overlap(table):
 def test_volumes_that_were_reached_begin_at_once(table, ascending):
     read: list[str] = []
     after = ORDERINGS[ascending].position(Row(45, 45))
-    rows = volumes(read, CLOSED, ascending=ascending, after=after).merged(table, low=0)
+    rows = volumes(read, CLOSED, ascending=ascending, after=after).merged(table, wanted=0)
     next(rows)
     assert read[:3] == ["open", "b", "c"]
     assert "d" not in read
@@ -175,13 +175,13 @@ def test_volumes_that_were_reached_begin_at_once(table, ascending):
 @given(
     times=st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4), max_size=5),
     ascending=st.booleans(),
-    low=st.integers(0, 3),
+    wanted=st.integers(0, 9),
     after=st.none() | st.integers(0, 50),
 )
-def test_no_row_is_lost_in_volumes_that_wait(table, times, ascending, low, after):
+def test_no_row_is_lost_in_volumes_that_wait(table, times, ascending, wanted, after):
     named = {f"{'open' if n % 3 == 0 else 'closed'} {n}": some for n, some in enumerate(times)}
     position = None if after is None else ORDERINGS[ascending].position(Row(after, after))
-    rows = volumes([], named, ascending=ascending, after=position).merged(table, low)
+    rows = volumes([], named, ascending=ascending, after=position).merged(table, wanted)
     found = [row.time for row in rows]
     wanted = sorted((time for some in times for time in some), reverse=not ascending)
     if after is None:

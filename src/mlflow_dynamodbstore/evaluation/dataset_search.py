@@ -86,7 +86,7 @@ class DatasetSearch:
         else:
             partitions = [workspace_pk(self.context.workspace())]
         listed = [self._listed_in(pk, entries) for pk in partitions]
-        streams = side_by_side(self.table, listed, MAX_BATCH_GET // max(1, len(listed)))
+        streams = side_by_side(self.table, listed, MAX_BATCH_GET)
         return (one for one, _ in groupby(heapq.merge(*streams, reverse=True)))
 
     def _listed_in(self, pk: str, entries: Range) -> Iterator[list[str]]:

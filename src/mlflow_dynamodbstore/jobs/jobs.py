@@ -162,7 +162,7 @@ class Jobs:
             )
             for status in stored_statuses(statuses or JobStatus)
         ]
-        streams = side_by_side(self.table, map(self.table.pages, queries), PAGE // len(queries))
+        streams = side_by_side(self.table, map(self.table.pages, queries), PAGE)
         merged = heapq.merge(*streams, key=_order)
         # A job whose status changes between the queries may be found twice.
         return (next(same) for _, same in groupby(merged, key=_order))

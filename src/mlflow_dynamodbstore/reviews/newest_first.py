@@ -103,7 +103,7 @@ def page_of_ranges(
         query = Query(pk, within, index="LSI1", limit=limit, filter=where)
         return ([_row(item, id_of) for item in items] for items in table.pages(query))
 
-    streams = side_by_side(table, map(rows, ranges), wanted.size // 2)
+    streams = side_by_side(table, map(rows, ranges), wanted.size)
     return _page(merged(streams, NEWEST_FIRST), wanted)
 
 

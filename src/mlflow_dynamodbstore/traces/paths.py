@@ -13,6 +13,7 @@ from mlflow_dynamodbstore.keys import indexes as index_keys
 from mlflow_dynamodbstore.keys import traces as trace_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.search.ordering import PRESENT, Position, number_in
+from mlflow_dynamodbstore.shared.search.streams import SMALLEST_PAGE
 from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Query
 from mlflow_dynamodbstore.table.table import Table
@@ -20,7 +21,6 @@ from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.time_indexes import TIME_INDEX
 
 LARGEST_PAGE = 1000
-SMALLEST_PAGE = 16
 FEW = 200
 """Number of traces with one name up to which it is cheaper to read them all than by time."""
 

@@ -39,7 +39,6 @@ from mlflow_dynamodbstore.table.values import Item, Key
 from mlflow_dynamodbstore.traces.filters import AssessmentTerm, TraceFilter, parse_filter
 from mlflow_dynamodbstore.traces.paths import (
     CLIENT_REQUEST,
-    SMALLEST_PAGE,
     TIME,
     ByTime,
     ExperimentTraces,
@@ -120,13 +119,13 @@ class TraceSearch:
         ]
         count = sum(not streams.can_wait(state(volume).traces) for volume in volumes)
         # One more shows whether there is another page, one more whether the last shares its time.
-        needed = max(SMALLEST_PAGE, likely_share(size + 2, count)) if count > 1 else size + 2
+        needed = likely_share(size + 2, count)
         chosen = self._paths(volumes, experiment_ids, wanted, ordering, needed)
         for traces, path in chosen:
             stream = _stream(traces, path, wanted, sessions, ordering, after, size)
             streams.add(stream, state(traces.volume).traces)
         sample = count > 1 and all(_may_refuse_most(path, wanted) for _, path in chosen)
-        rows = streams.merged(self.table, size // max(1, count), sample=sample)
+        rows = streams.merged(self.table, size, sample=sample)
         return page(rows, ordering, after, size)
 
     def matching_traces(

@@ -235,8 +235,7 @@ class LoggedModelSearch:
         if models is None:
             volumes = self.experiment_lookup.volumes.of(own_ids)
             streams = [self._stream(one, query, after, size) for one in volumes]
-            low = size // max(1, len(volumes))
-            rows = merged(side_by_side(self.table, streams, low), query.ordering)
+            rows = merged(side_by_side(self.table, streams, size), query.ordering)
         else:
             rows = iter(self._of_run(models, own_ids, query))
         found, token = page(rows, query.ordering, after, size)

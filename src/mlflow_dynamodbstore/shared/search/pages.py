@@ -14,7 +14,6 @@ from mlflow_dynamodbstore.shared.refusals import invalid
 from mlflow_dynamodbstore.shared.search.filters import Searchable
 from mlflow_dynamodbstore.shared.search.ordering import Ordering, Position, bad_token
 
-T = TypeVar("T")
 Row = TypeVar("Row", bound=Searchable)
 
 _NO_GROUP = object()
@@ -46,14 +45,14 @@ def with_others(
 ) -> Iterator[list[Row]]:
     """Pages in order, and among their rows others, which are called for after the first page."""
     key = key_of(ordering)
-    left: list[Row] | None = None
-    for rows in pages:
-        if left is None:
-            left = in_order(others(), ordering)
+    pages = iter(pages)
+    first = next(pages, [])
+    left = in_order(others(), ordering)
+    for rows in chain([first], pages):
         end = bisect_right(left, key(rows[-1]), key=key) if rows else 0
         yield in_order([*rows, *left[:end]], ordering) if end else rows
         left = left[end:]
-    yield in_order(others(), ordering) if left is None else left
+    yield left
 
 
 def in_order(rows: list[Row], ordering: Ordering) -> list[Row]:

@@ -24,7 +24,7 @@ from mlflow_dynamodbstore.table.table import Table
 T = TypeVar("T")
 Row = TypeVar("Row", bound=Searchable)
 
-
+SMALLEST_PAGE = 16
 MOST_AT_ONCE = 16
 """Streams of which all pages are wanted that are read at once; the pages are held in memory."""
 
@@ -34,31 +34,33 @@ class LastPage(list[T]):
 
 
 def likely_share(rows: float, streams: int) -> int:
-    """How many of the first rows of a merge come from one of its streams, with some to spare.
+    """How many of the first rows of a merge one of its streams is to read, with some to spare.
 
-    Where rows are spread at random, one stream in a thousand has more.
+    Where rows are spread at random, one stream in a thousand has more. No stream reads less than
+    ``SMALLEST_PAGE``, unless it is the only one.
     """
-    if streams == 1:
+    if streams < 2:
         return math.ceil(rows)
     mean = rows / streams
-    return math.ceil(mean + 3 * math.sqrt(mean))
+    return max(SMALLEST_PAGE, math.ceil(mean + 3 * math.sqrt(mean)))
 
 
 def side_by_side(
-    table: Table, streams: Iterable[Iterable[Sequence[T]]], low: int, *, sample: bool = False
+    table: Table, streams: Iterable[Iterable[Sequence[T]]], wanted: int, *, sample: bool = False
 ) -> list[Stream[T]]:
     """The rows of each stream, such that whoever needs a row reads on in other streams too.
 
-    These are the streams of which no more than ``low`` rows are left. With ``sample``, the first
-    page of the first stream is read before all others, which may learn from it how much to read;
-    then it is read on with them.
+    These are the streams of which no more than their part of ``wanted`` rows is left. With
+    ``sample``, the first page of the first stream is read before all others, which may learn from
+    it how much to read; then it is read on with them.
     """
     own: list[Stream[T]] = []
     begun = False
 
     def read_on() -> None:
         nonlocal begun
-        table.map(Stream.read_page, [one for one in own if not begun or one.has_at_most(low)])
+        part = wanted // len(own)
+        table.map(Stream.read_page, [one for one in own if not begun or one.has_at_most(part)])
         begun = True
 
     own += [Stream(iter(pages), read_on) for pages in streams]
@@ -157,7 +159,7 @@ class VolumeStreams(Generic[Row]):
     def _bound(self, first: int, last: int) -> tuple[Any, ...] | None:
         return self._ordering.bound(self._time, first, last)
 
-    def merged(self, table: Table, low: int, *, sample: bool = False) -> Iterator[Row]:
+    def merged(self, table: Table, wanted: int, *, sample: bool = False) -> Iterator[Row]:
         """All rows in order, the streams read as :func:`side_by_side` says."""
         key = key_of(self._ordering)
         waiting = sorted(self._late, key=lambda stream: stream.begins, reverse=True)
@@ -165,7 +167,7 @@ class VolumeStreams(Generic[Row]):
             rows: Iterator[Row] = chain.from_iterable(self._now[0])
         else:
             sample = sample and bool(self._now)
-            rows = heapq.merge(*side_by_side(table, self._now, low, sample=sample), key=key)
+            rows = heapq.merge(*side_by_side(table, self._now, wanted, sample=sample), key=key)
         while waiting:
             row = next(rows, None)
             if row is not None and key(row) < waiting[-1].begins:
@@ -176,6 +178,6 @@ class VolumeStreams(Generic[Row]):
             due = [waiting.pop()]
             while waiting and waiting[-1].begins <= due[0].ends:
                 due.append(waiting.pop())
-            begun = side_by_side(table, [stream.pages for stream in due], low)
+            begun = side_by_side(table, [stream.pages for stream in due], wanted)
             rows = heapq.merge(chain(held, rows), *begun, key=key)
         yield from rows

@@ -84,10 +84,8 @@ class ExpiryNotes:
             self._write(connection, ends[0])
             return
         inside = "SELECT sk FROM items WHERE pk = ? AND sk BETWEEN ? AND ?"
-        for note in {
-            ExpiryNote.of(pk, sk, ttl) for (sk,) in connection.execute(inside, (pk, low, high))
-        }:
-            self._write(connection, note)
+        found = connection.execute(inside, (pk, low, high))
+        self.write_all(connection, pk, (sk for (sk,) in found), ttl)
 
     def write_all(
         self, connection: sqlite3.Connection, pk: str, sort_keys: Iterable[str], ttl: int

@@ -73,6 +73,7 @@ def expiry_size(ttl: int | None) -> int:
 _SIZE_OF_EXPIRY = (
     f"{text_size(TTL)} + (length(trim(ttl, '-0')) + 1) / 2 + CASE WHEN ttl < 0 THEN 2 ELSE 1 END"
 )
+"""What :func:`expiry_size` counts, for a row that expires."""
 _REDATE = (
     "UPDATE items SET ttl = ?, "  # noqa: S608 - constants
     f"size = size + ? - CASE WHEN ttl IS NULL THEN 0 ELSE {_SIZE_OF_EXPIRY} END"

@@ -15,7 +15,12 @@ from mlflow_dynamodbstore.keys import ranks as rank_keys
 from mlflow_dynamodbstore.keys import runs as run_keys
 from mlflow_dynamodbstore.keys.base import Range
 from mlflow_dynamodbstore.shared.policies import Rules
-from mlflow_dynamodbstore.shared.search.streams import LastPage, likely_share, side_by_side
+from mlflow_dynamodbstore.shared.search.streams import (
+    SMALLEST_PAGE,
+    LastPage,
+    likely_share,
+    side_by_side,
+)
 from mlflow_dynamodbstore.shared.volume_states import Volume
 from mlflow_dynamodbstore.table.contract import Page, Query
 from mlflow_dynamodbstore.table.table import Table
@@ -24,7 +29,6 @@ from mlflow_dynamodbstore.tracking import sealing
 from mlflow_dynamodbstore.tracking.records import RunRecord
 from mlflow_dynamodbstore.tracking.run_search.summary_prefilter import Prefilter
 
-SMALLEST_BATCH = 16
 LARGEST_BATCH = 1000
 
 
@@ -149,8 +153,7 @@ class ExperimentRuns:
         sample = sample and self.matches is not None and not whole
         queries.reverse()  # the newest volume is the sample
         streams = self._streams(queries, whole=whole, sample=sample)
-        low = batch // len(queries)
-        begun = side_by_side(self.table, streams, low, sample=sample)
+        begun = side_by_side(self.table, streams, batch, sample=sample)
         by_key = itemgetter(self._sort_key(index))
         merged = heapq.merge(*begun, key=by_key, reverse=descending)
         yield from _batches(merged, batch, lambda: any(one.has_at_most(0) for one in begun))
@@ -162,9 +165,7 @@ class ExperimentRuns:
         expected = float(self.batch)
 
         def size() -> int:
-            if whole:
-                return LARGEST_BATCH
-            return max(SMALLEST_BATCH, likely_share(expected, len(queries)))
+            return LARGEST_BATCH if whole else likely_share(expected, len(queries))
 
         def judged(pages: Iterator[list[Item]]) -> Iterator[list[Item]]:
             nonlocal expected
@@ -178,12 +179,13 @@ class ExperimentRuns:
 
     def _part_that_matches(self, items: Sequence[Item]) -> float:
         """Which part of the runs the filter lets through at least, judged by some of them."""
-        whole = [item for item in items if sealing.has_inline_summary(item)]
-        records = sealing.read_all(self.table, whole, self.prefilters)
-        matching = sum(map(self.matches, records)) if self.matches is not None else len(whole)
-        if matching == len(whole):
+        assert self.matches is not None
+        judged = [item for item in items if sealing.has_inline_summary(item)]
+        records = sealing.read_all(self.table, judged, self.prefilters)
+        matching = sum(map(self.matches, records))
+        if matching == len(judged):
             return 1.0
-        return max(0.5, matching - math.sqrt(matching)) / len(whole)
+        return max(0.5, matching - math.sqrt(matching)) / len(judged)  # a standard deviation less
 
     def _pages(
         self, query: Query, sizes: Iterator[int], first: Page | None = None
@@ -193,7 +195,7 @@ class ExperimentRuns:
         while True:
             if not may_be_enough and self.runs_matched >= self.batch:
                 # What is missing is likely only what stands beside the last run.
-                may_be_enough, sizes = True, _growing(lambda: SMALLEST_BATCH)
+                may_be_enough, sizes = True, _growing(lambda: SMALLEST_PAGE)
             limit = next(sizes)
             page, first = first or self.table.query(replace(query, limit=limit)), None
             if page.cursor is None:

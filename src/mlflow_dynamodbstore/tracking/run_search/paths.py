@@ -87,7 +87,7 @@ class ById(Path):
 
     def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
         del ordering, after
-        yield _ungrouped(runs.named(dict.fromkeys(self.run_ids)))
+        yield ungrouped(runs.named(dict.fromkeys(self.run_ids)))
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class ByDataset(Path):
             for link in links
         )
         keys = dict.fromkeys(NamedRun.by(link, "lsi5sk").key for link in links)
-        yield _ungrouped(runs.at(keys))
+        yield ungrouped(runs.at(keys))
 
     def _ranges(self) -> list[Range]:
         return [index_keys.runs_using_dataset(digest) for digest in self.digests]
@@ -240,11 +240,11 @@ class ByPartition(Path):
         below: list[Item] = []
         for item in chain.from_iterable(runs.items(run_keys.RUNS, whole=True)):
             if run_keys.run_item_of(str(item["SK"])).kind == "":
-                yield _ungrouped(self._records(runs, own, below))
+                yield ungrouped(self._records(runs, own, below))
                 own, below = item, []
             else:
                 below.append(item)
-        yield _ungrouped(self._records(runs, own, below))
+        yield ungrouped(self._records(runs, own, below))
 
     def _records(
         self, runs: ExperimentRuns, own: Item | None, below: list[Item]
@@ -256,7 +256,8 @@ class ByPartition(Path):
         return [sealing.read_from(runs.table, own, below)]
 
 
-def _ungrouped(records: Sequence[RunRecord]) -> list[Entry]:
+def ungrouped(records: Sequence[RunRecord]) -> list[Entry]:
+    """Runs as entries of a path without an order."""
     return [(None, record) for record in records]
 
 

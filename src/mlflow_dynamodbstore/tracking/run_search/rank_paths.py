@@ -41,6 +41,7 @@ from mlflow_dynamodbstore.tracking.run_search.paths import (
     Entry,
     Path,
     from_text,
+    ungrouped,
 )
 
 NAN = "nan"
@@ -107,8 +108,7 @@ class Ranked(SealedRunsPath):
         path = ByTime(ordered=by_time, ascending=then.ascending, without=live)
         resumed = after if after is not None and after[0][0] == MISSING else None
         for page in path.entries(runs, ordering, resumed):
-            without = [(time if by_time else None, one) for time, one in page if not has(one)]
-            yield [((MISSING, time), record) for time, record in without]
+            yield [((MISSING, at if by_time else None), one) for at, one in page if not has(one)]
 
 
 @dataclass(frozen=True)
@@ -122,15 +122,16 @@ class ByMetric(Ranked):
         return f"RANK#m {self.key} {'ascending' if self.ascending else 'descending'}, live merged"
 
     def entries(self, runs: ExperimentRuns, ordering: Ordering, after: Position | None) -> Entries:
-        reached = PRESENT if after is None or not self.ordered else after[0][0]
-        if reached == PRESENT:
+        reached = after if self.ordered else None
+        presence = PRESENT if reached is None else reached[0][0]
+        if presence == PRESENT:
             within = self.within
-            if after is not None and self.ordered:
+            if reached is not None:
                 comparison: Comparison = ">=" if self.ascending else "<="
-                bound = self.where(self.key, comparison, float(number_in(after)))
+                bound = self.where(self.key, comparison, float(number_in(reached)))
                 within = within.overlap(bound)
             yield from self._by_value(runs, within)
-        if self.nan and reached <= NOT_A_NUMBER:
+        if self.nan and presence <= NOT_A_NUMBER:
             yield from self._by_value(runs, self.where(self.key, "=", math.nan))
         if self.missing:
             yield from self._missing(
@@ -273,7 +274,7 @@ class ByText(SealedRunsPath):
             having = sorted(set.intersection(*map(set, found)) - live)
             wanted = [found[0][run_id] for run_id in having]
             records = runs.named_in(self._with(self.tokens[0]), wanted)
-        yield [(None, record) for record in records]
+        yield ungrouped(records)
 
     def _with(self, token: str) -> Range:
         """The entries of a token; those of other fields stand among them."""

@@ -43,7 +43,6 @@ from mlflow_dynamodbstore.table.table import Table
 from mlflow_dynamodbstore.tracking.inputs import datasets_of
 from mlflow_dynamodbstore.tracking.records import RunRecord
 from mlflow_dynamodbstore.tracking.run_search.experiment_runs import (
-    SMALLEST_BATCH,
     ExperimentRuns,
     PathTooExpensive,
     ResealedDuringRead,
@@ -153,7 +152,7 @@ class RunSearch:
         streams: VolumeStreams[RunRecord] = VolumeStreams(query.ordering, START_TIME, after)
         groups = self._read_together(volumes, streams)
         want = (max_results or SEARCH_MAX_RESULTS_THRESHOLD) + 2
-        batch = want if len(groups) == 1 else max(SMALLEST_BATCH, likely_share(want, len(groups)))
+        batch = likely_share(want, len(groups))
         rules = self.policies.sealing_rules()
         queries = self._with_datasets(query, volumes)
         searched = [query.runs(self.table, some, batch, rules) for some, _ in groups]
@@ -161,7 +160,7 @@ class RunSearch:
         for runs, (some, span) in zip(searched, groups, strict=True):
             stream = run_stream(runs, queries.get(some[0].experiment_id, query), after)
             streams.add(stream, span)
-        return streams.merged(self.table, want // max(1, len(groups)))
+        return streams.merged(self.table, want)
 
     def _read_together(
         self, volumes: Sequence[Volume], streams: VolumeStreams[RunRecord]
